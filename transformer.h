@@ -351,7 +351,8 @@
 //     GPT-2     decoder-only      pre                   LEARNED          GELU_TANH
 //     Llama     decoder-only      pre, RMS              ROTARY           SiLU, gate
 //
-//     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]
+//     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
+//               losses of its pretraining: sequence_labels 2
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
@@ -1004,7 +1005,8 @@ typedef enum trf_head {
     TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
     TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
                                Sources may contain the mask (trf_config.mask). W is the source
-                               embedding. With head_layer: BERT, RoBERTa */
+                               embedding. With head_layer: BERT, RoBERTa. With sequence_labels the
+                               model has a second head, for sequences */
     TRF_HEAD_COUNT
 } trf_head;
 
@@ -1109,6 +1111,11 @@ typedef struct trf_config {
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
                                    norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with
                                    other heads; default 0 */
+    int32_t sequence_labels;    /* MASKED: labels of a second head, which labels each sequence by
+                                   its first row as FIRST does (trf_classify), with a layer of its
+                                   own if head_layer is 1: BERT's next-sentence prediction has 2.
+                                   Both losses are learned at once (trf_batch). 2..2^24, 0 with
+                                   other heads. 0: there is none; default 0 */
     int32_t mask;               /* MASKED: the id that stands for a hidden token: [MASK] in BERT.
                                    Sources may contain it. -1: pad is the mask, and sources may
                                    contain pad. -1 with other heads; default -1 */
@@ -1335,7 +1342,7 @@ typedef struct trf_weight_counts {
     int64_t encoder_attention, encoder_feed_forward;        /* of all layers */
     int64_t encoder_norms;                                  /* with the final norm */
     int64_t decoder_attention, cross_attention, decoder_feed_forward, decoder_norms;
-    int64_t generator;                  /* output projection or head, with its bias */
+    int64_t generator;                  /* output projection, or heads, with their biases */
     int64_t total;                      /* trf_model_parameter_total of the model */
 } trf_weight_counts;
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
@@ -1473,6 +1480,7 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
    grown, the rows that both have are copied. Everything else stays as it is:
      - rows and parameters that only one of the two has,
      - head.bias, if it has an element per label in one model and per token in the other.
+   The layer of a FIRST head starts from that of a second head, if `from` has one (BERT's pooler).
    *copied (may be NULL) is the number of parameters written. The models may differ in everything
    else, also in device. `model` must not have a trainer, translator or sampler. TRF_E_SHAPE: two
    parameters of one name differ in columns; nothing was copied. */
@@ -1518,9 +1526,15 @@ typedef struct trf_place {
        MEAN, FIRST     1 (1)                           0..n_labels - 1
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
+       MASKED with     1 (1), then as many as the      0..sequence_labels - 1, then the id that
+       sequence_labels source has ids                  belongs there
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
+   With sequence_labels the loss of a batch is the mean over its tokens plus the mean over its
+   sequences (Devlin et al. 2019); a batch of several parts (trf_train_options.parts) is one batch.
+   An update of several batches weighs both means of each batch by its tokens. So a batch in which
+   no token has a label changes nothing.
    BOS and EOS have no label. The loss ignores a token or sequence with label -1. Any other label,
    or another number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the
    label, or of the sequence with the wrong number of labels. */
@@ -1669,6 +1683,9 @@ typedef struct trf_noise_options {
     trf_noise_kind kind;        /* default TRF_NOISE_MASKS */
     double density;             /* 0..1; default 0.15 */
     double masked, randomised;  /* each 0..1, and so is their sum; default 0.8 and 0.1 */
+    int32_t keep_label;         /* MASKS: 1: the target of each plain sequence is one id, its
+                                   label. The new target begins with it (trf_config.
+                                   sequence_labels). 0: plain targets are not read; default 0 */
     int32_t whole_words;        /* MASKS: 1: whole words are chosen; 0: every id is a word;
                                    default 0 */
     double mean_span;           /* SPANS: 1..1e6; default 3 */
@@ -2064,7 +2081,8 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
-    double loss;                /* mean smoothed loss per target token, EOS included, in nats */
+    double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
+                                   sequence_labels, plus sequence_loss */
     double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
     double accuracy;            /* share of target tokens that the model found most likely,
                                    teacher-forced */
@@ -2080,6 +2098,12 @@ typedef struct trf_step_report {
                                    keeps its old value, and the step is not skipped */
     char tensor[64];            /* if skipped: the first tensor whose gradient was not finite,
                                    "loss" or "gradient_norm" */
+    double sequence_loss;       /* with sequence_labels: mean smoothed loss per sequence whose label
+                                   is not -1. nll, accuracy and target_tokens are those of tokens
+                                   alone */
+    double sequence_accuracy;   /* share of these sequences whose label the model found most
+                                   likely */
+    int64_t sequence_targets;   /* number of these sequences */
 } trf_step_report;
 
 #if !defined(TRF_NO_TRAIN)
@@ -2103,8 +2127,8 @@ TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
                                   trf_step_report *report, trf_error *err);
 /* Adds the gradients of one micro-batch. They are sums over tokens; the optimizer step takes the
    mean. So a batch that is divided into micro-batches gives the same update as the whole, except
-   for rounding. The report is about this micro-batch alone; if the options have `parts`, about the
-   parts of it that this rank computes. */
+   for rounding (but see trf_batch on trf_config.sequence_labels). The report is about this
+   micro-batch alone; if the options have `parts`, about the parts of it that this rank computes. */
 TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *batch,
                                         trf_step_report *report, trf_error *err);
 /* Fills the report of the last update, as trf_optimizer_step does. TRF_E_STATE: there was none. */
@@ -2518,6 +2542,7 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
    model has another head.
 
        trf_classify   heads MEAN and FIRST         (sequences, n_labels)
+                      MASKED with sequence_labels     (sequences, sequence_labels)
        trf_tag        head TOKENS                  (ids, n_labels); there is no row for EOS */
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
                                 trf_tensor *probabilities, trf_error *err);
@@ -2718,7 +2743,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 
 /* How a model is scored on pairs that it does not learn from. */
 typedef enum trf_metric {
-    TRF_METRIC_LOSS       = 0,  /* mean loss per target token; smaller is better */
+    TRF_METRIC_LOSS       = 0,  /* trf_step_report.loss; smaller is better */
     TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
                                    no better than empty answers */
     TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
@@ -4345,6 +4370,8 @@ typedef struct trf__now {
                                            the number of the update */
     double learning_rate, source_tokens;        /* source_tokens: of this batch; only added to the
                                                    slots (trf__tally) */
+    double sequence_weight;             /* of the label of a sequence, where that of a token has 1
+                                           (trf__sequence_weight) */
 } trf__now;
 
 /* The largest batch that fits an object's arena. recompute: the backward pass computes activations
@@ -4629,14 +4656,18 @@ typedef struct trf__loss {
                                    zero_column; its entropy is subtracted */
     int64_t zero_column;                /* -1: none */
     int first;
+    int of_sequences;                   /* 1: the loss of sequence_labels. Its gradients are
+                                           multiplied by sequence_weight */
 } trf__loss;
 
-/* Five sums of a step lie after the gradients, so that one all-reduce carries everything. Each
-   takes two numbers: its value rounded to float, and the remainder. The rest of the 16 keeps the
-   alignment. */
+/* Eight sums of a step lie after the gradients, so that one all-reduce carries everything. Each
+   takes two numbers: its value rounded to float, and the remainder. SEQUENCE: of the labels of
+   sequences (sequence_labels). */
 enum {
     TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6,
-        TRF__TALLY_SOURCE = 8,
+    TRF__TALLY_SOURCE = 8,
+    TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
+    TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLIES = 16
 };
 
@@ -4645,7 +4676,7 @@ enum {
 /* The result of `clip` for one step. adam reads it on the device; the report of the step is made
    from it. */
 typedef struct trf__clip_result {
-    trf__sums sums;
+    trf__sums sums[2];                  /* of tokens, and of sequence_labels */
     double source_tokens, norm, scale;  /* norm: of the mean gradient, before clipping; scale:
                                            clipping / tokens; a gradient times scale stays below
                                            TRF__MAX_GRADIENT */
@@ -5068,6 +5099,12 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const tr
     if (l->sums) *l->sums = *sums;
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
+    if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
+        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
+        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
+        trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
+        return;
+    }
     if (l->first) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
     trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
     trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
@@ -5086,17 +5123,23 @@ TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const tr
 TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_tile)
 {
     trf__clip_result *v = j->clip_result;
-    v->sums.loss = trf__tally(j->slots, TRF__TALLY_LOSS);
-    v->sums.nll = trf__tally(j->slots, TRF__TALLY_NLL);
-    v->sums.correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
-    v->sums.tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
+    trf__sums *sums = v->sums;
+    sums[0].loss = trf__tally(j->slots, TRF__TALLY_LOSS);
+    sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
+    sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
+    sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
+    sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
+    sums[1].nll = 0;
+    sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
+    sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
-    v->norm = sqrt(sum) / v->sums.tokens;
+    v->norm = sqrt(sum) / sums[0].tokens;
     v->scale = j->clip_norm / (v->norm + 1e-6);
     if (!(v->scale < 1)) v->scale = 1;
-    v->skipped = !(v->norm * v->scale < TRF__MAX_GRADIENT) || !trf__is_finite(v->sums.loss);
-    v->scale /= v->sums.tokens;
+    v->skipped = !(v->norm * v->scale < TRF__MAX_GRADIENT) ||
+        !trf__is_finite(sums[0].loss + sums[1].loss);
+    v->scale /= sums[0].tokens;
     if (!v->skipped) v->updates++;
 }
 
@@ -9131,9 +9174,10 @@ typedef struct trf__loss_job {
     trf__product all;           /* all rows of the group */
 } trf__loss_job;
 
-/* The loss of a row with logits z. If gradients are wanted z becomes dz. A row without a target (<
-   0) has no loss, and its dz is 0. */
-TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
+/* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
+   without a target (< 0) has no loss, and its dz is 0. */
+TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
+                           int32_t *hit)
 {
     int32_t target = l->targets[row];
     int64_t c, n = l->vocab;
@@ -9174,6 +9218,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, trf_real *z, int32_t
     /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
+    for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -9197,10 +9242,12 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     int64_t rows = trf__min64(j->each, j->rows - first);
     trf_real *z = j->logits + first * j->ld;
     trf__product p = j->all;
+    double weight = l->of_sequences && run->now ? run->now->sequence_weight : 1;
     trf__product_rows(&p, first, rows);
     p.c = z;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
-    for (r = 0; r < rows; r++) trf__loss_row(l, row + r, z + r * j->ld, &j->hit[row + r]);
+    for (r = 0; r < rows; r++)
+        trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     if (l->dx && run->format == TRF__FLOAT32)
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
@@ -11054,6 +11101,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
     X(int32_t,            head_layer,       0, 1, 6) \
+    X(int32_t,            sequence_labels,  INT32_MIN, INT32_MAX, 6) \
     X(int32_t,            mask,             -1, source ? c->source_vocab - 1 : -1, 6) \
     X(uint64_t,           seed,             0, 2e19, 2)
 
@@ -11067,6 +11115,11 @@ TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
     if (c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "head_layer",
                          "head_layer must be 0 with head %d, got %d", (int)c->head, c->head_layer);
+    if (c->sequence_labels && c->head != TRF_HEAD_MASKED)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "sequence_labels",
+                         "sequence_labels must be 0 with head %d, got %d", (int)c->head,
+                         c->sequence_labels);
+    if (c->sequence_labels) TRF__RANGE(c, sequence_labels, 2, 1 << 24);
     if (c->mask < 0) return TRF_OK;
     if (c->head != TRF_HEAD_MASKED)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "mask", "mask must be -1 with head %d, got %d",
@@ -11225,6 +11278,7 @@ typedef struct trf__outer {
     trf__affine generator;              /* of states to logits or labels; w -1: there is none */
     trf__affine head_layer;             /* out 0: there is none */
     trf__scaling head_norm;             /* of the layer of a masked head */
+    trf__affine sequence_layer, sequence_head;  /* of sequence_labels; out 0: there is none */
     trf__affine embed[2];               /* the matrices of src_embed and tgt_embed */
 } trf__outer;
 
@@ -11419,6 +11473,26 @@ TRF__FN void trf__add_head_layer(trf__layout *layout, const trf_config *c)
     if (c->head == TRF_HEAD_MASKED) trf__add_scaling(layout, c, norm, NULL, 0, norms);
 }
 
+/* The second head (trf_config.sequence_labels): its layer, then its matrix. */
+TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
+{
+    static const char *const names[2][2] = {{"sequence.layer.weight", "sequence.layer.bias"},
+                                            {"sequence.weight", "sequence.bias"}};
+    trf__affine *parts[2];
+    int i;
+    parts[0] = &layout->outer.sequence_layer;
+    parts[1] = &layout->outer.sequence_head;
+    for (i = 0; i < 2; i++) {
+        trf__affine *a = parts[i];
+        a->w = a->b = -1;
+        a->out = !c->sequence_labels ? 0 : i ? c->sequence_labels : c->head_layer ? c->d_model : 0;
+        a->in = c->d_model;
+        a->biased = 1;
+        if (a->out)
+            trf__add_affine(layout, a, NULL, 0, names[i], TRF__START_MATRIX, TRF__START_BIAS);
+    }
+}
+
 /* The parameters of one layer, in nn.Transformer's order: matrices, then norms. */
 TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int decoder, int layer)
 {
@@ -11497,6 +11571,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     if (source) trf__add_embedding(layout, c, 0);
     if (target) trf__add_embedding(layout, c, 1);
     trf__add_head_layer(layout, c);
+    trf__add_sequence_head(layout, c);
     for (stack = 0; stack < 2; stack++) {
         trf__scaling *norm = &layout->outer.embed_norm[stack];
         norm->gain = norm->bias = -1;
@@ -11690,7 +11765,8 @@ TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts
                 + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
                 * (int64_t)c->relative_buckets * c->n_heads;
     n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
-        trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0);
+        trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0) +
+        trf__affine_size(&at->sequence_layer) + trf__affine_size(&at->sequence_head);
     n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
         n.encoder_feed_forward
             + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
@@ -11748,6 +11824,9 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
     logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
     n.generator = 2 * (double)c->d_model *
         ((double)trf__n_logits(c) + (c->head_layer ? c->d_model : 0)) * logits;
+    if (c->sequence_labels && s > 0)
+        n.generator += 2 * (double)c->d_model *
+            ((double)c->sequence_labels + (c->head_layer ? c->d_model : 0));
     n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
         n.decoder_projections
             + n.decoder_attention + n.cross_projections + n.cross_attention +
@@ -12228,6 +12307,19 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     return model->run.backend->sync(&model->run, err);
 }
 
+/* The parameter from which one of `model` starts, or -1. */
+TRF__FN int32_t trf__copied_from(const trf_model *model, const trf_model *from, const char *name)
+{
+    static const char layer[] = "head.layer.";
+    char other[64];
+    int32_t k = -1;
+    if (model->config.head == TRF_HEAD_FIRST && !strncmp(name, layer, sizeof layer - 1)) {
+        snprintf(other, sizeof other, "sequence.layer.%s", name + sizeof layer - 1);
+        k = trf_model_parameter_index(from, other);
+    }
+    return k < 0 ? trf_model_parameter_index(from, name) : k;
+}
+
 /* The first of two rounds compares all shapes, the second writes, so a mismatch changes nothing. */
 TRF__COLD
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
@@ -12244,7 +12336,7 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
         for (i = 0; i < model->layout.n_params; i++) {
             const trf__param *p = &model->layout.params[i], *q;
             int64_t at, n, size;
-            if ((k = trf_model_parameter_index(from, p->name)) < 0) continue;
+            if ((k = trf__copied_from(model, from, p->name)) < 0) continue;
             if (p->offset == model->layout.outer.head_b &&      /* a token's is no label's */
                 trf__has_labels(&model->config) != trf__has_labels(&from->config)) continue;
             q = &from->layout.params[k];
@@ -12652,9 +12744,20 @@ typedef struct trf__pass_losses {
 
 /* The layer of a head (head_layer): h = x U^T + c, a = tanh(h) or act(h), y = norm(a). */
 typedef struct trf__head_acts {
+    const trf__affine *layer;
+    trf__scaling norm;
+    int activation;
     trf__act *h, *a, *y;                /* without a norm y is a */
     trf_real *stats;
 } trf__head_acts;
+
+/* The second head (sequence_labels): the first row of each sequence, its layer, its loss. */
+typedef struct trf__sequence_head {
+    trf__act *pooled, *x;               /* (sentences, d); x: what its matrix multiplies */
+    trf__head_acts layer;
+    double *row_loss, *row_nll;
+    int32_t *host, *device;             /* (sentences) labels, or -1 */
+} trf__sequence_head;
 
 typedef struct trf__pass {
     trf__run run;
@@ -12668,6 +12771,7 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
+    trf__sequence_head sequence;
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
@@ -12695,7 +12799,7 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //                 recomputing one set a layer for all layers, and per layer the last sublayer's s
 //                 and statistics
 //   once          table of positions, proj (rows, d), room for logits, losses (target rows), h, a,
-//                 y (target rows, d) of a head's layer
+//                 y (target rows, d) of a head's layer; the same of a second head, for sentences
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
 //                 set for all sublayers; with a number for each distance, its gradients of every
 //                 sequence (sentences, heads, buckets)
@@ -12782,16 +12886,49 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
 }
 
 /* Reserves the activations of a head's layer. */
-TRF__FN void trf__take_head(trf__cursor *cursor, trf__pass *pass)
+TRF__FN void trf__take_head(trf__cursor *cursor, const trf__pass *pass, trf__head_acts *head,
+                            int64_t rows, int normalises)
 {
-    const trf_config *c = pass->config;
-    trf__head_acts *head = &pass->head;
-    int64_t rows = c->head_layer ? pass->plan.limits.target_rows : 0, d = c->d_model;
-    int normalises = c->head == TRF_HEAD_MASKED;
+    int64_t d = pass->config->d_model;
+    if (!pass->config->head_layer) rows = 0;
     head->h = trf__take_acts(cursor, pass, rows, d);
     head->a = trf__take_acts(cursor, pass, rows, d);
     head->y = normalises ? trf__take_acts(cursor, pass, rows, d) : head->a;
     head->stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
+    head->activation = normalises ? (int)pass->config->activation : (int)TRF__TANH;
+    head->norm.gain = head->norm.bias = -1;
+}
+
+/* Reserves the activations of both heads. The list of a pass on paper has no layout. */
+TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
+{
+    const trf_config *c = pass->config;
+    trf__sequence_head *second = &pass->sequence;
+    int64_t sentences = c->sequence_labels ? pass->plan.limits.sentences : 0;
+    trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
+                   c->head == TRF_HEAD_MASKED);
+    second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
+    second->row_loss = (double *)trf__take(cursor, sentences, sizeof(double));
+    second->row_nll = (double *)trf__take(cursor, sentences, sizeof(double));
+    trf__take_head(cursor, pass, &second->layer, sentences, 0);
+    if (!pass->layout) return;
+    pass->head.layer = &pass->layout->outer.head_layer;
+    pass->head.norm = pass->layout->outer.head_norm;
+    second->layer.layer = &pass->layout->outer.sequence_layer;
+}
+
+/* Room for the logits of the loss: that of the head that needs more. */
+TRF__FN size_t trf__loss_room(const trf__pass *pass)
+{
+    const trf_config *c = pass->config;
+    const trf__limits *l = &pass->plan.limits;
+    const trf__backend *on = pass->run.backend;
+    size_t tokens = on->loss_scratch(&pass->run.device, l->target_rows, trf__n_logits(c),
+                                     c->d_model, !pass->training), sequences;
+    if (!c->sequence_labels) return tokens;
+    sequences = on->loss_scratch(&pass->run.device, l->sentences, c->sequence_labels, c->d_model,
+                                 !pass->training);
+    return tokens > sequences ? tokens : sequences;
 }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
@@ -12802,6 +12939,7 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     const trf__limits *l = &pass->plan.limits;
     trf__cursor cursor = trf__cursor_at(base);
     int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
+    if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
     pass->table = NULL;
     if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(&cursor, l->longest, d);
     if (c->positions == TRF_POSITIONS_ROTARY)
@@ -12813,20 +12951,18 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     pass->proj = trf__take_acts(&cursor, pass, rows, d);
     pass->loss.row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
     pass->loss.row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
-    pass->loss.sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
-    trf__take_head(&cursor, pass);
+    pass->loss.sums = (trf__sums *)trf__take(&cursor, c->sequence_labels ? 2 : 1,
+                                             sizeof(trf__sums));
+    trf__take_heads(&cursor, pass);
     pass->loss.scratch = NULL;
     if (trf__has_target(c) || (c->head && pass->training))
-        pass->loss.scratch = trf__take(&cursor, 1,
-                                       pass->run.backend->loss_scratch(&pass->run.device,
-                                       l->target_rows,
-                                                                             trf__n_logits(c), d,
-                                                                             !pass->training));
+        pass->loss.scratch = trf__take(&cursor, 1, trf__loss_room(pass));
     if (pass->training) {
         pass->back.ds = trf__take_acts(&cursor, pass, rows, d);
         pass->back.dsub = trf__take_acts(&cursor, pass, rows, d);
         pass->back.din = trf__take_acts(&cursor, pass, rows, d);
-        pass->back.dencoded = trf__take_acts(&cursor, pass, l->source_rows, d);
+        pass->back.dencoded =
+            trf__take_acts(&cursor, pass, c->sequence_labels ? rows : l->source_rows, d);
         trf__take_widest(&cursor, pass, rows);
         if (c->positions == TRF_POSITIONS_RELATIVE)
             pass->back.partial = trf__take_reals(&cursor, l->sentences * c->n_heads,
@@ -12865,6 +13001,9 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
     }
+    *(device ? &pass->sequence.device : &pass->sequence.host) =
+        (int32_t *)trf__take(&cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0,
+                             sizeof(int32_t));
     return cursor.used;
 }
 
@@ -13022,6 +13161,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
         }
     wide = trf__max64(wide, pass->config->d_model);
+    if (pass->config->sequence_labels) rows = trf__max64(rows, limits->sentences);
     *converted = pass->run.backend->converted(pass->run.format, rows, wide);
     return pass->training ? trf__times(deep, wide) : 0;
 }
@@ -13231,6 +13371,8 @@ TRF__FN void trf__pack_weights(const trf__pass *pass)
     }
     trf__pack_matrix(pass, &layout->outer.generator);
     trf__pack_matrix(pass, &layout->outer.head_layer);
+    trf__pack_matrix(pass, &layout->outer.sequence_layer);
+    trf__pack_matrix(pass, &layout->outer.sequence_head);
     for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
         const trf__affine *embed = &layout->outer.embed[i];
         if (embed->w != layout->outer.generator.w &&
@@ -13460,16 +13602,23 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are
 // checked here.
 
-/* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1. */
+/* The number of labels that a label lies below: of a token, or of a sequence (k -1). */
+TRF__FN int32_t trf__labels_of(const trf_config *c, int32_t k)
+{
+    return k < 0 ? c->sequence_labels : trf__n_logits(c);
+}
+
+/* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1,
+   without those of sequences that lie before labels of tokens. */
 TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels,
                                    int64_t *rows, int64_t *wanted, trf_error *err)
 {
     const trf_sequences *x = &batch->target;
-    int32_t i, k, n, count = batch->source.count;
+    int32_t i, k, n, count = batch->source.count, before = c->sequence_labels > 0;
     int64_t at = 0;
     *wanted = 0;
     if (trf__pools(c)) *rows = count;
-    for (i = 0; trf__pools(c) && i < count; i++)
+    for (i = 0; (trf__pools(c) || before) && i < count; i++)
         if (batch->source.lengths[i] + trf__source_added(c) == 0)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
                              "source sequence %d is empty: nothing to label", i);
@@ -13480,18 +13629,18 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                          trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
     for (i = 0; i < count; i++) {
-        n = trf__pools(c) ? 1 : batch->source.lengths[i];
+        n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
         if (x->lengths[i] != n)
             return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
                              "target sequence %d must have %d label%s, got %d", i, n,
                              trf__plural(n), x->lengths[i]);
         if (n > 0 && !x->ids) return trf__fail_null(err, "target");
-        for (k = 0; k < n; k++, at++) {
-            if (x->ids[at] < -1 || x->ids[at] >= trf__n_logits(c))
+        for (k = -before; k < n - before; k++, at++) {
+            if (x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
                                  "target sequence %d, position %d: a label must be -1 or 0 to %d, "
-                                 "got %d", i, k, trf__n_logits(c) - 1, x->ids[at]);
-            *wanted += x->ids[at] >= 0;
+                                 "got %d", i, k + before, trf__labels_of(c, k) - 1, x->ids[at]);
+            *wanted += k >= 0 && x->ids[at] >= 0;
         }
     }
     return TRF_OK;
@@ -13610,16 +13759,18 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
 TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
     const trf__lists *source = &pass->encoder.host;
-    const int pools = trf__pools(pass->config);
-    int32_t *targets = pass->decoder.host.targets, i, k, n;
+    const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
+    int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
     int32_t begins = pools ? 0 : pass->encoder.begins;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
         n = pools ? 1 : source->self[i].n_query;
+        if (before) labels[i] = x->ids[at++];
         for (k = -begins; k < n - begins; k++)
-            targets[row++] = k >= 0 && k < x->lengths[i] ? x->ids[at++] : -1;
+            targets[row++] = k >= 0 && k < x->lengths[i] - before ? x->ids[at++] : -1;
     }
     while (row < pass->decoder.rows) targets[row++] = -1;
+    for (; before && i < pass->encoder.n_self; i++) labels[i] = -1;
 }
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
@@ -14002,27 +14153,20 @@ TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__a
     return p;
 }
 
-/* The activation of a head's layer. */
-TRF__FN int trf__head_activation(const trf_config *c)
-{
-    return c->head == TRF_HEAD_MASKED ? (int)c->activation : (int)TRF__TANH;
-}
-
 /* The layer of a head, from x (rows, d). All of `to` may be one. */
 TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, const trf__act *x,
                              int64_t rows)
 {
-    const trf__affine *layer = &pass->layout->outer.head_layer;
-    trf__scaling scaling = pass->layout->outer.head_norm;
-    trf__norm n = trf__norm_of(pass, &pass->decoder, scaling);
+    const trf__affine *layer = to->layer;
+    trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
     trf__activate a;
     trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
                  layer->out, layer->in);
     TRF__ZERO(a);
     a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
-    a.kind = trf__head_activation(pass->config);
+    a.kind = to->activation;
     pass->run.backend->activate(&pass->run, &a);
-    if (scaling.gain < 0) return;
+    if (to->norm.gain < 0) return;
     n.x = to->a; n.y = to->y; n.stats = to->stats; n.rows = rows;
     pass->run.backend->add_norm(&pass->run, &n);
 }
@@ -14031,6 +14175,19 @@ TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, co
 TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
 {
     return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
+}
+
+/* Leaves in sequence.x what the second head's matrix multiplies. */
+TRF__FN void trf__sequence_forward(trf__pass *pass)
+{
+    trf__sequence_head *second = &pass->sequence;
+    trf__pool p = trf__pool_of(pass, second->pooled, pass->encoder.out);
+    p.most = 1;
+    pass->run.backend->pool(&pass->run, &p);
+    second->x = second->pooled;
+    if (!pass->config->head_layer) return;
+    trf__head_layer(pass, &second->layer, second->pooled, p.n_spans);
+    second->x = second->layer.y;
 }
 
 /* Leaves in decoder.out what the head's matrix multiplies. */
@@ -14049,6 +14206,7 @@ TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
 {
     if (sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     if (sides & TRF__HEAD) trf__head_forward(pass);
+    if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
 }
 
@@ -14113,6 +14271,28 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.rows = pass->decoder.rows;
     l.d = c->d_model;
     trf__scale_states(pass, pass->decoder.out, l.rows);
+    return l;
+}
+
+/* The same for the labels of sequences. */
+TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
+{
+    const trf_config *c = pass->config;
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    trf__loss l;
+    TRF__ZERO(l);
+    trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
+    l.row_loss = pass->sequence.row_loss;
+    l.row_nll = pass->sequence.row_nll;
+    l.sums = pass->loss.sums + 1;
+    l.work = pass->loss.scratch;
+    l.x = pass->sequence.x;
+    l.w = trf__weight(pass, head);
+    l.bias = trf__plain(pass, head->b);
+    l.targets = pass->sequence.device;
+    l.rows = pass->encoder.n_self;
+    l.d = c->d_model;
+    l.of_sequences = 1;
     return l;
 }
 
@@ -14259,22 +14439,25 @@ TRF__FN void trf__layer_finished(const trf__pass *pass, const trf__stack *stack,
         pass->back.finished(pass->back.who, stack->sublayers[i].is.in.w);
 }
 
-/* From the gradient of the stack's output to the gradients of all its parameters. may_cancel is 0
-   if the gradients already hold other micro-batches: half of this one could not be removed. The
-   norm before a sublayer comes with the one below it, so only then is a layer finished. */
+/* From the gradient of the stack's output, dout + more (NULL: dout), to the gradients of all its
+   parameters. `more` may be ds. may_cancel is 0 if the gradients already hold other micro-batches:
+   half of this one could not be removed. The norm before a sublayer comes with the one below it,
+   so only then is a layer finished. */
 TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
-                                       const trf__act *dout, int may_cancel, trf_error *err)
+                                       const trf__act *dout, const trf__act *more, int may_cancel,
+                                       trf_error *err)
 {
     const trf__backend *on = pass->run.backend;
-    const trf__act *dy = dout, *dy2 = NULL, *ds_in = NULL;
+    const trf__act *dy = dout, *dy2 = more, *ds_in = NULL;
     trf__norm_gradient n;
     int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
     if (stack->final_norm.gain >= 0) {
         n = trf__norm_gradient_of(pass, stack, stack->final_norm,
                                   stack->sublayers[stack->n_sublayers - 1].y, stack->final_stats);
-        n.dy = dy;
+        n.dy = dy; n.dy2 = dy2;
         on->norm_gradient(&pass->run, &n);
         dy = pass->back.ds;
+        dy2 = NULL;
     }
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
@@ -14303,29 +14486,28 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     return TRF_OK;
 }
 
-/* The backward pass of a head's layer: din becomes the gradient of its input. ds and dsub are
-   scratch. */
-TRF__FN void trf__head_layer_backward(const trf__pass *pass)
+/* The backward pass of a head's layer, whose input is x (rows, d): dy becomes the gradient of x. ds
+   and dsub are scratch. */
+TRF__FN void trf__head_layer_backward(const trf__pass *pass, const trf__head_acts *head,
+                                      trf__act *dy, const trf__act *x, int64_t rows)
 {
-    const trf__affine *layer = &pass->layout->outer.head_layer;
-    trf__scaling scaling = pass->layout->outer.head_norm;
-    int64_t rows = pass->decoder.rows, d = pass->config->d_model;
+    const trf__affine *layer = head->layer;
+    int64_t d = pass->config->d_model;
     trf_real *g = pass->back.gradients;
-    trf__norm_gradient n = trf__norm_gradient_of(pass, &pass->decoder, scaling, pass->head.a,
-                                                 pass->head.stats);
+    trf__norm_gradient n = trf__norm_gradient_of(pass, &pass->decoder, head->norm, head->a,
+                                                 head->stats);
     trf__activate_gradient a;
-    trf__linear_dw dw = trf__dw_of(g + layer->w, g + layer->b, pass->back.dsub,
-                                   trf__head_rows(pass), rows, d, d, pass->back.first);
-    n.dy = pass->back.din;
-    if (scaling.gain >= 0) pass->run.backend->norm_gradient(&pass->run, &n);
+    trf__linear_dw dw = trf__dw_of(g + layer->w, g + layer->b, pass->back.dsub, x, rows, d, d,
+                                   pass->back.first);
+    n.dy = dy;
+    if (head->norm.gain >= 0) pass->run.backend->norm_gradient(&pass->run, &n);
     TRF__ZERO(a);
-    a.dh = pass->back.dsub; a.da = scaling.gain >= 0 ? pass->back.ds : pass->back.din;
-    a.h = pass->head.h; a.rows = rows; a.width = d;
-    a.kind = trf__head_activation(pass->config);
+    a.dh = pass->back.dsub; a.da = head->norm.gain >= 0 ? pass->back.ds : dy;
+    a.h = head->h; a.rows = rows; a.width = d;
+    a.kind = head->activation;
     pass->run.backend->activate_gradient(&pass->run, &a);
     pass->run.backend->linear_dw(&pass->run, &dw, 1);
-    trf__project_dx(&pass->run, pass->back.din, pass->back.dsub, trf__weight(pass, layer), rows, d,
-                    d, 0);
+    trf__project_dx(&pass->run, dy, pass->back.dsub, trf__weight(pass, layer), rows, d, d, 0);
 }
 
 /* From the gradient of what the head's matrix multiplies, in din, to that of the encoder's result,
@@ -14333,10 +14515,34 @@ TRF__FN void trf__head_layer_backward(const trf__pass *pass)
 TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
 {
     trf__pool p = trf__pool_of(pass, pass->back.dencoded, pass->back.din);
-    if (pass->config->head_layer) trf__head_layer_backward(pass);
+    if (pass->config->head_layer)
+        trf__head_layer_backward(pass, &pass->head, pass->back.din, trf__head_rows(pass),
+                                 pass->decoder.rows);
     if (!trf__pools(pass->config)) return pass->back.din;
     pass->run.backend->pool_gradient(&pass->run, &p);
     return pass->back.dencoded;
+}
+
+/* The loss and the gradients of the second head. Returns what it adds to the gradient of the
+   encoder's result: in ds. */
+TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
+{
+    const trf__sequence_head *second = &pass->sequence;
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    trf__loss loss = trf__sequence_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
+    trf__pool p = trf__pool_of(pass, pass->back.ds, pass->back.dencoded);
+    p.most = 1;
+    loss.slots = pass->back.gradients + pass->layout->n_weights;
+    loss.dx = pass->back.dencoded;
+    loss.dw = pass->back.gradients + head->w;
+    loss.db = pass->back.gradients + head->b;
+    loss.first = pass->back.first;
+    pass->run.backend->cross_entropy(&pass->run, &loss);
+    if (pass->config->head_layer)
+        trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
+                                 loss.rows);
+    pass->run.backend->pool_gradient(&pass->run, &p);
+    return pass->back.ds;
 }
 
 /* The loss and all gradients of the batch. The sums of the loss are stored after the gradients. A
@@ -14352,11 +14558,15 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.first = pass->back.first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
-    if (pass->sides & TRF__HEAD)
-        return trf__stack_backward(pass, &pass->encoder, trf__head_backward(pass), may_cancel, err);
-    TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->back.din, may_cancel, err));
+    if (pass->sides & TRF__HEAD) {
+        const trf__act *dout = trf__head_backward(pass);
+        const trf__act *more = NULL;
+        if (pass->config->sequence_labels) more = trf__sequence_backward(pass, o);
+        return trf__stack_backward(pass, &pass->encoder, dout, more, may_cancel, err);
+    }
+    TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->back.din, NULL, may_cancel, err));
     if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
-    return trf__stack_backward(pass, &pass->encoder, pass->back.dencoded, may_cancel, err);
+    return trf__stack_backward(pass, &pass->encoder, pass->back.dencoded, NULL, may_cancel, err);
 }
 
 /* A batch's forward and backward pass, as a list of ops. */
@@ -15039,10 +15249,15 @@ TRF__FN void trf__report_clear(trf_step_report *report)
     if (report) memset(report, 0, sizeof *report);
 }
 
-TRF__FN void trf__report_means(trf_step_report *report, const trf__sums *sums, double source_tokens)
+/* sums: of tokens, and of the labels of sequences. */
+TRF__FN void trf__report_means(trf_step_report *report, const trf__sums sums[2],
+                               double source_tokens)
 {
-    double n = sums->tokens > 0 ? sums->tokens : 1;
-    report->loss = sums->loss / n;
+    double n = sums->tokens > 0 ? sums->tokens : 1, labels = sums[1].tokens;
+    report->sequence_loss = sums[1].loss / (labels > 0 ? labels : 1);
+    report->sequence_accuracy = sums[1].correct / (labels > 0 ? labels : 1);
+    report->sequence_targets = (int64_t)(labels + 0.5);
+    report->loss = sums->loss / n + report->sequence_loss;
     report->nll = sums->nll / n;
     report->accuracy = sums->correct / n;
     report->target_tokens = (int64_t)(sums->tokens + 0.5);
@@ -15053,13 +15268,16 @@ TRF__FN void trf__report_means(trf_step_report *report, const trf__sums *sums, d
 TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double *source_tokens,
                                  trf_error *err)
 {
-    trf__sums batch;
-    pass->run.backend->download(&pass->run, &batch, pass->loss.sums, sizeof batch);
+    trf__sums batch[2];
+    int i, n = pass->config->sequence_labels ? 2 : 1;
+    pass->run.backend->download(&pass->run, batch, pass->loss.sums, trf__bytes(n, sizeof *batch));
     TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    sums->loss += batch.loss;
-    sums->nll += batch.nll;
-    sums->correct += batch.correct;
-    sums->tokens += batch.tokens;
+    for (i = 0; i < n; i++) {
+        sums[i].loss += batch[i].loss;
+        sums[i].nll += batch[i].nll;
+        sums[i].correct += batch[i].correct;
+        sums[i].tokens += batch[i].tokens;
+    }
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
 }
@@ -15131,6 +15349,16 @@ TRF__FN trf_status trf__round_part(const trf_trainer *t, const trf_batch *batch,
     return TRF_OK;
 }
 
+/* What the label of a sequence weighs where that of a token weighs 1, so that the sum of both
+   losses over `tokens` labels is the sum of their means: tokens / labelled sequences. */
+TRF__FN double trf__sequence_weight(const trf_sequences *target, int64_t tokens)
+{
+    int64_t labelled = 0, at = 0;
+    int32_t i;
+    for (i = 0; i < target->count; at += target->lengths[i++]) labelled += target->ids[at] >= 0;
+    return labelled ? (double)tokens / (double)labelled : 0;
+}
+
 /* Whatever can be wrong with a batch is found before the first of its parts is computed, on all
    ranks alike, and then the memory for the largest part is there. */
 TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_error *err)
@@ -15145,8 +15373,10 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
         return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
                          "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
                          "bits), got %lld", (long long)most, (long long)batch->ordinal);
-    if (!t->options.parts) return TRF_OK;
+    if (!t->options.parts && !pass->config->sequence_labels) return TRF_OK;
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    if (pass->config->sequence_labels)
+        pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
     for (round = 0; round < trf__rounds(&t->options); round++) {
         TRF__TRY(trf__round_part(t, batch, round, &part, err));
         TRF__TRY(trf__batch_needs(pass, &part, pass->sides, &need, &wanted, err));
@@ -15216,7 +15446,7 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
                                   trf_step_report *report, trf_error *err)
 {
     trf_status status;
-    trf__sums sums;
+    trf__sums sums[2];
     double source_tokens = 0;
     int first;
     trf__report_clear(report);
@@ -15224,10 +15454,10 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     if (!batch) return trf__fail_null(err, "batch");
     TRF__ZERO(sums);
     first = t->micro == 0;
-    status = trf__micro_batch(t, batch, at_once, report ? &sums : NULL, &source_tokens, err);
+    status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
     trf__keep_place(t, batch->place, first, status);
     TRF__TRY(status);
-    if (report) trf__report_means(report, &sums, source_tokens);
+    if (report) trf__report_means(report, sums, source_tokens);
     if (report) report->step = t->step + 1;
     return TRF_OK;
 }
@@ -15311,7 +15541,7 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     if (!trainer->updated)
         return trf__fail(err, TRF_E_STATE, trainer->step, "report", "there has been no update yet");
     TRF__TRY(trf__clip_result_of(trainer, &v, err));
-    trf__report_means(report, &v.sums, v.source_tokens);
+    trf__report_means(report, v.sums, v.source_tokens);
     report->step = trainer->updated;
     report->gradient_norm = v.norm;
     report->learning_rate = trainer->rate;
@@ -15341,7 +15571,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
 {
     const trf__run *run;
     trf__loss loss;
-    trf__sums sums;
+    trf__sums sums[2];
     double source_tokens = 0;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
@@ -15352,10 +15582,15 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
     loss = trf__pass_loss(&trainer->pass, trainer->options.label_smoothing,
                           (int)trainer->options.smoothing_rule);
     run->backend->cross_entropy(run, &loss);
+    if (trainer->pass.config->sequence_labels) {
+        loss = trf__sequence_loss(&trainer->pass, trainer->options.label_smoothing,
+                               (int)trainer->options.smoothing_rule);
+        run->backend->cross_entropy(run, &loss);
+    }
     if (!report) return TRF_OK;
     TRF__ZERO(sums);
-    TRF__TRY(trf__add_sums(&trainer->pass, &sums, &source_tokens, err));
-    trf__report_means(report, &sums, source_tokens);
+    TRF__TRY(trf__add_sums(&trainer->pass, sums, &source_tokens, err));
+    trf__report_means(report, sums, source_tokens);
     report->step = trainer->step;
     return TRF_OK;
 }
@@ -19892,6 +20127,7 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(density,        0, 1) \
     X(masked,         0, 1) \
     X(randomised,     0, 1) \
+    X(keep_label,     0, masks) \
     X(whole_words,    0, masks) \
     X(mean_span,      1, 1e6) \
     X(vocab,          masks ? 5 : 0, 1 << 24) \
@@ -19957,6 +20193,34 @@ TRF__FN trf_status trf__noise_check_ids(const trf_noise_options *o, const trf__n
     return TRF_OK;
 }
 
+TRF__FN void trf__noise_add(const trf_noise_options *o, trf__noisy *x)
+{
+    if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, x);
+    /* a sequence of one id has nothing to predict: it stays whole as the source */
+    else if (x->n < 2) trf__noise_prefix(x, x->n);
+    else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, x);
+    else trf__noise_prefix(x, 1 + (int32_t)trf__draw_below(&x->draws, (uint64_t)x->n - 1));
+}
+
+/* With keep_label each plain target must be one label. */
+TRF__FN trf_status trf__noise_check_labels(const trf_noise_options *o, const trf_batch *batch,
+                                           trf_error *err)
+{
+    const trf_sequences *x = &batch->target;
+    int32_t i, count = batch->source.count;
+    if (!o->keep_label) return TRF_OK;
+    if (x->count != count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s, but target has labels for %d", count,
+                         trf__plural(count), x->count);
+    if (count > 0 && (!x->lengths || !x->ids)) return trf__fail_null(err, "target");
+    for (i = 0; i < count; i++)
+        if (x->lengths[i] != 1)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
+                             "target sequence %d must have 1 label, got %d", i, x->lengths[i]);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf_batch *made,
                                    trf_error *err)
 {
@@ -19964,7 +20228,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     trf_batch batch;
     trf__noisy x;
     int32_t *lengths, i;
-    int64_t n = 0, longest = 0, at;
+    int64_t n = 0, longest = 0, labels, at;
     uint64_t key;
     TRF__ZERO(batch);
     TRF__ZERO(x);
@@ -19974,10 +20238,13 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     if (!plain) return trf__fail_null(err, "plain");
     if (!made) return trf__fail_null(err, "made");
     o = &noise->options;
-    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX, "source", &n, &longest, err));
-    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + 2 * (int64_t)batch.source.count +
-              longest, &o->hooks);
-    lengths = noise->numbers + 2 * n;
+    TRF__TRY(trf__check_lengths(&batch.source, 0, INT32_MAX - o->keep_label, "source", &n, &longest,
+                                err));
+    TRF__TRY(trf__noise_check_labels(o, &batch, err));
+    labels = o->keep_label ? batch.source.count : 0;
+    TRF__GROW(int32_t, noise->numbers, noise->capacity, 2 * n + labels +
+              2 * (int64_t)batch.source.count + longest, &o->hooks);
+    lengths = noise->numbers + 2 * n + labels;
     x.source = noise->numbers;
     x.target = noise->numbers + n;
     x.work = lengths + 2 * (int64_t)batch.source.count;
@@ -19992,13 +20259,10 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
         x.draws.next = 0;
         x.draws.stream = TRF__NOISE_DRAW;
         TRF__TRY(trf__noise_check_ids(o, &x, at, i, err));
-        if (o->kind == TRF_NOISE_MASKS) trf__noise_masks(o, &x);
-        /* a sequence of one id has nothing to predict: it stays whole as the source */
-        else if (x.n < 2) trf__noise_prefix(&x, x.n);
-        else if (o->kind == TRF_NOISE_SPANS) trf__noise_spans(o, &x);
-        else trf__noise_prefix(&x, 1 + (int32_t)trf__draw_below(&x.draws, (uint64_t)x.n - 1));
+        if (o->keep_label) *x.target++ = batch.target.ids[i];
+        trf__noise_add(o, &x);
         lengths[i] = x.n_source;
-        lengths[batch.source.count + i] = x.n_target;
+        lengths[batch.source.count + i] = x.n_target + o->keep_label;
         x.source += x.n_source;
         x.target += x.n_target;
     }
@@ -22396,9 +22660,38 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
+/* Those of a second head (sequence_labels): a row for each sequence. */
+TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequences *sources,
+                                            trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass = &t->pass;
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    trf_batch batch;
+    int64_t rows, i;
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    trf__forget_answers(t);
+    TRF__TRY(trf__pass_sides(pass, &batch, pass->sides, 0, err));
+    rows = pass->n_sentences;
+    TRF__TRY(trf__shape_check(out, "probabilities", rows, head->out, err));
+    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
+                 trf__plain(pass, head->b), rows, head->out, head->in);
+    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)t->work.memory, rows * head->out);
+    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    for (i = 0; i < rows; i++) trf__softmax(out->data + i * head->out, head->out);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
                                 trf_tensor *probabilities, trf_error *err)
 {
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (translator->pass.config->sequence_labels)
+        return trf__sequence_probabilities(translator, sources, probabilities, err);
     return trf__probabilities(translator, sources, probabilities, 0, err);
 }
 
@@ -22777,6 +23070,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
                              (size_t)(1 + c->head_layer) * bytes);
     run->backend->feed(run, x, states->data, rows * c->d_model);
     if (c->head_layer) {
+        layer = pass->head;
         layer.h = layer.a = layer.y = (trf__act *)(void *)((char *)translator->work.memory + bytes);
         layer.stats = NULL;
         trf__head_layer(pass, &layer, x, rows);
@@ -25952,6 +26246,10 @@ TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t par
     }
     if (outer->generator.out && outer->generator.param == param) return &outer->generator;
     if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
+    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
+        return &outer->sequence_layer;
+    if (outer->sequence_head.out && outer->sequence_head.param == param)
+        return &outer->sequence_head;
     return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
         : &outer->embed[1];
 }
@@ -27760,16 +28058,20 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     return batch;
 }
 
-/* Adds a report. Means are weighted with their tokens; the caller divides by the sum. */
+/* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
+   sums. */
 TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
 {
-    double n = (double)r->target_tokens;
+    double n = (double)r->target_tokens, m = (double)r->sequence_targets;
     sum->step = r->step;
-    sum->loss += r->loss * n;
+    sum->loss += (r->loss - r->sequence_loss) * n;
     sum->nll += r->nll * n;
     sum->accuracy += r->accuracy * n;
     sum->source_tokens += r->source_tokens;
     sum->target_tokens += r->target_tokens;
+    sum->sequence_loss += r->sequence_loss * m;
+    sum->sequence_accuracy += r->sequence_accuracy * m;
+    sum->sequence_targets += r->sequence_targets;
 }
 
 TRF__COLD
@@ -27798,11 +28100,16 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
         TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
         trf__sum_report(&sum, &one);
     }
+    if (sum.sequence_targets) {
+        sum.sequence_loss /= (double)sum.sequence_targets;
+        sum.sequence_accuracy /= (double)sum.sequence_targets;
+    }
     if (sum.target_tokens) {
         sum.loss /= (double)sum.target_tokens;
         sum.nll /= (double)sum.target_tokens;
         sum.accuracy /= (double)sum.target_tokens;
     }
+    sum.loss += sum.sequence_loss;
     if (report) *report = sum;
     return TRF_OK;
 }
@@ -32290,10 +32597,11 @@ TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, in
 
 /* A block for each row; a thread takes every 256th logit. */
 template <class A>
-TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit, int64_t row0,
-                                    int64_t rows)
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *logits,
+                                    int32_t *hit, int64_t row0, int64_t rows)
 {
     TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         A *z = (A *)(void *)logits + r * l.vocab;
         float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
@@ -32326,7 +32634,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, trf__act *logits, int32_t *hit,
                                              (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
             if (target >= 0 && c == l.zero_column) dz += (float)l.off;
-            trf__put_as(&z[c], dz);
+            trf__put_as(&z[c], dz * weight);
         }
     }
 }
@@ -32361,8 +32669,8 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
         trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, z.y, hit,
-                    row0, rows);
+        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, run->now,
+                    z.y, hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;

@@ -58,6 +58,7 @@ static trf_config config_of(int variant, int32_t d_model)
         c.tying = TRF_UNTIED;
         c.head = TRF_HEAD_MASKED;
         c.head_layer = 1;
+        c.sequence_labels = 3;
         c.segments = 2;
         break;
     default: c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; break;
@@ -132,6 +133,12 @@ static uint64_t answers(const trf_model *model, trf_weights weights, int32_t thr
         OK(trf_logits(t, &batch, &out, &err));
     }
     hash = hash_bytes(hash, y, (size_t)trf_tensor_count(&out) * sizeof *y);
+    if (c->sequence_labels) {
+        trf_real of_sequences[SENTENCES * 3];
+        trf_tensor labels = trf_tensor_of(of_sequences, 2, SENTENCES, c->sequence_labels, 1);
+        OK(trf_classify(t, &batch.source, &labels, &err));
+        hash = hash_bytes(hash, of_sequences, sizeof of_sequences);
+    }
     for (i = 0; values && i < (int32_t)trf_tensor_count(&out); i++) values[i] = y[i];
     if (values) *n = trf_tensor_count(&out);
     if (c->kind != TRF_ENCODER_ONLY) {

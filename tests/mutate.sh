@@ -459,12 +459,59 @@ EOS begins a segment @@ golden heads @@ trf__fill_segments @@
     l->segment[row] = segment @@ l->segment[row] = segment + (l->ids[row] == c->eos && segment == 0)
 segments go on behind the last @@ golden heads @@ trf__fill_segments @@
     segment < c->segments - 1 @@ segment < c->segments
-a pooler without tanh @@ golden heads @@ trf__head_activation @@
+a pooler without tanh @@ golden heads @@ trf__take_head @@
     TRF__TANH @@ TRF__IDENTITY
 a masked head without the norm's backward @@ golden heads @@ trf__head_layer_backward @@
-    if (scaling.gain >= 0) pass @@ if (0) pass
-the layer of a head learns from what it made @@ golden heads @@ trf__head_layer_backward @@
+    if (head->norm.gain >= 0) pass @@ if (0) pass
+the layer of a head learns from what it made @@ golden heads @@ trf__head_backward @@
     trf__head_rows(pass) @@ pass->head.y
+the layer of a second head learns from what it made @@ golden heads @@ trf__sequence_backward @@
+    second->pooled @@ second->x
+a second head without its layer @@ golden heads @@ trf__sequence_forward @@
+    if (!pass->config->head_layer) return; @@ return;
+a second head reads the mean of its rows @@ golden heads @@ trf__sequence_forward @@
+    p.most = 1; @@ (void)0;
+a second head teaches all rows of a sequence @@ golden heads @@ trf__sequence_backward @@
+    p.most = 1; @@ (void)0;
+the encoder does not learn from a second head @@ golden heads @@ trf__pass_backward @@
+    more = trf__sequence_backward(pass, o) @@ (void)trf__sequence_backward(pass, o)
+a norm behind post-norm without the second head's gradient @@ heads @@ trf__stack_backward @@
+    n.dy = dy; n.dy2 = dy2; on-> @@ n.dy = dy; on->
+the label of a sequence weighs as much as that of a token @@ golden heads @@ trf__sequence_weight @@
+    (double)tokens / (double)labelled @@ 1
+sequences without a label count for the weight @@ golden heads @@ trf__sequence_weight @@
+    labelled += target->ids[at] >= 0 @@ labelled++
+the gradient of a second head is not weighted @@ golden heads @@ trf__loss_row @@
+    weight != 1 && c < n @@ c < 0
+a part weighs the labels of its own sequences @@ heads @@ trf__check_parts @@
+    trf__sequence_weight(&batch->target, wanted) @@
+    (trf__round_part(t, batch, 0, &part, NULL), trf__sequence_weight(&part.target, wanted))
+a report without the loss of sequences @@ golden heads @@ trf__add_sums @@
+    sequence_labels ? 2 : 1 @@ sequence_labels ? 1 : 1
+an update's loss of sequences is forgotten @@ golden heads @@ trf__decide_clipping @@
+    TRF__TALLY_SEQUENCE_LOSS @@ TRF__TALLY_SEQUENCE_TARGETS
+a loss of sequences that is no number @@ ops @@ trf__decide_clipping @@
+    sums[0].loss + sums[1].loss @@ sums[0].loss
+padding has a label @@ cuda @@ trf__fill_labels @@
+    labels[i] = -1 @@ labels[i] = 0
+a label of a sequence below those of tokens @@ heads @@ trf__labels_of @@
+    k < 0 ? c->sequence_labels @@ k < 0 ? trf__n_logits(c)
+an empty sequence has a label @@ heads @@ trf__check_head @@
+    (trf__pools(c) || before) && i < count @@ trf__pools(c) && i < count
+the layer of a second head is not packed @@ small pack @@ trf__pack_weights @@
+    trf__pack_matrix(pass, &layout->outer.sequence_layer); @@ (void)0;
+a second head is not packed @@ small pack @@ trf__pack_weights @@
+    trf__pack_matrix(pass, &layout->outer.sequence_head); @@ (void)0;
+a second head is read as an embedding @@ small @@ trf__affine_of @@
+    outer->sequence_head.out && @@ 0 &&
+a pooler starts from the layer of the masked head @@ finetune @@ trf__copied_from @@
+    model->config.head == TRF_HEAD_FIRST && @@ 0 &&
+noise without the label @@ noise @@ trf_noise_apply @@
+    *x.target++ = batch.target.ids[i] @@ x.target++
+noise takes the first label for all @@ noise @@ trf_noise_apply @@
+    batch.target.ids[i] @@ batch.target.ids[0]
+noise keeps a target of any length @@ noise @@ trf__noise_check_labels @@
+    x->lengths[i] != 1 @@ x->lengths[i] < 1
 a projection without the layer @@ heads @@ trf_project @@
     if (c->head_layer) @@ if (0)
 the layer of a head is not packed @@ small pack @@ trf__pack_weights @@
@@ -658,7 +705,7 @@ weight decay on biases @@ model definitions @@ trf__cut_tiles @@
 clipping forgotten @@ ops model golden @@ trf__decide_clipping @@
     if (!(v->scale < 1)) v @@ v
 norm of the sum, not of the mean @@ ops model golden @@ trf__decide_clipping @@
-    (sum) / v->sums.tokens @@ (sum)
+    (sum) / sums[0].tokens @@ (sum)
 a mean begins at the wrong side @@ model @@ trf__running_mean @@
     (beta < 0.5) return @@ (0) return
 coupled decay goes beyond all squares @@ model @@ trf__adam_tile @@
@@ -695,9 +742,10 @@ target embedding learns nothing @@ model golden @@ trf__stack_embed_backward @@
 only one decoder layer teaches the encoder @@ model golden @@ trf__stack_backward @@
     memory_seen = 1; @@ memory_seen = 0;
 NaN is applied @@ ops model @@ trf__decide_clipping @@
-    !(v->norm * v->scale < TRF__MAX_GRADIENT) || !trf__is_finite(v->sums.loss) @@ 0
+    !(v->norm * v->scale < TRF__MAX_GRADIENT) ||
+    !trf__is_finite(sums[0].loss + sums[1].loss) @@ 0
 a loss that is not finite is learned from @@ ops @@ trf__decide_clipping @@
-    || !trf__is_finite(v->sums.loss); @@ ;
+    || !trf__is_finite(sums[0].loss + sums[1].loss); @@ ;
 a skipped step moves the weights @@ ops model @@ trf__cpu_adam @@
     if (!a->clip_result->skipped) trf__tiles @@ trf__tiles
 a skipped step counts as an update @@ ops model @@ trf__decide_clipping @@
@@ -770,11 +818,11 @@ the projection's gradient of a tied embedding is lost @@ heads @@ trf__stack_new
 the target's gradient of a shared embedding is lost @@ model @@ trf__stack_new @@
     trf__shares_embedding(c) @@ c->tying == TRF_TIED_ALL
 EOS has a label @@ heads @@ trf__fill_labels @@
-    k < x->lengths[i] ? x->ids[at++] : -1 @@ x->ids[k < x->lengths[i] ? at++ : at]
+    k < x->lengths[i] - before ? x->ids[at++] : -1 @@ x->ids[k < x->lengths[i] - before ? at++ : at]
 rows that fill up have a label @@ cuda @@ trf__fill_labels @@
     targets[row++] = -1 @@ targets[row++] = 0
 a label beyond the last @@ heads @@ trf__check_head @@
-    ids[at] >= trf__n_logits @@ ids[at] > trf__n_logits
+    ids[at] >= trf__labels_of @@ ids[at] > trf__labels_of
 a mask in every model @@ heads @@ trf__check_side @@
     !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id) @@ 0
 pad beside a mask of its own @@ heads @@ trf__check_side @@
@@ -1522,7 +1570,13 @@ what is perfect goes on @@ learn @@ trf_early_stopping_left @@
 a corpus is judged by its last batch @@ learn @@ trf__sum_report @@
     nll += r->nll * n @@ nll = r->nll * n
 every batch of held-out pairs counts the same @@ learn @@ trf__sum_report @@
-    loss += r->loss * n @@ loss += r->loss
+    (r->loss - r->sequence_loss) * n @@ (r->loss - r->sequence_loss)
+every batch of held-out labels of sequences counts the same @@ heads @@ trf__sum_report @@
+    r->sequence_loss * m @@ r->sequence_loss
+held-out labels of sequences are not in the loss @@ heads @@ trf_evaluate_all @@
+    sum.loss += sum.sequence_loss; @@ (void)0;
+the loss of a step is that of its tokens @@ golden heads @@ trf__report_means @@
+    sums->loss / n + report->sequence_loss @@ sums->loss / n
 held-out pairs are the first ones again @@ learn @@ trf__cut_pairs @@
     ids + used[side] @@ ids
 an unknown token is right @@ learn @@ trf__edits @@

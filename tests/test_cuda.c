@@ -42,6 +42,7 @@ typedef struct kind {
     trf_optimizer optimizer;
     double dropout;
     trf_head head;
+    int32_t sequence_labels;
 } kind;
 
 static const kind kinds[] = {
@@ -80,6 +81,9 @@ static const kind heads[] = {
      TRF_UNTIED, TRF_POSITIONS_HALVES, TRF_SMOOTH_OTHERS_KL, TRF_ADAM, 0.1, TRF_HEAD_TOKENS},
     {"masked", TRF_ENCODER_ONLY, 36, 2, 50, 130, TRF_PRE_NORM, TRF_NORM_STANDARD, TRF_GELU,
      TRF_UNTIED, TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM, TRF_ADAM, 0.1, TRF_HEAD_MASKED},
+    {"masked, labelled sequences", TRF_ENCODER_ONLY, 36, 2, 50, 70, TRF_POST_NORM,
+     TRF_NORM_STANDARD, TRF_GELU, TRF_UNTIED, TRF_POSITIONS_LEARNED, TRF_SMOOTH_UNIFORM, TRF_ADAM,
+     0.1, TRF_HEAD_MASKED, 3},
 };
 enum { N_HEADS = sizeof heads / sizeof *heads };
 
@@ -95,6 +99,7 @@ static trf_config config_of(const kind *k, trf_device_kind device)
     c = kit_of_kind(c, k->kind);
     c.head = k->head;
     c.n_labels = k->head && k->head != TRF_HEAD_MASKED ? k->vocab : 0;
+    c.sequence_labels = k->sequence_labels;
     c.n_heads = k->heads; c.d_ff = k->f;
     c.norm_place = k->place; c.norm_rule = k->rule;
     c.qkv_bias = c.out_bias = c.feed_forward_bias = k->rule != TRF_NORM_RMS;
@@ -163,13 +168,16 @@ static trf_batch batch_of(const kind *k, kit_pairs *data, int32_t count, int32_t
 {
     trf_batch batch = kit_fill(data, count, shortest, longest, k->vocab, seed);
     int pools = k->head == TRF_HEAD_MEAN || k->head == TRF_HEAD_FIRST;
-    int32_t i, n = 0;
+    int32_t i, n = 0, before = k->sequence_labels > 0;
     if (config_of(k, TRF_DEVICE_CPU).segments) kit_cut(data, 2);
     if (!k->head) return batch;
-    for (i = 0; i < count; i++) n += data->target_lengths[i] = pools ? 1 : data->source_lengths[i];
+    for (i = 0; i < count; i++)
+        n += data->target_lengths[i] = pools ? 1 : data->source_lengths[i] + before;
     for (i = 0; i < n; i++)
         data->target[i] =
             (int32_t)(trf__random64(seed, 78, (uint64_t)i) % (uint64_t)k->vocab) - (i % 10 == 3);
+    for (i = n = 0; before && i < count; n += data->target_lengths[i++])
+        data->target[n] = i % (k->sequence_labels + 1) - 1;
     return batch;
 }
 
@@ -191,6 +199,10 @@ static void train_both(const kind *k, int steps, double tolerance)
         near_or_fail(k->name, step, a.nll, b.nll, tolerance);
         near_or_fail(k->name, step, a.gradient_norm, b.gradient_norm, 10 * tolerance);
         near_or_fail(k->name, step, a.accuracy, b.accuracy, 1e-6);
+        near_or_fail(k->name, step, a.sequence_loss, b.sequence_loss, tolerance);
+        near_or_fail(k->name, step, a.sequence_accuracy, b.sequence_accuracy, 1e-6);
+        assert_int_equal(a.sequence_targets, b.sequence_targets);
+        assert_true((a.sequence_targets > 0) == (k->sequence_labels > 0));
         assert_int_equal(a.target_tokens, b.target_tokens);
         assert_int_equal(a.source_tokens, b.source_tokens);
         assert_int_equal(a.skipped, b.skipped);

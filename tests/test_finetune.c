@@ -895,6 +895,37 @@ static void weights_of_another_head(void **state)
     assert_int_equal(memory.live, 0);
 }
 
+/* BERT's pooler: from the second head of its pretraining, not from the layer of the masked head,
+   which has the same name. Without a second head that one is copied. */
+static void weights_of_a_second_head(void **state)
+{
+    int second;
+    (void)state;
+    for (second = 0; second < 2; second++) {
+        trf_config c = counted_config();
+        trf_model *masked, *first;
+        const char *layer = second ? "sequence.layer.weight" : "head.layer.weight";
+        int32_t n;
+        c.kind = TRF_ENCODER_ONLY;
+        c.decoder_layers = c.target_vocab = 0;
+        c.head = TRF_HEAD_MASKED;
+        c.head_layer = 1;
+        c.sequence_labels = second ? 2 : 0;
+        OK(trf_model_create(&masked, &c, &err));
+        c.head = TRF_HEAD_FIRST;
+        c.sequence_labels = 0;
+        c.n_labels = 5;
+        OK(trf_model_create(&first, &c, &err));
+        kit_set(trf_model_parameter(masked, trf_model_parameter_index(masked, layer)), 1, 9);
+        OK(trf_model_copy_weights(first, masked, &n, &err));
+        assert_int_equal(n, trf_model_parameter_count(first) - 2);
+        assert_true(kit_number(trf_model_parameter(first, trf_model_parameter_index(first,
+                                                   "head.layer.weight")), 1) == 9);
+        trf_model_destroy(masked); trf_model_destroy(first);
+    }
+    assert_int_equal(memory.live, 0);
+}
+
 /* Another width is an error before anything is copied, also where the first tensors fit: here only
    d_ff differs. */
 static void weights_refused(void **state)
@@ -1010,6 +1041,7 @@ int main(void)
         cmocka_unit_test(weights_of_another),
         cmocka_unit_test(weights_of_a_larger_one),
         cmocka_unit_test(weights_of_another_head),
+        cmocka_unit_test(weights_of_a_second_head),
         cmocka_unit_test(weights_refused),
         cmocka_unit_test(slow_builds_say_so),
     };

@@ -101,8 +101,23 @@ static void look_inside(outcome *o, trf_file *expected, const trf_model *model,
         o->status = trf_logits(translator, batch, &out, &o->error);
         if (o->status == TRF_OK) compare(o, expected, "logits", room, rows * columns, 1, 1.0, 0, 0);
     }
+    if (o->status == TRF_OK && c->sequence_labels) {
+        out = trf_tensor_of(room, 2, batch->source.count, c->sequence_labels, 1);
+        o->status = trf_classify(translator, &batch->source, &out, &o->error);
+        if (o->status == TRF_OK)
+            compare(o, expected, "classes", room, trf_tensor_count(&out), 1, 1.0, 0, 0);
+    }
     trf_translator_destroy(translator);
     free(room);
+}
+
+/* The loss of the labels of sequences, if the model has them. */
+static void compare_first(outcome *o, const trf_model *model, const trf_step_report *report,
+                          trf_real want)
+{
+    if (trf_model_config(model)->sequence_labels)
+        compare_number(o, "loss of sequences", report->sequence_loss, (double)want);
+    else assert_true(report->sequence_loss == 0 && report->sequence_targets == 0);
 }
 
 /* Loss and gradients of one pass, then ten updates and what they made of the weights. */
@@ -111,7 +126,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
 {
     trf_trainer *trainer = NULL;
     trf_step_report report;
-    trf_real want[GOLDEN_STEPS * 4];
+    trf_real want[GOLDEN_STEPS * 4], first[GOLDEN_STEPS + 1];
     char name[128];
     int32_t i;
     int64_t d = trf_model_config(model)->d_model;
@@ -119,8 +134,12 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
     if (o->status) return;
     assert_int_equal(trf_file_read(expected, trf__file_find(expected, "report"), 0, want, 4, NULL),
                      TRF_OK);
+    if (trf_model_config(model)->sequence_labels)
+        assert_int_equal(trf_file_read(expected, trf__file_find(expected, "sequence"), 0, first,
+                                       GOLDEN_STEPS + 1, NULL), TRF_OK);
     o->status = trf_forward_backward(trainer, batch, &report, &o->error);
     if (o->status == TRF_OK) {
+        compare_first(o, model, &report, first[0]);
         compare_number(o, "loss", report.loss, (double)want[0]);
         compare_number(o, "nll", report.nll, (double)want[1]);
         compare_number(o, "accuracy", report.accuracy, (double)want[2]);
@@ -134,6 +153,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
         o->status = trf_evaluate(trainer, batch, &report, &o->error);
         compare_number(o, "evaluated loss", report.loss, (double)want[0]);
         compare_number(o, "evaluated nll", report.nll, (double)want[1]);
+        compare_first(o, model, &report, first[0]);
         assert_int_equal(trf_file_read(expected, trf__file_find(expected, "steps"), 0, want,
                                        GOLDEN_STEPS * 4, NULL),
                          TRF_OK);
@@ -144,6 +164,7 @@ static void train(outcome *o, trf_file *expected, trf_model *model,
             assert_int_equal(report.skipped, 0);
             compare_number(o, "loss of an update", report.loss, (double)want[4 * i]);
             compare_number(o, "nll of an update", report.nll, (double)want[4 * i + 1]);
+            compare_first(o, model, &report, first[i + 1]);
             compare_number(o, "gradient norm of an update", report.gradient_norm,
                            (double)want[4 * i + 2]);
             compare_number(o, "learning rate of an update", report.learning_rate,
@@ -252,6 +273,7 @@ static const field fields[] = {
     {CONFIG(embedding_norm), INT32, 1, 2, {0, 1}},
     {CONFIG(segments), INT32, 1, 3, {0, 1, 3}},
     {CONFIG(head_layer), INT32, 1, 2, {0, 1}},
+    {CONFIG(sequence_labels), INT32, 1, 2, {0, 3}},
     {CONFIG(positions),
      INT32,
      0,

@@ -30,6 +30,8 @@ enum { VOCAB = 13, LABELS = 5, D = 8, MOST = 512, WEIGHTS = 1 << 14, HEADS = 4 }
 
 static int bert;        /* 1: models have what BERT has: segments, a layer in the head, a mask of its own */
 
+static int two_heads;   /* 1: masked models have a second head, for sequences */
+
 static trf_config config_of(trf_head head)
 {
     trf_config c = kit_of_kind(kit_small(2, D, VOCAB, 20), TRF_ENCODER_ONLY);
@@ -40,6 +42,7 @@ static trf_config config_of(trf_head head)
     c.segments = 2;
     c.head_layer = head == TRF_HEAD_FIRST || head == TRF_HEAD_MASKED;
     if (head == TRF_HEAD_MASKED) c.mask = 6;
+    if (head == TRF_HEAD_MASKED && two_heads) c.sequence_labels = LABELS;
     return c;
 }
 
@@ -77,7 +80,8 @@ static int32_t draw(uint64_t seed, uint64_t *at, int32_t n)
 }
 
 /* Sequences of shortest to longest ids with random labels; one in five is not asked for. Of masked tokens one in
-   three is a mask, and is asked for, with one or two more. With segments, one id in five ends one. */
+   three is a mask, and is asked for, with one or two more. With segments, one id in five ends one. A second head's
+   label comes first. */
 static trf_batch fill(data *d, const trf_config *c, int32_t count, int32_t shortest, int32_t longest, uint64_t seed)
 {
     int32_t i, k, n = 0, m = 0;
@@ -85,16 +89,17 @@ static trf_batch fill(data *d, const trf_config *c, int32_t count, int32_t short
     memset(d, 0, sizeof *d);
     for (i = 0; i < count; i++) {
         int32_t length = d->lengths[i] = shortest + draw(seed, &at, longest - shortest + 1);
-        d->n_labels[i] = trf__pools(c) ? 1 : length;
+        d->n_labels[i] = trf__pools(c) ? 1 : length + (c->sequence_labels > 0);
+        if (c->sequence_labels) d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, c->sequence_labels) : -1;
         for (k = 0; k < length; k++, n++) {
             d->ids[n] = 4 + draw(seed, &at, VOCAB - 4);
             if (c->segments && k % 5 == 2) d->ids[n] = c->eos;
             if (trf__pools(c)) continue;
-            d->labels[n] = draw(seed, &at, 5) ? draw(seed, &at, trf__n_logits(c)) : -1;
+            d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, trf__n_logits(c)) : -1;
             if (c->head != TRF_HEAD_MASKED) continue;
-            d->labels[n] = d->ids[n];
+            d->labels[m - 1] = d->ids[n];
             if (draw(seed, &at, 3) == 0) d->ids[n] = trf__mask_of(c);
-            else if (draw(seed, &at, 5)) d->labels[n] = -1;
+            else if (draw(seed, &at, 5)) d->labels[m - 1] = -1;
         }
         if (trf__pools(c)) d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, c->n_labels) : -1;
     }
@@ -119,22 +124,23 @@ static trf_real *parameter(const trf_model *model, const char *name)
     return kit_numbers(trf_model_parameter(model, index));
 }
 
-/* What the layer of a head makes of x (D), by a plain loop. */
-static void plain_layer(const trf_model *model, double *x)
+/* What the layer of a head makes of x (D), by a plain loop. `first`: of the second head. */
+static void plain_layer(const trf_model *model, int first, double *x)
 {
     const trf_config *c = trf_model_config(model);
-    trf_real *w = parameter(model, "head.layer.weight"), *b = parameter(model, "head.layer.bias");
+    trf_real *w = parameter(model, first ? "sequence.layer.weight" : "head.layer.weight");
+    trf_real *b = parameter(model, first ? "sequence.layer.bias" : "head.layer.bias");
     double y[D], mean = 0, variance = 0;
     int64_t i, j;
     for (i = 0; i < D; i++) {
         y[i] = (double)b[i];
         for (j = 0; j < D; j++) y[i] += x[j] * (double)w[i * D + j];
-        y[i] = c->head == TRF_HEAD_FIRST ? tanh(y[i])
+        y[i] = first || c->head == TRF_HEAD_FIRST ? tanh(y[i])
             : c->activation == TRF_RELU ? (y[i] > 0 ? y[i] : 0) : y[i] * 0.5 * (1 + erf(y[i] / sqrt(2.0)));
     }
     free(w);
     free(b);
-    if (c->head == TRF_HEAD_MASKED) {
+    if (c->head == TRF_HEAD_MASKED && !first) {
         trf_real *gain = parameter(model, "head.norm.weight"), *bias = parameter(model, "head.norm.bias");
         for (i = 0; i < D; i++) mean += y[i] / D;
         for (i = 0; i < D; i++) variance += (y[i] - mean) * (y[i] - mean) / D;
@@ -166,7 +172,7 @@ static int64_t plain_logits(trf_translator *t, const trf_sequences *x, double *z
                 if (trf__pools(c)) for (r = 0; r < m; r++) mean[j] += (double)hidden[(row + r) * D + j] / (double)m;
                 else mean[j] = (double)hidden[(row + k) * D + j];
             }
-            if (c->head_layer) plain_layer(t->model, mean);
+            if (c->head_layer) plain_layer(t->model, 0, mean);
             for (v = 0; v < vocab; v++) {
                 double sum = (double)b[v];
                 for (j = 0; j < D; j++) sum += mean[j] * (double)w[v * D + j];
@@ -193,7 +199,7 @@ static void near(const char *what, const trf_head head, double got, double want,
     if (!(fabs(got - want) <= tolerance)) fail_msg("%s of head %d: got %.12g, expected %.12g", what, (int)head, got, want);
 }
 
-#define EVERY_HEAD for (head = TRF_HEAD_MEAN; head <= TRF_HEAD_MASKED; head = (trf_head)(head + 1))
+#define EVERY_HEAD for (head = two_heads ? TRF_HEAD_MASKED : TRF_HEAD_MEAN; head <= TRF_HEAD_MASKED; head = (trf_head)(head + 1))
 
 /* -----------------------------------------------------------------------------------------------
    What they compute. */
@@ -271,7 +277,8 @@ static void test_loss(void **state)
         t = translator_of(model);
         plain_logits(t, &batch.source, z);
         for (i = 0; i < 9; i++) {
-            for (k = 0; k < d.n_labels[i]; k++, at++, row++) {
+            at += c.sequence_labels > 0;
+            for (k = c.sequence_labels > 0; k < d.n_labels[i]; k++, at++, row++) {
                 const double *x = z + row * vocab;
                 double all = log_sum(x, vocab), others = 0;
                 int32_t label = d.labels[at];
@@ -295,7 +302,7 @@ static void test_loss(void **state)
         OK(trf_evaluate(trainer, &batch, &report, &err));
         assert_int_equal(report.target_tokens, n);
         assert_int_equal(report.source_tokens, trf_source_rows(model, &batch.source));
-        near("loss", head, report.loss, loss / (double)n, 10 * FORMULA);
+        near("loss", head, report.loss - report.sequence_loss, loss / (double)n, 10 * FORMULA);
         near("nll", head, report.nll, nll / (double)n, 10 * FORMULA);
         near("accuracy", head, report.accuracy, hits / (double)n, 1e-12);
         trf_translator_destroy(t);
@@ -304,13 +311,26 @@ static void test_loss(void **state)
     }
 }
 
-/* The loss of the same step, dropout's masks included: it follows from the step and the seed. */
+static trf_batch part_of(const trf_batch *batch, int32_t first, int32_t count)
+{
+    return kit_slice(batch, first, count);
+}
+
+/* The loss of the same step, dropout's masks included: it follows from the step and the seed. With a second head in
+   two parts, each of which weighs the labels of its sequences by its own tokens. */
 static double loss_sum(trf_trainer *t, const trf_batch *batch)
 {
     trf_step_report report;
+    double sum = 0;
+    int32_t i, half = two_heads ? batch->source.count / 2 : batch->source.count;
     trf_trainer_discard_gradients(t);
-    OK(trf_forward_backward(t, batch, &report, &err));
-    return report.loss * (double)report.target_tokens;
+    for (i = 0; i < batch->source.count; i += half, half = batch->source.count - i) {
+        trf_batch part = part_of(batch, i, half);
+        part.ordinal = 0;               /* counted by the trainer */
+        OK(trf_forward_backward(t, &part, &report, &err));
+        sum += report.loss * (double)report.target_tokens;
+    }
+    return sum;
 }
 
 static void test_gradients(void **state)
@@ -387,11 +407,6 @@ static void test_gradients(void **state)
 
 /* -----------------------------------------------------------------------------------------------
    Training is what it is elsewhere. */
-
-static trf_batch part_of(const trf_batch *batch, int32_t first, int32_t count)
-{
-    return kit_slice(batch, first, count);
-}
 
 static double norm_distance(const trf_real *a, const trf_real *b, int64_t n)
 {
@@ -636,6 +651,194 @@ static void test_cancel(void **state)
         trf_trainer_destroy(t);
         trf_model_destroy(model);
     }
+}
+
+/* -----------------------------------------------------------------------------------------------
+   A second head beside the masked one. */
+
+/* Its probabilities and its loss, against a plain loop over the encoder's output. */
+static void test_second(void **state)
+{
+    enum { COUNT = 9 };
+    static trf_real hidden[MOST * D], got[COUNT * LABELS];
+    static data d;
+    int layer;
+    (void)state;
+    for (layer = 0; layer < 2; layer++) {
+        trf_config c = config_of(TRF_HEAD_MASKED);
+        trf_train_options o = kit_small_training(0);
+        trf_model *model;
+        trf_translator *t;
+        trf_trainer *trainer;
+        trf_step_report report, all;
+        trf_batch batch;
+        trf_tensor h, out;
+        trf_real *w, *b;
+        double loss = 0, hits = 0;
+        int64_t row = 0, at = 0;
+        int32_t i, k, v, n = 0;
+        c.head_layer = layer;
+        c.source_bos = 1;
+        o.source_tokens = 20;
+        model = model_of(&c);
+        shake(model);
+        t = translator_of(model);
+        trainer = trainer_of(model, &o);
+        batch = fill(&d, &c, COUNT, 0, 7, 35);
+        w = parameter(model, "sequence.weight");
+        b = parameter(model, "sequence.bias");
+        h = trf_tensor_of(hidden, 2, trf_source_rows(model, &batch.source), D, 1);
+        out = trf_tensor_of(got, 2, COUNT, LABELS, 1);
+        OK(trf_encode(t, &batch.source, &h, &err));
+        OK(trf_classify(t, &batch.source, &out, &err));
+        for (i = 0; i < COUNT; row += 2 + d.lengths[i], at += d.n_labels[i], i++) {
+            double x[D], z[LABELS], others = 0, total;
+            int32_t label = d.labels[at];
+            int best = 1;
+            for (k = 0; k < D; k++) x[k] = (double)hidden[row * D + k];
+            if (layer) plain_layer(model, 1, x);
+            for (v = 0; v < LABELS; v++)
+                for (z[v] = (double)b[v], k = 0; k < D; k++) z[v] += x[k] * (double)w[v * D + k];
+            total = log_sum(z, LABELS);
+            for (v = 0; v < LABELS; v++)
+                near("class", TRF_HEAD_MASKED, (double)got[i * LABELS + v], exp(z[v] - total), 10 * FORMULA);
+            if (label < 0) continue;
+            for (v = 0; v < LABELS; v++) { others += total - z[v]; best &= z[v] <= z[label]; }
+            loss += (1 - o.label_smoothing) * (total - z[label]) + o.label_smoothing / LABELS * others;
+            hits += best;
+            n++;
+        }
+        OK(trf_evaluate(trainer, &batch, &report, &err));
+        assert_true(n > 3 && n < COUNT && o.label_smoothing > 0);
+        assert_int_equal(report.sequence_targets, n);
+        near("loss of sequences", TRF_HEAD_MASKED, report.sequence_loss, loss / n, 10 * FORMULA);
+        near("accuracy of sequences", TRF_HEAD_MASKED, report.sequence_accuracy, hits / n, 1e-12);
+        OK(trf_evaluate_all(trainer, &batch, NULL, &all, &err));        /* in two batches */
+        assert_true(trf_source_rows(model, &batch.source) > o.source_tokens);
+        assert_int_equal(all.sequence_targets, n);
+        assert_int_equal(all.target_tokens, report.target_tokens);
+        near("loss of all", TRF_HEAD_MASKED, all.loss, report.loss, 10 * CLOSE);
+        near("loss of all sequences", TRF_HEAD_MASKED, all.sequence_loss, loss / n, 10 * FORMULA);
+        near("accuracy of all", TRF_HEAD_MASKED, all.sequence_accuracy, hits / n, 1e-12);
+        free(w);
+        free(b);
+        trf_trainer_destroy(trainer);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+}
+
+/* The gradients of a batch in three parts are those of the whole batch, though the first part has no label of a token
+   and the last one none of a sequence: both means are over the whole batch. */
+static void test_second_parts(void **state)
+{
+    enum { COUNT = 9, PARTS = 3 };
+    static trf_real whole[WEIGHTS], sum[WEIGHTS], part[WEIGHTS];
+    static data d;
+    trf_config c = config_of(TRF_HEAD_MASKED);
+    trf_train_options o = kit_small_training(0);
+    trf_model *models[2];
+    trf_trainer *t[2];
+    trf_step_report reports[2];
+    trf_batch batch = fill(&d, &c, COUNT, 5, 5, 61);
+    int64_t n, k;
+    int32_t i;
+    (void)state;
+    for (i = 0; i < COUNT; i++) {
+        if (i < 3) for (k = 1; k < 6; k++) d.labels[6 * i + k] = -1;
+        d.labels[6 * i] = i < 6 ? i % LABELS : -1;
+    }
+    trf_train_set_dropout(&o, 0.2);
+    for (i = 0; i < 2; i++) {
+        models[i] = model_of(&c);
+        t[i] = trainer_of(models[i], &o);
+        OK(trf_forward_backward(t[i], &batch, &reports[i], &err));
+        o.parts = PARTS;
+    }
+    n = models[0]->layout.n_weights;
+    kit_get(models[0], whole, t[0]->gradients, n);
+    memset(sum, 0, sizeof sum);
+    for (i = 0; i < PARTS; i++) {
+        kit_get(models[1], part, trf__round_gradients(t[1], i), n);
+        for (k = 0; k < n; k++) sum[k] += part[k];
+    }
+    near("gradients of parts", TRF_HEAD_MASKED, norm_distance(sum, whole, n), 0, 10 * CLOSE);
+    assert_int_equal(reports[0].sequence_targets, 6);
+    assert_int_equal(reports[1].sequence_targets, 6);
+    near("loss of parts", TRF_HEAD_MASKED, reports[1].loss, reports[0].loss, 10 * CLOSE);
+    near("loss of parts", TRF_HEAD_MASKED, reports[1].sequence_loss, reports[0].sequence_loss, 10 * CLOSE);
+    near("accuracy", TRF_HEAD_MASKED, reports[1].sequence_accuracy, reports[0].sequence_accuracy, 1e-12);
+    for (i = 0; i < 2; i++) OK(trf_optimizer_step(t[i], &reports[i], &err));
+    near("norm of parts", TRF_HEAD_MASKED, reports[1].gradient_norm, reports[0].gradient_norm, 10 * CLOSE);
+    near("loss of the update", TRF_HEAD_MASKED, reports[1].sequence_loss, reports[0].sequence_loss, 10 * CLOSE);
+    assert_int_equal(reports[1].sequence_targets, 6);
+    for (i = 0; i < 2; i++) {
+        trf_trainer_destroy(t[i]);
+        trf_model_destroy(models[i]);
+    }
+}
+
+/* What its labels may not be, and what its model may. */
+static void test_second_refusals(void **state)
+{
+    static data d;
+    static trf_real numbers[MOST * VOCAB];
+    trf_config c = config_of(TRF_HEAD_MASKED);
+    trf_train_options o = kit_small_training(0);
+    trf_model *model = model_of(&c);
+    trf_trainer *t = trainer_of(model, &o);
+    trf_translator *asked = translator_of(model);
+    trf_batch batch = fill(&d, &c, 4, 2, 6, 101);
+    trf_step_report report;
+    trf_tensor out = trf_tensor_of(numbers, 2, 4, LABELS + 1, 1), w;
+    int32_t second_label = d.n_labels[0], i, at;
+    uint64_t before = hash_state(t);
+    (void)state;
+    d.labels[second_label] = LABELS;
+    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", second_label);
+    assert_non_null(strstr(err.message, "sequence 1, position 0: a label must be -1 or 0 to 4, got 5"));
+    d.labels[second_label] = -2;
+    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", second_label);
+    d.labels[second_label] = 0;
+    d.n_labels[2]--;
+    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
+    d.n_labels[2]++;
+    FAILS(trf_classify(asked, &batch.source, &out, &err), TRF_E_SHAPE, "probabilities", -1);
+    FAILS(trf_classify(asked, NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
+    FAILS(trf_tag(asked, &batch.source, &out, &err), TRF_E_STATE, "head", -1);
+    assert_true(hash_state(t) == before);
+    for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = -1;       /* no label of a sequence */
+    OK(trf_train_step(t, &batch, &report, &err));
+    assert_true(report.sequence_targets == 0 && report.sequence_loss == 0 && report.target_tokens > 0);
+    for (i = 0; i < MOST; i++) d.labels[i] = -1;                            /* labels of sequences alone */
+    for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = 1;
+    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
+    d.labels[1] = 5;
+    w = kit_open(trf_trainer_parameter(t, trf_model_parameter_index(model, "sequence.bias")));
+    w.data[0] = (trf_real)NAN;                                              /* its loss is looked at too */
+    kit_close(&w);
+    OK(trf_train_step(t, &batch, &report, &err));
+    assert_true(report.skipped && report.nll - report.nll == 0 && report.sequence_loss != report.sequence_loss);
+    trf_translator_destroy(asked);
+    trf_trainer_destroy(t);
+    trf_model_destroy(model);
+    c.sequence_labels = 1;
+    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    c.sequence_labels = (1 << 24) + 1;
+    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    c.sequence_labels = -1;
+    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    c = config_of(TRF_HEAD_FIRST);
+    c.sequence_labels = 2;
+    FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "sequence_labels", -1);
+    c = config_of(TRF_HEAD_MASKED);
+    c.source_eos = 0;
+    model = model_of(&c);
+    t = trainer_of(model, &o);
+    batch = fill(&d, &c, 2, 0, 0, 1);                                       /* no row that could be labelled */
+    FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_INVALID_ARG, "source", 0);
+    trf_trainer_destroy(t);
+    trf_model_destroy(model);
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1144,7 +1347,7 @@ static void test_project(void **state)
         for (r = 0; r < MANY; r++) {
             double x[D];
             for (j = 0; j < D; j++) x[j] = (double)states[r * D + j];
-            if (c.head_layer) plain_layer(model, x);
+            if (c.head_layer) plain_layer(model, 0, x);
             for (v = 0; v < vocab; v++) {
                 double sum = (double)b[v];
                 for (j = 0; j < D; j++) sum += x[j] * (double)w[v * D + j];
@@ -1159,8 +1362,10 @@ static void test_project(void **state)
 }
 
 static int as_bert(void **state) { (void)state; bert = 1; return 0; }
-static int as_before(void **state) { (void)state; bert = 0; return 0; }
+static int as_pretraining(void **state) { (void)state; bert = two_heads = 1; return 0; }
+static int as_before(void **state) { (void)state; bert = two_heads = 0; return 0; }
 #define BERT(test) {"BERT: " #test, test, as_bert, as_before, NULL}
+#define SECOND(test) {"second head: " #test, test, as_pretraining, as_before, NULL}
 
 int main(void)
 {
@@ -1182,6 +1387,21 @@ int main(void)
 #endif
         BERT(test_resume),
         BERT(test_memory),
+        SECOND(test_second),
+        SECOND(test_second_parts),
+        SECOND(test_second_refusals),
+        SECOND(test_loss),
+        SECOND(test_gradients),
+#if !defined(KIT_ON_CUDA) && !defined(TRF__TEST_BACKEND)
+        SECOND(test_ranks),
+#endif
+#if !defined(KIT_ON_CUDA)
+        SECOND(test_same_bits),
+#endif
+        SECOND(test_resume),
+        SECOND(test_cancel),
+        SECOND(test_files),
+        SECOND(test_memory),
         cmocka_unit_test(test_logits),
         cmocka_unit_test(test_loss),
         cmocka_unit_test(test_gradients),

@@ -622,7 +622,7 @@ static int64_t *part_of(trf_weight_counts *n, const char *name)
     if (has(name, "positions") || has(name, "segments")) return &n->positions;
     if (has(name, "src_embed")) return &n->source_embedding;
     if (has(name, "tgt_embed")) return &n->target_embedding;
-    if (has(name, "generator") || has(name, "head.")) return &n->generator;
+    if (has(name, "generator") || has(name, "head.") || has(name, "sequence.")) return &n->generator;
     if (has(name, "norm")) return decoder ? &n->decoder_norms : &n->encoder_norms;
     if (has(name, "multihead_attn")) return &n->cross_attention;
     if (has(name, "self_attn")) return decoder ? &n->decoder_attention : &n->encoder_attention;
@@ -656,6 +656,7 @@ static trf_config random_config(void)
         c.head = (trf_head)up_to(5);
         c.n_labels = c.head && c.head != TRF_HEAD_MASKED ? 2 + up_to(9) : 0;
         c.head_layer = (c.head == TRF_HEAD_FIRST || c.head == TRF_HEAD_MASKED) && up_to(2);
+        c.sequence_labels = c.head == TRF_HEAD_MASKED && up_to(2) ? 2 + up_to(9) : 0;
     }
     c.segments = c.kind != TRF_DECODER_ONLY ? up_to(4) : 0;
     return c;
@@ -754,6 +755,7 @@ static void test_count_flops(void **state)
                   : c.head == TRF_HEAD_TOKENS ? 2 * d * c.n_labels * (double)s
                   : c.head ? 2 * d * c.n_labels * (s > 0) : 0;
         if (c.head_layer) generator += 2 * d * d * (c.head == TRF_HEAD_FIRST ? s > 0 : (double)s);
+        if (c.sequence_labels && s > 0) generator += 2 * d * (c.sequence_labels + (c.head_layer ? d : 0));
         assert_true(fabs(got.encoder_projections + got.decoder_projections + got.cross_projections -
                          projections) < 1e-9 * (1 + projections));
         assert_true(fabs(got.encoder_attention + got.decoder_attention + got.cross_attention -

@@ -556,6 +556,7 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     c.max_length = 2 + UP_TO(200);
     c.segments = c.kind != TRF_DECODER_ONLY && UP_TO(2) ? 1 + UP_TO(5) : 0;
     c.head_layer = (c.head == TRF_HEAD_FIRST || c.head == TRF_HEAD_MASKED) && UP_TO(2);
+    c.sequence_labels = c.head == TRF_HEAD_MASKED && UP_TO(2) ? 2 + UP_TO(40) : 0;
     *o = training_of_512();
     o->source_tokens = 1 + UP_TO(700);
     o->target_tokens = 1 + UP_TO(700);

@@ -1868,6 +1868,8 @@ static void test_bad_config(void **state)
     BAD_INT(embedding_norm, -1);
     BAD_INT(segments, 1025);
     BAD_INT(head_layer, 1);
+    BAD_INT(sequence_labels, 2);
+    BAD_INT(sequence_labels, -1);
     BAD_CONFIG(mask, 5);
     BAD_CONFIG(mask, -2);
     BAD_CHOICE(trf_positions, positions, 8);
@@ -1982,6 +1984,12 @@ static void test_fields_of_a_kind(void **state)
     c.mask = -1;
     c.head_layer = 1;
     bad_kind(c, "head_layer", "head_layer must be 0 with head 0, got 1");
+    c.head_layer = 0;
+    c.sequence_labels = 2;
+    bad_kind(c, "sequence_labels", "sequence_labels must be 0 with head 0, got 2");
+    c.head = TRF_HEAD_MASKED;
+    c.sequence_labels = 1;
+    bad_kind(c, "sequence_labels", "sequence_labels must be between 2 and 16777216, got 1");
     c = seeded_config();
     c = kit_of_kind(c, TRF_DECODER_ONLY);
     c.segments = 2;

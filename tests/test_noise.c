@@ -607,6 +607,58 @@ static void parts_of_a_step(void **state)
     assert_true(fabs(loss[2] - loss[0]) > 1e-4 * loss[0]);      /* counted twice: other dropout */
 }
 
+/* Labels of sequences stand in front of the targets; all else is as without them. In place, too. */
+static void labels_stay_in_front(void **state)
+{
+    static kit_pairs p;
+    trf_noise_options o = noise_of(TRF_NOISE_MASKS);
+    trf_noise *noise = open_noise(&o), *keeping;
+    trf_batch plain = kit_fill(&p, 60, 0, 30, 60, 9), made, kept;
+    int32_t labels[60], ones[60], i;
+    const int32_t *want, *got;
+    (void)state;
+    for (i = 0; i < 60; i++) {
+        labels[i] = i - 1;
+        ones[i] = 1;
+    }
+    plain.target.ids = labels;
+    plain.target.lengths = ones;
+    plain.place.batch = 7;
+    OK(trf_noise_apply(noise, &plain, &made, &err));
+    o.keep_label = 1;
+    keeping = open_noise(&o);
+    kept = plain;
+    OK(trf_noise_apply(keeping, &kept, &kept, &err));
+    assert_int_equal(kept.target.count, 60);
+    assert_true(hash_side(HASH_START, &kept.source) == hash_side(HASH_START, &made.source));
+    want = made.target.ids;
+    got = kept.target.ids;
+    for (i = 0; i < 60; i++) {
+        int32_t n = made.target.lengths[i];
+        assert_int_equal(kept.target.lengths[i], n + 1);
+        assert_int_equal(*got++, i - 1);
+        if (n) assert_memory_equal(got, want, (size_t)n * sizeof *want);
+        want += n;
+        got += n;
+    }
+    ones[7] = 2;
+    FAILS(trf_noise_apply(keeping, &plain, &kept, &err), TRF_E_INVALID_ARG, "target", 7);
+    ones[7] = 0;
+    FAILS(trf_noise_apply(keeping, &plain, &kept, &err), TRF_E_INVALID_ARG, "target", 7);
+    ones[7] = 1;
+    plain.target.count = 59;
+    FAILS(trf_noise_apply(keeping, &plain, &kept, &err), TRF_E_INVALID_ARG, "target", -1);
+    assert_int_equal(kept.target.count, 0);
+    plain.target.count = 60;
+    plain.target.ids = NULL;
+    FAILS(trf_noise_apply(keeping, &plain, &kept, &err), TRF_E_INVALID_ARG, "target", -1);
+    plain = batch_of(NULL, NULL, 0);
+    OK(trf_noise_apply(keeping, &plain, &kept, &err));
+    assert_int_equal(kept.target.count, 0);
+    trf_noise_destroy(keeping);
+    trf_noise_destroy(noise);
+}
+
 /* Random ids are never special ones of `words`: of 4 to 7 here, 4 and 6 are special. A special id
    drawn leaves the id of the text. */
 static void no_special_ids(void **state)
@@ -723,6 +775,9 @@ static void options_refused(void **state)
     REFUSED(TRF_NOISE_MASKS, kind, (trf_noise_kind)3);
     REFUSED(TRF_NOISE_MASKS, kind, (trf_noise_kind)-1);
     REFUSED(TRF_NOISE_MASKS, whole_words, 2);
+    REFUSED(TRF_NOISE_MASKS, keep_label, 2);
+    REFUSED(TRF_NOISE_SPANS, keep_label, 1);
+    REFUSED(TRF_NOISE_PREFIX, keep_label, 1);
     REFUSED(TRF_NOISE_MASKS, pad, -2);
     REFUSED(TRF_NOISE_MASKS, bos, -2);
     REFUSED(TRF_NOISE_MASKS, eos, -1);
@@ -993,6 +1048,7 @@ int main(void)
         cmocka_unit_test(pairs_of_texts),
         cmocka_unit_test(same_for_any_split),
         cmocka_unit_test(parts_of_a_step),
+        cmocka_unit_test(labels_stay_in_front),
         cmocka_unit_test(no_special_ids),
         cmocka_unit_test(corners),
         cmocka_unit_test(options_refused),

@@ -2313,7 +2313,8 @@ static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64
     return l;
 }
 
-/* The sums are those of the rows, in order, and go into the slots; `before` is what stood there. */
+/* The sums are those of the rows, in order, and go into the slots; `before` is what stood there. Of
+   the labels of sequences three go there, behind those of tokens. */
 static void check_sums(const trf__loss *l, const double *before, int64_t correct, int64_t perhaps)
 {
     double loss = 0, nll = 0, tokens = 0, want[5];      /* in the order of the slots */
@@ -2327,17 +2328,22 @@ static void check_sums(const trf__loss *l, const double *before, int64_t correct
     assert_true(l->sums->correct >= (double)correct &&
                 l->sums->correct <= (double)(correct + perhaps));
     want[0] = loss;
-    want[1] = nll;
-    want[2] = l->sums->correct;
+    want[1] = l->of_sequences ? l->sums->correct : nll;
+    want[2] = l->of_sequences ? tokens : l->sums->correct;
     want[3] = tokens;
     want[4] = SOURCE_TOKENS;
-    for (i = 0; i < 5; i++) {
-        double sum = want[i] + before[2 * i] + before[2 * i + 1];
+    for (i = 0; i < TRF__TALLIES / 2; i++) {
+        int64_t k = l->of_sequences ? i - TRF__TALLY_SEQUENCE_LOSS / 2 : i;
+        double sum = before[2 * i] + before[2 * i + 1];
+        if (k < 0 || k >= (l->of_sequences ? 3 : 5)) {
+            assert_true((double)l->slots[2 * i] == before[2 * i]);
+            assert_true((double)l->slots[2 * i + 1] == before[2 * i + 1]);
+            continue;
+        }
+        sum += want[k];
         assert_number_near((double)l->slots[2 * i] + (double)l->slots[2 * i + 1], sum,
                            1e-13 * (fabs(sum) + 1));
     }
-    for (i = TRF__TALLY_SOURCE + 2; i < TRF__TALLIES; i++)
-        assert_true((double)l->slots[i] == before[i]);
 }
 
 /* gradients: 0 none, 1 dx alone, 2 dx and dw, 3 all. `more` rows of the matrix stand above the
@@ -2346,7 +2352,7 @@ typedef struct loss_case {
     int64_t rows, vocab, d;
     int rule;
     double e;
-    int bias, gradients, first, packed, more;
+    int bias, gradients, first, packed, more, of_sequences;
 } loss_case;
 
 static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
@@ -2366,6 +2372,8 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     l.x = act(x); l.bias = b; l.targets = targets; l.sums = &sums; l.first = t->first;
     l.w = weight_of(run, all, t->more + vocab, d, t->packed);
     l.w.row = t->more;
+    l.of_sequences = t->of_sequences;
+    now.sequence_weight = 2.5;
     for (r = 0; r < rows; r++)
         do targets[r] = r % 5 == 3 ? -1 : (int32_t)plain_below(vocab); while (targets[r] == PAD);
     l.slots = gradient_of(TRF__TALLIES, t->first);
@@ -2398,6 +2406,7 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
         assert_number_near(l.row_nll[r], plain_loss(NULL, z, q, vocab), LOOSE * want);
         if (highest - second > 1e-4) correct += z[target] == highest; else perhaps++;
         for (v = 0; v < vocab; v++) {
+            if (t->of_sequences) dz[v] *= 2.5;
             db[v] += dz[v];
             for (c = 0; c < d; c++) {
                 dx[r * d + c] += dz[v] * (double)w[v * d + c];
@@ -2422,15 +2431,17 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
 static void test_cross_entropy(void **state)
 {
     static const loss_case cases[] = {
-        /* rows, vocab, d, rule, smoothing, bias, gradients, first, packed, rows above */
-        {20, 37, 5, 0, 0.1, 1, 3, 0, 0, 0},
-        {7, 16, 17, 0, 0.3, 0, 2, 1, 1, 0},
-        {3, 5, 1, 0, 0, 1, 1, 0, 0, 3},
-        {33, 100, 8, 0, 0.1, 0, 0, 0, 1, 16},
-        {600, 40, 3, -1, 0.1, 1, 3, 1, 1, 0},
-        {600, 40, 3, -1, 0.1, 1, 3, 0, 0, 0}, /* two groups of rows */
-        {18, 1100, 3, -2, 0.1, 1, 3, 1, 0, 0}, /* three blocks of the vocabulary */
-        {0, 20, 4, -1, 0.1, 1, 3, 1, 0, 0}};
+        /* rows, vocab, d, rule, smoothing, bias, gradients, first, packed, rows above, of
+           sequences */
+        {20, 37, 5, 0, 0.1, 1, 3, 0, 0, 0, 0},
+        {7, 16, 17, 0, 0.3, 0, 2, 1, 1, 0, 0},
+        {3, 5, 1, 0, 0, 1, 1, 0, 0, 3, 0},
+        {33, 100, 8, 0, 0.1, 0, 0, 0, 1, 16, 0},
+        {600, 40, 3, -1, 0.1, 1, 3, 1, 1, 0, 0},
+        {600, 40, 3, -1, 0.1, 1, 3, 0, 0, 0, 0}, /* two groups of rows */
+        {18, 1100, 3, -2, 0.1, 1, 3, 1, 0, 0, 0}, /* three blocks of the vocabulary */
+        {19, 6, 7, 0, 0.1, 1, 3, 0, 0, 0, 1},
+        {0, 20, 4, -1, 0.1, 1, 3, 1, 0, 0, 0}};
     size_t i;
     int rule, blas;
     (void)state;
@@ -2587,10 +2598,13 @@ static uint64_t check_clip(const trf__run *run, double size, double clip_norm)
     assert_int_equal(v->bad_tile, -1);
     assert_int_equal(v->skipped, norm * factor >= TRF__MAX_GRADIENT);
     assert_int_equal(v->updates, v->skipped ? 7 : 8);
-    assert_true(v->sums.loss == (double)room.slots[0] + (double)room.slots[1]);
-    assert_true(v->sums.nll == (double)room.slots[2] + (double)room.slots[3]);
-    assert_true(v->sums.correct == (double)room.slots[4] + (double)room.slots[5]);
-    assert_true(v->sums.tokens == 40);
+    assert_true(v->sums[0].loss == (double)room.slots[0] + (double)room.slots[1]);
+    assert_true(v->sums[0].nll == (double)room.slots[2] + (double)room.slots[3]);
+    assert_true(v->sums[0].correct == (double)room.slots[4] + (double)room.slots[5]);
+    assert_true(v->sums[0].tokens == 40);
+    assert_true(v->sums[1].loss == (double)room.slots[10] + (double)room.slots[11]);
+    assert_true(v->sums[1].correct == (double)room.slots[12] + (double)room.slots[13]);
+    assert_true(v->sums[1].tokens == (double)room.slots[14] + (double)room.slots[15]);
     assert_true(v->source_tokens == (double)room.slots[8] + (double)room.slots[9]);
     hash = hash_bytes(HASH_START, room.partial, sizeof room.partial);
     hash = hash_bytes(hash, &v->norm, sizeof v->norm);
@@ -2636,11 +2650,12 @@ static void test_clip(void **state)
             check_skip(&run, last, last, bad[i]);
             check_skip(&run, last, pieces[PIECES - 1].begin, bad[i]);
         }
-    for (i = 0; i < 3; i++) /* the loss, either half of it, and the number of tokens */
-        for (k = 0; k < 3; k++) {
+    for (i = 0; i < 3; i++) /* either half of each loss, and the number of tokens */
+        for (k = 0; k < 5; k++) {
+            static const int at[] = {TRF__TALLY_LOSS, TRF__TALLY_LOSS + 1, TRF__TALLY_SEQUENCE_LOSS,
+                                     TRF__TALLY_SEQUENCE_LOSS + 1, TRF__TALLY_TOKENS};
             j = clip_of(&room, 3, 0.5);
-            room.slots[k == 2 ? TRF__TALLY_TOKENS : TRF__TALLY_LOSS + k] =
-                (trf_real)(k == 2 ? NAN : bad[i]);
+            room.slots[at[k]] = (trf_real)(k == 4 ? NAN : bad[i]);
             OP(&run, clip, &j);
             assert_int_equal(room.v.skipped, 1);
             assert_int_equal(room.v.bad_tile, -1);
@@ -3179,7 +3194,7 @@ static const attention_case shared_attention = {
     2, 20, 1, 1, 4, {{40, 40}, {7, 7}, {33, 33}, {1, 1}}, 0.1, 1, 0, BIAS_NONE, 0};
 static const norm_case shared_norm = {200, 50, 0, 1, 1, 1, 1, 0, 0.1, 1e-5};
 static const int64_t shared_dw[][3] = {{100, 130, 40}, {70, 20, 300}, {33, 5, 5}};
-static const loss_case shared_loss = {530, 1040, 6, 0, 0.1, 1, 3, 0, 0, 0};
+static const loss_case shared_loss = {530, 1040, 6, 0, 0.1, 1, 3, 0, 0, 0, 0};
 static const top_case shared_top = {200, 100, 6, 0, 1, 0, 0};
 
 static uint64_t sample_embed(const trf__run *run) { return check_embed(run, 200, 50, 1, 2, 0.1, 0); }

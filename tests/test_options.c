@@ -119,10 +119,10 @@ static struct settings got, wanted; /* what an option makes of the settings, and
 static const struct tested table[] = {
     OF(TRAIN, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE},
        {"causal", OBJECTIVE_CAUSAL}, {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG},
-       {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
+       {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}, {"pretrain", OBJECTIVE_PRETRAIN}),
     OF(PREPARE, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE},
        {"causal", OBJECTIVE_CAUSAL}, {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG},
-       {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}),
+       {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}, {"pretrain", OBJECTIVE_PRETRAIN}),
     OPTION(TRAIN, TEXT, "token-file", token_file),
     OPTION(CLASSIFY, FLAG, "truncate", truncate),
     OPTION(TAG, FLAG, "split", split),
@@ -1258,7 +1258,7 @@ static void options_of_a_log(void **state)
    it sets itself. */
 static const char *const without_option[] = {"kind", "source_vocab", "target_vocab", "pad", "bos",
                                              "eos",  "unk",          "head",         "n_labels",
-                                             "mask", "seed"};
+                                             "mask", "seed",         "sequence_labels"};
 
 static void check_config_field(const char *name, size_t field, size_t bytes)
 {

@@ -238,8 +238,12 @@ static trf_batch batch_for(const trf_config *c, kit_pairs *p, int32_t count, uin
     if (c->head == TRF_HEAD_MEAN)
         for (i = 0; i < count; i++) { p->target_lengths[i] = 1; p->target[i] %= LABELS; }
     if (c->head == TRF_HEAD_MASKED) {
-        memcpy(p->target_lengths, p->source_lengths, sizeof p->target_lengths);
-        memcpy(p->target, p->source, sizeof p->target);
+        int32_t k, from = 0, to = 0;            /* the sequence's label, then the ids themselves */
+        for (i = 0; i < count; i++) {
+            p->target_lengths[i] = p->source_lengths[i] + 1;
+            p->target[to++] = i % (c->sequence_labels + 1) - 1;
+            for (k = 0; k < p->source_lengths[i]; k++) p->target[to++] = p->source[from++];
+        }
     }
     return b;
 }

@@ -430,6 +430,7 @@ static void every_configuration(void **state)
         config.head_layer = (config.head == TRF_HEAD_FIRST || config.head == TRF_HEAD_MASKED) &&
             number / 43 % 2;
         if (config.head == TRF_HEAD_MASKED && number / 15 % 2) config.mask = 4;
+        config.sequence_labels = config.head == TRF_HEAD_MASKED ? number / 17 % 2 * 3 : 0;
         config.decoder_start = (trf_decoder_start)(number / 2 % 4);
         config.position_offset = number % 3;
         config.norm_epsilon = number % 2 ? 0.1 : 1.2345678901234567e-7;
@@ -938,6 +939,8 @@ static void config_fields(void **state)
                    {"segments", "-1"},
                    {"head_layer", "1"},
                    {"head_layer", "2"},
+                   {"sequence_labels", "2"},
+                   {"sequence_labels", "-1"},
                    {"mask", "4"},
                    {"mask", "-2"}};
     static const struct { const char *key; int real; } fields[] = {

@@ -21,7 +21,7 @@ near()
 }
 
 # --- imported models: the folder that trf export writes becomes the same file, byte for byte -----------
-for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next:bert bert_tokens:bert bert_masked:bert roberta_first:roberta \
+for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next:bert bert_tokens:bert bert_masked:bert bert_both:bert roberta_first:roberta \
     roberta_masked:roberta marian:marian bart:bart t5:t5 gpt2:gpt2 llama:llama; do
     type=${folder#*:} folder=${folder%:*}
     "$trf" import "$golden/$folder" --output $folder.model 2>err
@@ -136,6 +136,9 @@ fits megatron-bert class-segments --objective classify --tsv labelled $encoder $
 fits bert class-bert --objective classify --tsv labelled $encoder $bert $post --embedding-norm yes --activation gelu
 fits megatron-bert tag --objective tag --tsv tagged $encoder --source-bos yes
 fits megatron-bert mask --objective mask --text text $encoder --head-layer yes --source-bos yes --scale-embeddings no
+fits megatron-bert class-pretrain --objective pretrain --tsv labelled $encoder --head-layer yes --source-bos yes --scale-embeddings no
+check "its class" has folder/config.json '"MegatronBertForPreTraining"'
+check "its labels" has folder/config.json '"1":.*"short"'
 if ! "$trf" --version | grep -q "without libsentencepiece"; then
     fits marian both-pieces $both $post --tokens sentencepiece:unigram --vocab-size 40 --joint-vocabulary no
     check "two tables of ids" test -s folder/target_vocab.json
@@ -181,6 +184,10 @@ misfit "its head is --pooling mean, but megatron-bert has only --pooling first -
 misfit "--source-bos is no, but megatron-bert needs yes" tag-bos --objective tag --tsv tagged $encoder
 misfit "--head-layer is no, but megatron-bert needs yes" mask-plain --objective mask --text text $encoder --source-bos yes
 misfit "--scale-embeddings is yes, but megatron-bert needs no" mask-scaled --objective mask --text text $encoder --source-bos yes --head-layer yes
+misfit "it has 2 labels of sequences beside the masked head, but --head-layer is no" pretrain-plain --objective pretrain --tsv labelled $encoder --source-bos yes
+awk -F '\t' '{ print $2 "\t" length($1) % 3 "of" }' train.tsv >three
+misfit "it has 3 labels of sequences beside the masked head; only bert and megatron-bert" pretrain-three --objective pretrain --tsv three $encoder --source-bos yes --head-layer yes
+refuses "no RoBERTa either" class-pretrain.model "it has 2 labels of sequences beside the masked head; only bert" --as roberta
 misfit "--positions is alibi, but gpt2 needs learned" decoder-alibi $decoder --positions alibi
 misfit "--norm-rule is annotated, but" decoder-annotated $decoder --norm-rule annotated
 misfit "--generator-bias is yes, but gpt2 needs no" decoder-bias $decoder --generator-bias yes

@@ -40,7 +40,7 @@ expect 0 "which embeds" "^-*[0-9.]*e*-*[0-9]* " sh -c "'$trf' embed --model smal
 expect 0 "special tokens in a text are text" "." sh -c "echo '[MASK] [SEP]' | '$trf' embed --model bert.model"
 
 # --- heads: labels of lines and of pairs, and of words, with their probabilities -----------------------
-for folder in bert_first bert_next roberta_first; do
+for folder in bert_first bert_next bert_both roberta_first; do
     expect 0 "import of $folder" ", 47 tokens" "$trf" import "$golden/$folder" --output $folder.model
     cat "$golden/$folder/lines.txt" "$golden/$folder/pairs.tsv" | "$trf" classify --model $folder.model --scores >got
     cut -f 2 got >labels; cut -f 2 "$golden/$folder/scores.txt" | cmp -s - labels
@@ -80,13 +80,21 @@ masked bert_masked head.layer.weight cls.predictions.transform.dense.weight head
 expect 0 "its mask is [MASK]" '"mask":4' sh -c "tr -d '\\\\' <masked.model | grep -a -o '.trf.config.mask.:.[0-9-]*' | sed 's/.*:./\"mask\":/'"
 masked roberta_masked head.layer.weight lm_head.dense.weight head.layer.bias lm_head.dense.bias head.norm.weight lm_head.layer_norm.weight \
     head.norm.bias lm_head.layer_norm.bias head.bias lm_head.bias src_positions.weight roberta.embeddings.position_embeddings.weight
+masked bert_both head.layer.weight cls.predictions.transform.dense.weight head.norm.bias cls.predictions.transform.LayerNorm.bias \
+    head.bias cls.predictions.bias sequence.layer.weight bert.pooler.dense.weight sequence.layer.bias bert.pooler.dense.bias \
+    sequence.weight cls.seq_relationship.weight sequence.bias cls.seq_relationship.bias
+expect 0 "both heads, with labels" "2 labels: next | random" "$trf" inspect masked.model
+fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
+refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
+change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
+fresh bert_both; change 's/"1": "random"/"1": "random", "2": "more"/' config.json; refuses "three labels" "BertForPreTraining has 2 labels of sequences, but \"id2label\" has 3"
+fresh bert_masked; change 's/BertForMaskedLM/BertForPreTraining/' config.json; refuses "a second head that is missing" "tensor 'bert.pooler.dense.weight' is missing"
+fresh bert_both; change 's/BertForPreTraining/BertForMaskedLM/' config.json
+expect 0 "one of both heads" "left out: 'bert.pooler.dense.weight'" "$trf" import folder --output half.model
 printf 'a man is playing\ntwo dogs run\nthe woman is on the street\na dog , a dog\n' >text
 expect 0 "a masked model learns on" "" "$trf" train --objective mask --text text --init-from masked.model --model on --updates 3 --valid-size 0 --threads 1
 
 # --- byte-level BPE ----------------------------------------------------------------------------------
-fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
-refuses() { expect 1 "$1" "$2" "$trf" import folder --output out.model; check "$1: nothing is written" test ! -e out.model; }
-change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
 # --- models that write: the answers of transformers, from text to text ---------------------------------
 for folder in marian bart t5 gpt2 llama; do
     expect 0 "import of $folder" "$folder, [0-9]* weights, [1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output texts.model --overwrite

@@ -371,6 +371,40 @@ expect 0 "gives the same" "" "$trf" train $bert --next-sentences story --updates
 check "pairs" same nsp2 nsp3
 "$trf" train $bert --next-sentences story --updates 5 --seed 4 --model nsp3 2>err
 check "another seed other pairs" test "$(cmp -s nsp2 nsp3; echo $?)" -eq 1
+# hidden tokens and labels at once: the labels are learned as by classify, and the model goes on to either of both
+both="--objective pretrain --segments 2 --head-layer yes --source-bos yes"
+both="$both --encoder-layers 1 --d-model 32 --n-heads 2 --d-ff 64 --threads 1"
+expect 0 "both losses of BERT" "labels: loss 0.[0-9]* accuracy 0.[89]" "$trf" train $both --next-sentences story \
+    --updates 300 --seed 3 --model pre --log pre.log --checkpoint pre.check
+check "hidden tokens are learned" awk '/perplexity/ { p = $9 } END { exit !(p < 14) }' err
+check "the loss is the sum of both" awk -F '[:,]' '/"validation"/ { for (i = NF - 1; i; i--) v[$i] = $(i + 1) + 0
+    d = v["\"loss\""] - v["\"nll\""] - v["\"label_loss\""]; if (d < -1e-5 || d > 1e-5) bad = 1; n++ } END { exit bad || n < 3 }' pre.log
+"$trf" classify --model pre <two.pairs >out
+check "and told apart" test "$(cat out)" = "next
+random"
+expect 0 "inspect shows both heads" "head: masked tokens, and 2 labels of sequences" "$trf" inspect pre --trace
+check "and their layers" grep -q "sequence.layer.weight (32, 32) and bias, then tanh" out
+check "and labels" grep -q "2 labels: next | random" out
+expect 0 "it continues" "update 305" "$trf" train $both --next-sentences story --updates 305 --seed 3 --model pre \
+    --checkpoint pre.check --resume
+expect 1 "not with one loss" "another --objective" "$trf" train --objective mask --text story --updates 310 \
+    --model pre --checkpoint pre.check --resume
+expect 0 "classify starts from its pooler" "18 of 20 parameters come" "$trf" train --objective classify --next-sentences \
+    story --init-from pre --pooling first --head-layer yes --updates 1 --learning-rate 1e-9 --model m --threads 1
+"$trf" inspect pre >out; "$trf" inspect m >more
+check "which is the layer of its head" test "$(awk '/sequence.layer.weight/ { print $7, $8, $9 }' out)" = \
+    "$(awk '/head.layer.weight/ { print $7, $8, $9 }' more)"
+expect 0 "mask goes on without labels" "21 of 21 parameters come" "$trf" train --objective mask --text story --init-from pre \
+    --updates 1 --valid-size 0 --model m --threads 1
+check "and has no second head" sh -c "! '$trf' inspect m | grep -q sequence"
+expect 0 "labels of another kind" "5 labels" "$trf" train $both --tsv counts.tsv --updates 3 --valid-size 0 --model m
+expect 0 "of one text" "masked tokens, and 4 labels" "$trf" inspect --objective pretrain --labels 4 --head-layer yes --size tiny
+expect 2 "no score of one head" "metric accuracy does not work" "$trf" train $both --next-sentences story --metric \
+    accuracy --model m
+expect 2 "shares of hidden tokens" "sum of at most 1" "$trf" train $both --next-sentences story --masked-share 0.9 \
+    --random-share 0.2 --model m
+expect 2 "pooling is the first row" "no effect on --objective pretrain" "$trf" train $both --pooling first \
+    --next-sentences story --model m
 printf 'one\n\ntwo\n\nthree\n' >alone
 expect 1 "documents of one sentence" "no sentence follows another one" \
     "$trf" train $bert --next-sentences alone --model m

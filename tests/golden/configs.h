@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 41, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 43, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -46,6 +46,8 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "bert_first",
     "bert_masked",
     "llama31",
+    "bert_both",
+    "both_pre",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -95,6 +97,11 @@ static const int32_t golden_source_9[] = { 5, 11, 2, 4, 10, 8, 10, 6, 2, 11, 11,
 static const int32_t golden_source_lengths_9[] = { 5, 1, 5, 5 };
 static const int32_t golden_target_9[] = { -1, 9, -1, 4, -1, -1, -1, 6, -1, 6, 4, -1, -1, 5, -1, -1 };
 static const int32_t golden_target_lengths_9[] = { 5, 1, 5, 5 };
+static const int32_t golden_source_10[] = { 5, 11, 2, 4, 10, 8, 10, 6, 2, 11, 11, 4, 2, 8, 2, 9 };
+static const int32_t golden_source_lengths_10[] = { 5, 1, 5, 5 };
+static const int32_t golden_target_10[] = { 1, -1, 9, -1, 4, -1, 1, -1, -1, -1, 6, -1, 6, 4, 0, -1, -1, 5, -1,
+    -1 };
+static const int32_t golden_target_lengths_10[] = { 6, 2, 6, 6 };
 
 /* Case number `index`, set over the presets in *c and *t. */
 static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batch *b)
@@ -113,7 +120,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -133,7 +140,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -153,7 +160,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.003;
         t->epsilon_rule = TRF_EPSILON_FAIRSEQ; t->weight_decay = 0.0; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.004; t->initial_rate = 0.0001; t->final_rate = 0.0;
@@ -174,7 +181,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_CONSTANT;
         t->learning_rate = 0.003; t->initial_rate = 0.0005; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -194,7 +201,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0;
         t->schedule = TRF_INVERSE_SQRT; t->learning_rate = 0.003; t->initial_rate = 0.0; t->final_rate = 0.0;
@@ -215,7 +222,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -235,7 +242,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.0001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.02; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -255,7 +262,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_COSINE;
         t->learning_rate = 0.004; t->initial_rate = 0.0; t->final_rate = 0.0005; t->warmup = 4; t->total_steps = 9;
@@ -275,7 +282,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 1; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -295,7 +302,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -315,7 +322,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -334,7 +341,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -353,7 +360,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -372,7 +379,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_INSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -391,7 +398,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -411,7 +418,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -431,7 +438,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
         c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
         c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->head_layer = 0; c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -451,7 +458,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
         c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
         c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->head_layer = 0; c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.02; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -471,7 +478,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -491,7 +498,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -510,7 +517,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -529,7 +537,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -548,7 +557,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -567,7 +577,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -586,7 +596,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -605,7 +616,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -624,7 +636,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -644,7 +656,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -663,7 +675,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
         c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
         c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 0; c->mask = -1;
+        c->head_layer = 0; c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -683,7 +695,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -703,7 +715,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -722,7 +734,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 6; c->attention_scale = 1.0;
         c->relative_buckets = 8; c->relative_distance = 6; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 1; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 1; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -742,7 +755,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 16; c->relative_distance = 40; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -762,7 +775,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -781,7 +794,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -800,7 +813,8 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 2; c->d_head = 6; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0; c->rotary_width = 0;
         c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0; c->rotary_high = 4.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -819,7 +833,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 100.0;
         c->rotary_width = 4; c->rotary_scale = 2.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_INTERLEAVED; c->scale_logits = 1; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -838,7 +852,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 50.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -858,7 +872,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
         c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
         c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 1;
-        c->mask = -1;
+        c->sequence_labels = 0; c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -878,7 +892,7 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
         c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
         c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
-        c->head_layer = 1; c->mask = 11;
+        c->head_layer = 1; c->sequence_labels = 0; c->mask = 11;
         t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
@@ -897,12 +911,53 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         c->head = TRF_HEAD_NONE; c->n_labels = 0; c->kv_heads = 0; c->d_head = 0; c->attention_scale = 0.0;
         c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10.0; c->rotary_width = 0;
         c->rotary_scale = 8.0; c->rotary_trained = 20; c->rotary_low = 0.75; c->rotary_high = 3.0;
-        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->mask = -1;
+        c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0; c->sequence_labels = 0;
+        c->mask = -1;
         t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
         t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
         t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
         t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->target.ids = golden_target_1; b->target.lengths = golden_target_lengths_1; b->target.count = 4;
+        break;
+    case 41: /* bert_both */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 2;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-12; c->final_norm = 0; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 1; c->segments = 2; c->qkv_bias = 1;
+        c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0;
+        c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
+        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
+        c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        c->head_layer = 1; c->sequence_labels = 2; c->mask = 11;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.1; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.1; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_10; b->source.lengths = golden_source_lengths_10; b->source.count = 4;
+        b->target.ids = golden_target_10; b->target.lengths = golden_target_lengths_10; b->target.count = 4;
+        break;
+    case 42: /* both_pre */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->segments = 2; c->qkv_bias = 1;
+        c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 0;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MASKED; c->n_labels = 0; c->kv_heads = 0;
+        c->d_head = 0; c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128;
+        c->rotary_base = 10000.0; c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0;
+        c->rotary_low = 1.0; c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0;
+        c->head_layer = 0; c->sequence_labels = 5; c->mask = 11;
+        t->optimizer = TRF_ADAMW; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.1; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.1; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.0; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_10; b->source.lengths = golden_source_lengths_10; b->source.count = 4;
+        b->target.ids = golden_target_10; b->target.lengths = golden_target_lengths_10; b->target.count = 4;
         break;
     }
 }

@@ -6,8 +6,9 @@
 
 The models are those of tests/golden/import, and models that trf train makes in the shapes of TRAINED. For each one:
 1. from_pretrained of the class that config.json names loads the folder with no missing and no unexpected tensor. (A
-   BertModel misses its pooler, which trf does not import.)
+   BertModel misses its pooler, which trf imports with a head alone.)
 2. Logits, or the states of an encoder without a head, are those of the library, both in double, to 1e-6 of the largest.
+   Of BertForPreTraining: the logits of the one head, and the probabilities of the other.
 3. AutoTokenizer gives the ids of trf for every line, without special tokens, and those that the model reads with them; or
    those of the folder that the model was imported from, where transformers 5 cuts a text otherwise than SentencePiece.
 4. Importing the folder again gives the same file, for imported models; for trained ones the same logits.
@@ -24,8 +25,8 @@ torch.set_num_threads(1)
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TRF, PARITY, GOLDEN = ROOT / "build/trf", ROOT / "build/parity_double", ROOT / "tests/golden/import"
 TOLERANCE = 1e-6
-GOLDENS = ["bert", "bert_shards", "byte_bpe", "bert_first", "bert_next", "bert_tokens", "bert_masked", "roberta_first",
-           "roberta_masked", "marian", "bart", "t5", "gpt2", "llama"]
+GOLDENS = ["bert", "bert_shards", "byte_bpe", "bert_first", "bert_next", "bert_tokens", "bert_masked", "bert_both",
+           "roberta_first", "roberta_masked", "marian", "bart", "t5", "gpt2", "llama"]
 PAIRS, TEXTS, LABELS, TAGS, PIECES = "--tsv pairs", "--objective causal --text text", "--objective classify --tsv labels", \
     "--objective tag --tsv tags", " --tokens sentencepiece:unigram --vocab-size 60"
 BERT = " --pooling first --head-layer yes --source-bos yes"
@@ -67,6 +68,10 @@ TRAINED = {     # options of trf train, the expected model_type, and options of 
     "tag": (TAGS + " --source-bos yes", "megatron-bert", ""),
     "mask": ("--objective mask --text text --head-layer yes --source-bos yes --scale-embeddings no --activation gelu",
              "megatron-bert", ""),
+    "pretrain": ("--objective pretrain --tsv labels --head-layer yes --source-bos yes --scale-embeddings no --activation gelu",
+                 "megatron-bert", ""),
+    "pretrain-post": ("--objective pretrain --tsv labels --head-layer yes --source-bos yes --scale-embeddings no --activation gelu"
+                      " --norm-place post-norm --final-norm no --embedding-norm yes --segments 2 --positions learned", "bert", ""),
 }
 WORDS = "zero one two three four five six seven eight nine".split()
 
@@ -151,13 +156,20 @@ class Check:
                 out.append(self.net(input_ids=torch.tensor([self.around(s)]), decoder_input_ids=torch.tensor([[start] + t])).logits[0])
             else:
                 got = self.net(torch.tensor([self.around(s)]))
-                out.append((got.logits if "logits" in got else got.last_hidden_state)[0])
+                if "seq_relationship_logits" in got:    # of both heads: library() asks for both, too
+                    out.append(torch.cat([got.prediction_logits[0].reshape(-1), got.seq_relationship_logits[0].softmax(-1)]))
+                else: out.append((got.logits if "logits" in got else got.last_hidden_state)[0])
         return torch.cat([x.reshape(-1) for x in out])
 
     def logits(self, model=None):
         headless = not self.decodes and not self.translates and "Model" in self.json["architectures"][0]
         got = self.library("encode" if headless else "logits", self.batch(), model=model)
-        return torch.tensor([row[0] for row in got], dtype=torch.float64)
+        got = torch.tensor([row[0] for row in got], dtype=torch.float64)
+        if "PreTraining" not in self.json["architectures"][0]: return got
+        # the second head's probabilities follow the logits of each sequence
+        labels = torch.tensor(self.library("classify", self.batch(), model=model), dtype=torch.float64).reshape(-1, 2)
+        rows = torch.split(got.view(-1, self.json["vocab_size"]), [len(s) + 2 for s, _ in self.pairs])
+        return torch.cat([torch.cat([r.reshape(-1), p]) for r, p in zip(rows, labels)])
 
     def apart(self, got):
         with torch.no_grad(): want = self.forward()

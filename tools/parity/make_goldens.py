@@ -11,6 +11,8 @@ For every configuration in CASES:
         gradient.NAME       of the mean loss
         steps               (10, 4): loss, nll, gradient norm and learning rate of ten updates on the same batch
         trained.NAME        every STRIDE-th weight after the ten updates
+        classes             probabilities of the labels of sequences (sequence_labels)
+        sequence            (11): the loss of these labels in `report`, then in each update; `loss` is the sum of both
 and, for all of them, configs.h: the configurations, the options and the batches in C.
 
 Rows are the real tokens of all sequences, one after another; PyTorch itself runs padded, with masks, and the real
@@ -34,6 +36,8 @@ LABELLED = {    # sequences and their labels; -1 is not asked for, nor is EOS; i
     "BERT_MASKED": [([5, 11, 2, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 2, 11, 11], [-1, 6, -1, 6, 4]),
                     ([4, 2, 8, 2, 9], [-1, -1, 5, -1, -1])],    # pairs; 11 is the mask
     "BERT_FIRST": [([5, 9, 2, 4, 10], [0]), ([8], [3]), ([10, 6, 2, 7, 2, 9], [1]), ([2, 8, 5], [1])],
+    "BERT_BOTH": [([5, 11, 2, 4, 10], [1, -1, 9, -1, 4, -1]), ([8], [1, -1]), ([10, 6, 2, 11, 11], [-1, -1, 6, -1, 6, 4]),
+                  ([4, 2, 8, 2, 9], [0, -1, -1, 5, -1, -1])],     # the label of the sequence, then those of tokens
     "HEAD_MASKED": [([5, 0, 7, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 0, 0], [-1, 6, 6, 4]),
                     ([4, 8], [-1, 5])]}
 WITH_EMPTY = PAIRS[:2] + [([], [8, 6]), ([9, 4], [])]      # an empty source is one EOS, an empty target too
@@ -48,7 +52,7 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               source_eos=1,
               decoder_start="START_BOS", head="HEAD_NONE", n_labels=0, kv_heads=0, d_head=0, attention_scale=0.0,
               relative_buckets=32, relative_distance=128, rotary_base=10000.0, rotary_width=0, rotary_scale=1.0,
-              rotary_trained=0, rotary_low=1.0, rotary_high=4.0, rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, mask=-1)
+              rotary_trained=0, rotary_low=1.0, rotary_high=4.0, rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, sequence_labels=0, mask=-1)
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
                 decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
@@ -171,6 +175,15 @@ CASES = [
          rotary_base=10.0, rotary_scale=8.0, rotary_trained=20, rotary_low=0.75, rotary_high=3.0, norm_rule="NORM_RMS",
          activation="SILU", norm_place="PRE_NORM", qkv_bias=0, out_bias=0, feed_forward_bias=0, generator_bias=0,
          scale_embeddings=0, feed_forward_gate=1),
+    # BERT's pretraining: masked tokens, and the labels of sequences; then without layers of the heads
+    dict(name="bert_both", labelled="BERT_BOTH", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0,
+         generator_bias=0, activation="GELU", head="HEAD_MASKED", n_labels=0, head_layer=1, sequence_labels=2, mask=11,
+         segments=2, source_bos=1, embedding_norm=1, final_norm=0, norm_epsilon=1e-12, positions="POSITIONS_LEARNED",
+         scale_embeddings=0, encoder_layers=2, weight_decay=0.05, learning_rate=0.1),
+    dict(name="both_pre", labelled="BERT_BOTH", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0,
+         generator_bias=0, activation="RELU", head="HEAD_MASKED", n_labels=0, sequence_labels=5, mask=11, segments=2,
+         source_eos=0, norm_place="PRE_NORM", optimizer="ADAMW", weight_decay=0.1, learning_rate=0.1,
+         label_smoothing=0.0),
 ]
 
 
@@ -322,6 +335,9 @@ class Model(nn.Module):
         if c["head_layer"]:     # as head.layer and head.norm in the file
             self.act, self.head_layer = act, nn.Linear(d, d)
             if c["head"] == "HEAD_MASKED": self.head_norm = norm(d, c["norm_epsilon"])
+        if c["sequence_labels"]:
+            if c["head_layer"]: self.sequence_layer = nn.Linear(d, d)
+            self.sequence = nn.Linear(d, c["sequence_labels"])
         if c["head"] != "HEAD_NONE":
             self.head = nn.Linear(d, c["n_labels"] or c["source_vocab"])
             if c["head"] == "HEAD_MASKED": self.head.weight = self.src_embed.weight
@@ -361,6 +377,10 @@ class Model(nn.Module):
         elif self.c["head_layer"]: x = self.head_norm(self.act(self.head_layer(x)))
         return self.head(x)
 
+    def sequence_logits(self, b):
+        x = self.encode(b)[:, 0]
+        return self.sequence(torch.tanh(self.sequence_layer(x)) if self.c["head_layer"] else x)
+
     def logits(self, b):
         if self.c["head"] != "HEAD_NONE": return self.head_logits(b)
         n = b["tgt_in"].shape[1]
@@ -377,7 +397,8 @@ class Model(nn.Module):
 
     def names(self):
         """Parameters, a tied one once, under the name of the file."""
-        of_head = lambda n: n.replace("head_layer.", "head.layer.").replace("head_norm.", "head.norm.")
+        of_head = lambda n: (n.replace("head_layer.", "head.layer.").replace("head_norm.", "head.norm.")
+                             .replace("sequence_layer.", "sequence.layer."))
         return {of_head(n): p for n, p in self.named_parameters()}
 
 
@@ -403,6 +424,9 @@ def make_batch(c, pairs):
                                 for s, _ in pairs])[0]
     if c["head"] != "HEAD_NONE":
         each = c["head"] in ("HEAD_TOKENS", "HEAD_MASKED")
+        if c["sequence_labels"]:
+            b["sequence"] = torch.tensor([labels[0] for _, labels in pairs])
+            pairs = [(s, labels[1:]) for s, labels in pairs]
         begins, ends = [-1] * (c["source_bos"] and each), [-1] * (c["source_eos"] and each)
         b["out"] = torch.tensor([i for _, labels in pairs for i in begins + labels + ends])
         return b
@@ -465,14 +489,17 @@ class Optimizer:
 
 
 def gradients(m, t, c, b):
-    """Backward of the mean loss; loss, nll, accuracy, norm."""
+    """Backward of the mean loss; loss, nll, accuracy, norm; with labels of sequences their loss too, which loss has."""
     m.zero_grad(set_to_none=False)
     logits, out = m.logits(b)[b["out"] >= 0], b["out"][b["out"] >= 0]
     loss = smoothed_loss(t, c, logits, out)
+    more, asked = [], b["sequence"] >= 0 if c["sequence_labels"] else None
+    if c["sequence_labels"]: more = [smoothed_loss(t, c, m.sequence_logits(b)[asked], b["sequence"][asked])]
+    loss = sum([loss] + more)
     loss.backward()
     norm = math.sqrt(sum(float((p.grad.double() ** 2).sum()) for p in m.parameters()))
     return [loss.item(), F.cross_entropy(logits, out).item(),
-            (logits.argmax(-1) == out).double().mean().item(), norm]
+            (logits.argmax(-1) == out).double().mean().item(), norm] + [x.item() for x in more]
 
 
 def run(model, c, t, pairs, dtype):
@@ -486,15 +513,19 @@ def run(model, c, t, pairs, dtype):
         if c["kind"] != "DECODER_ONLY": out["encoder"] = m.encode(b)[~b["src_pad"]]
         if c["kind"] == "ENCODER_ONLY" and c["head"] == "HEAD_NONE": return out
         out["logits"] = m.logits(b)
-    out["report"] = torch.tensor(gradients(m, t, c, b), dtype=torch.float64)
+    if c["sequence_labels"]: out["classes"] = torch.softmax(m.sequence_logits(b), -1).detach()
+    report = gradients(m, t, c, b)
+    out["report"], of_sequences = torch.tensor(report[:4], dtype=torch.float64), report[4:]
     for n, p in m.names().items(): out["gradient." + n] = p.grad.clone()
     optimizer, steps = Optimizer(t, m.names()), []
     for s in range(1, STEPS + 1):
-        loss, nll, _, norm = gradients(m, t, c, b)
+        loss, nll, _, norm, *more = gradients(m, t, c, b)
+        of_sequences += more
         lr = learning_rate(t, c["d_model"], s)
         nn.utils.clip_grad_norm_(m.parameters(), t["clip_norm"])
         optimizer.step(lr, s)
         steps.append([loss, nll, norm, lr])
+    if of_sequences: out["sequence"] = torch.tensor(of_sequences, dtype=torch.float64)
     out["steps"] = torch.tensor(steps, dtype=torch.float64)
     for n, p in m.names().items(): out["trained." + n] = p.detach().flatten()[::STRIDE].clone()
     return out

@@ -11,8 +11,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 import make_pickles
-from transformers import (BertConfig, BertForMaskedLM, BertForNextSentencePrediction, BertForSequenceClassification,
-                          BertForTokenClassification, BertModel, RobertaForMaskedLM, RobertaForSequenceClassification)
+from transformers import (BertConfig, BertForMaskedLM, BertForNextSentencePrediction, BertForPreTraining,
+                          BertForSequenceClassification, BertForTokenClassification, BertModel, RobertaForMaskedLM,
+                          RobertaForSequenceClassification)
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests/golden/import"
 SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
@@ -136,7 +137,8 @@ def headed(name, seed, model_class, pad=0, **more):
 
     def logits(ids, kinds):
         kinds = [0] * len(ids) if roberta else kinds
-        with torch.no_grad(): return model(torch.tensor([ids]), token_type_ids=torch.tensor([kinds])).logits[0]
+        with torch.no_grad(): out = model(torch.tensor([ids]), token_type_ids=torch.tensor([kinds]))
+        return (out.logits if "logits" in out else out.seq_relationship_logits)[0]
     with open(folder / "scores.txt", "w") as f:
         for line in LINES:
             if "Token" in model_class.__name__:
@@ -162,3 +164,4 @@ headed("bert_tokens", 5, BertForTokenClassification, hidden_act="relu", **names(
 headed("bert_masked", 6, BertForMaskedLM)
 headed("roberta_first", 7, RobertaForSequenceClassification, pad=1, **names("b", "a"))
 headed("roberta_masked", 8, RobertaForMaskedLM, pad=1)
+headed("bert_both", 9, BertForPreTraining, **names("next", "random"))

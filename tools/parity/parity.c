@@ -102,6 +102,7 @@ static int read_settings(settings *s, const char *path)
         else if (!strcmp(field, "threads")) s->config.device.threads = n;
         else if (!strcmp(field, "warmup")) s->training.warmup = n;
         else if (!strcmp(field, "epsilon")) s->training.epsilon = value;
+        else if (!strcmp(field, "label_smoothing")) s->training.label_smoothing = value;
         else if (!strcmp(field, "learning_rate")) s->training.learning_rate = value;
         else if (!set_search(&s->search, field, value)) {
             fprintf(stderr, "unknown field %s\n", field);
@@ -133,6 +134,27 @@ static int next_batch(batch_reader *r, trf_batch *batch)
     batch->source.ids = r->ids[0]; batch->source.lengths = r->lengths[0]; batch->source.count = count;
     batch->target.ids = r->ids[1]; batch->target.lengths = r->lengths[1]; batch->target.count = count;
     return 1;
+}
+
+/* The probabilities of the sequences of the first batch. */
+static int print_labels(const trf_model *model, batch_reader *reader, trf_error *err)
+{
+    const trf_config *c = trf_model_config(model);
+    trf_search search = trf_search_defaults();
+    trf_translator *translator = NULL;
+    static trf_real p[65536];
+    trf_batch batch;
+    trf_tensor out;
+    trf_status status;
+    int64_t i;
+    if (!next_batch(reader, &batch)) return 1;
+    out = trf_tensor_of(p, 2, batch.source.count, c->sequence_labels ? c->sequence_labels : c->n_labels, 1);
+    if (trf_tensor_count(&out) > 65536) return 1;
+    status = trf_translator_create(&translator, model, &search, err);
+    if (!status) status = trf_classify(translator, &batch.source, &out, err);
+    for (i = 0; i < trf_tensor_count(&out) && !status; i++) printf("%.9g\n", (double)p[i]);
+    trf_translator_destroy(translator);
+    return (int)status;
 }
 
 /* The logits of the first batch, or with `states` the encoder's. */
@@ -171,7 +193,7 @@ static int train(trf_model *model, const trf_train_options *training, batch_read
     trf_status status = trf_trainer_create(&trainer, model, training, err);
     while (!status && next_batch(reader, &batch)) {
         status = trf_train_step(trainer, &batch, &report, err);
-        if (!status) printf("%.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate);
+        if (!status) printf("%.12g %.12g %.12g %.12g\n", report.loss, report.gradient_norm, report.learning_rate, report.sequence_loss);
     }
     trf_trainer_destroy(trainer);
     return (int)status;
@@ -256,7 +278,7 @@ int main(int argc, char **argv)
     int failed = 1, create = argc == 4 && !strcmp(argv[1], "create");
     memset(&err, 0, sizeof err);
     if (!reader || !(create || argc == 5) || !read_settings(&s, argv[2])) {
-        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|train|search|sample|ids|target_ids CONFIG "
+        fprintf(stderr, "usage: parity create CONFIG MODEL | parity logits|encode|classify|train|search|sample|ids|target_ids CONFIG "
                         "MODEL BATCHES\n");
         free(reader);
         return 2;
@@ -271,6 +293,7 @@ int main(int argc, char **argv)
             failed = !strcmp(argv[1], "train") ? train(model, &s.training, reader, &err)
                    : !strcmp(argv[1], "search") ? search_all(model, &s.search, reader, &err)
                    : strstr(argv[1], "ids") ? print_ids(model, *argv[1] == 't', reader->f, &err)
+                   : !strcmp(argv[1], "classify") ? print_labels(model, reader, &err)
                    : !strcmp(argv[1], "sample") ? sample_all(model, &s.search, reader, &err)
                    : print_pass(model, !strcmp(argv[1], "encode"), reader, &err);
         if (reader->f) fclose(reader->f);

@@ -35,6 +35,7 @@ static void settle_vocabularies(struct settings *s)
     c->target_vocab = c->kind == TRF_ENCODER_ONLY ? 0 : target;
     if (c->head == TRF_HEAD_NONE || c->head == TRF_HEAD_MASKED) c->n_labels = 0;
     else c->n_labels = s->labels;
+    c->sequence_labels = s->objective == OBJECTIVE_PRETRAIN ? s->labels : 0;
 }
 
 static int check_range(const struct settings *s, size_t field, int32_t value, int32_t low)
@@ -53,9 +54,8 @@ static int check_fits(const struct settings *s)
             text_given(s, AT(shape)));
         return USAGE;
     }
-    if (is_given(s, AT(labels)) && s->objective != OBJECTIVE_CLASSIFY &&
-        s->objective != OBJECTIVE_TAG) {
-        say("--labels is for --objective classify and tag");
+    if (is_given(s, AT(labels)) && !learns_labels(s)) {
+        say("--labels is for --objective classify, tag and pretrain");
         return USAGE;
     }
     if (is_given(s, AT(pooling)) && s->objective != OBJECTIVE_CLASSIFY) {

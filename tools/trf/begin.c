@@ -11,7 +11,7 @@ static int store_unknown(struct training *t, int64_t unknown)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";
     char text[24];
-    if (!before || learns_labels(t->s) || t->s->objective == OBJECTIVE_MASK) return DONE;
+    if (!before || learns_labels(t->s) || hides_words(t->s)) return DONE;
     snprintf(text, sizeof text, "%lld", (long long)unknown + strtoll(before, NULL, 10));
     return note(t->run.model, "target.unknown", text);
 }
@@ -79,7 +79,8 @@ static int make_model(struct training *t, int64_t unknown)
     trf_error err;
     s->config.source_vocab = t->plan.vocab_size[0];
     s->config.target_vocab = t->plan.vocab_size[1];
-    s->config.n_labels = t->labels.n;
+    if (s->objective == OBJECTIVE_PRETRAIN) s->config.sequence_labels = t->labels.n;
+    else s->config.n_labels = t->labels.n;
     /* a vocabulary with a mask of its own gives it to a new head */
     if (s->config.head == TRF_HEAD_MASKED && s->config.mask < 0 &&
         !(t->from && trf_model_config(t->from)->head == TRF_HEAD_MASKED))

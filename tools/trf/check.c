@@ -328,7 +328,7 @@ static int check_data(const struct settings *s)
     int pairs =
         s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
     if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
-        (s->metric >= METRIC_ACCURACY && !learns_labels(s))) {
+        (s->metric >= METRIC_ACCURACY && (!learns_labels(s) || hides_words(s)))) {
         say("--metric %s does not work with this --objective", metric_name((enum metric)s->metric));
         return USAGE;
     }
@@ -467,7 +467,7 @@ int check_training(struct settings *s, char **checkpoint)
         say("--subword-alpha takes a number from 0 to 1, got %g", s->subword_alpha);
         return USAGE;
     }
-    if (s->objective == OBJECTIVE_MASK && s->noise.masked + s->noise.randomised > 1) {
+    if (hides_words(s) && s->noise.masked + s->noise.randomised > 1) {
         say("--masked-share and --random-share must have a sum of at most 1, got %g and %g",
             s->noise.masked, s->noise.randomised);
         return USAGE;

@@ -241,11 +241,10 @@ static int label_lines(struct labelling *t)
 
 static int check_head(const struct labelling *t)
 {
-    trf_head head = trf_model_config(t->model)->head;
-    if (t->tags ? head == TRF_HEAD_TOKENS : head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST)
-        return DONE;
+    const trf_config *config = trf_model_config(t->model);
+    if (t->tags ? config->head == TRF_HEAD_TOKENS : classifies(config)) return DONE;
     say("%s: this model was not trained with --objective %s", t->s->model,
-        t->tags ? "tag" : "classify");
+        t->tags ? "tag" : "classify or pretrain");
     return FAILED;
 }
 

@@ -63,9 +63,9 @@ const struct command commands[] = {
      EXIT_TEXT},
     {CLASSIFY, "classify", "label each line", "trf classify --model FILE [FILE] [options]",
      "Writes the most probable label of each line; the labels are those of trf train --objective\n"
-     "classify. An empty line gives an empty line. A line that is too long for the model or not\n"
-     "UTF-8 gives an empty line, a message, and exit status 1 at the end. A model with segments\n"
-     "reads pairs: two texts with a tab between them.\n"
+     "classify or pretrain. An empty line gives an empty line. A line that is too long for the\n"
+     "model or not UTF-8 gives an empty line, a message, and exit status 1 at the end. A model\n"
+     "with segments reads pairs: two texts with a tab between them.\n"
      "\n"
      "    trf classify --model languages.safetensors lines > labels",
      EXIT_TEXT},

@@ -73,12 +73,11 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
 
 static int add_labels(const trf_model *model, const char *path, cJSON *json)
 {
-    const trf_config *c = trf_model_config(model);
     struct labels labels;
     cJSON *names, *ids;
     int32_t i;
     int status = DONE;
-    if (c->n_labels == 0) return DONE;
+    if (!count_labels(trf_model_config(model))) return DONE;
     memset(&labels, 0, sizeof labels);
     status = load_labels(model, path, &labels);
     names = cJSON_AddObjectToObject(json, "id2label");

@@ -149,9 +149,16 @@ static int find_head_class(struct fit *fit, const trf_config *c, int loud)
     static const char *const names[TRF_HEAD_COUNT] = {"no head", "mean", "first", "tokens",
                                                       "masked"};
     for (fit->head = fit->recipe->heads; fit->head->class_name; fit->head++)
-        if (fit->head->head == c->head && fit->head->layer == c->head_layer) return 0;
+        if (fit->head->head == c->head && fit->head->layer == c->head_layer &&
+            fit->head->sequence_labels == c->sequence_labels) return 0;
     if (c->head == TRF_HEAD_NONE) return 0;
     if (!loud) return 1;
+    if (c->sequence_labels) {
+        say("it has %d labels of sequences beside the masked head%s", (int)c->sequence_labels,
+            c->head_layer ? "; only bert and megatron-bert can have them, and these have 2"
+                          : ", but --head-layer is no");
+        return 1;
+    }
     if (c->head == TRF_HEAD_TOKENS || c->head == TRF_HEAD_MASKED)
         say("--head-layer is %s, but %s needs %s", c->head_layer ? "yes" : "no", fit->recipe->type,
             c->head_layer ? "no" : "yes");
@@ -225,6 +232,7 @@ int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit
     w->head = c->head;
     w->head_layer = c->head_layer;
     w->n_labels = c->n_labels;
+    w->sequence_labels = c->sequence_labels;
     w->target_eos = c->target_eos;
     w->init = c->init;
     w->embedding_init = c->embedding_init;

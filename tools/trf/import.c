@@ -301,14 +301,21 @@ static int find_head(struct importing *m, const cJSON *json)
         if (name && !strcmp(name, m->head->class_name)) break;
     c->head = m->head->head;
     c->head_layer = m->head->layer;
+    c->sequence_labels = m->head->sequence_labels;
     if (c->head == TRF_HEAD_MASKED && !json_true(json, "tie_word_embeddings", 1)) {
         say("%s: \"tie_word_embeddings\" is false, but trf builds only a masked head that is tied",
             m->config_path);
         return FAILED;
     }
-    if (c->head == TRF_HEAD_NONE || c->head == TRF_HEAD_MASKED) return DONE;
+    if (c->head == TRF_HEAD_NONE || (c->head == TRF_HEAD_MASKED && !c->sequence_labels))
+        return DONE;
     if (read_labels(json, m->config_path, &m->labels, &m->label_order)) return FAILED;
-    c->n_labels = m->labels.n;
+    if (c->head != TRF_HEAD_MASKED) c->n_labels = m->labels.n;
+    else if (c->sequence_labels != m->labels.n) {
+        say("%s: %s has %d labels of sequences, but \"id2label\" has %d", m->config_path, name,
+            (int)c->sequence_labels, (int)m->labels.n);
+        return FAILED;
+    }
     return DONE;
 }
 

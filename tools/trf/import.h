@@ -41,6 +41,7 @@ struct headed {
     const char *class_name;     /* NULL: the end; such a model has no head */
     trf_head head;
     int layer;                  /* head_layer */
+    int sequence_labels;
     const struct piece *pieces;
 };
 

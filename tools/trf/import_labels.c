@@ -73,9 +73,10 @@ static int permute_rows(trf_model *model, const char *name, const int32_t *order
 
 int set_labels(trf_model *model, const struct labels *labels, const int32_t *order)
 {
+    int second = trf_model_config(model)->sequence_labels > 0;
     trf_error err;
-    if (permute_rows(model, "head.weight", order, &err) ||
-        permute_rows(model, "head.bias", order, &err)) {
+    if (permute_rows(model, second ? "sequence.weight" : "head.weight", order, &err) ||
+        permute_rows(model, second ? "sequence.bias" : "head.bias", order, &err)) {
         say_error("labels", &err);
         return FAILED;
     }

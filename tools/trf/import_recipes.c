@@ -91,12 +91,19 @@ static const char *const bert_buffers[] = {"embeddings.position_ids", "embedding
                                            NULL};
 static const char *const bert_left_out[] = {"pooler.", "cls.", "classifier.", NULL};
 
-static const struct piece bert_masked[] = {
-    {"head.layer.weight", "/cls.predictions.transform.dense.weight"},
-    {"head.layer.bias", "/cls.predictions.transform.dense.bias"},
-    {"head.norm.weight", "/cls.predictions.transform.LayerNorm.weight"},
-    {"head.norm.bias", "/cls.predictions.transform.LayerNorm.bias"},
-    {"head.bias", "/cls.predictions.bias"},
+#define BERT_MASKED \
+    {"head.layer.weight", "/cls.predictions.transform.dense.weight"}, \
+    {"head.layer.bias", "/cls.predictions.transform.dense.bias"}, \
+    {"head.norm.weight", "/cls.predictions.transform.LayerNorm.weight"}, \
+    {"head.norm.bias", "/cls.predictions.transform.LayerNorm.bias"}, \
+    {"head.bias", "/cls.predictions.bias"}
+static const struct piece bert_masked[] = {BERT_MASKED, {NULL, NULL}};
+static const struct piece bert_both[] = {
+    BERT_MASKED,
+    {"sequence.layer.weight", "pooler.dense.weight"},
+    {"sequence.layer.bias", "pooler.dense.bias"},
+    {"sequence.weight", "/cls.seq_relationship.weight"},
+    {"sequence.bias", "/cls.seq_relationship.bias"},
     {NULL, NULL}};
 static const struct piece bert_first[] = {
     {"head.layer.weight", "pooler.dense.weight"},
@@ -115,12 +122,12 @@ static const struct piece bert_tokens[] = {
     {"head.bias", "/classifier.bias"},
     {NULL, NULL}};
 static const struct headed bert_heads[] = {
-    {"BertForMaskedLM", TRF_HEAD_MASKED, 1, bert_masked},
-    {"BertForPreTraining", TRF_HEAD_MASKED, 1, bert_masked},
-    {"BertForSequenceClassification", TRF_HEAD_FIRST, 1, bert_first},
-    {"BertForNextSentencePrediction", TRF_HEAD_FIRST, 1, bert_next},
-    {"BertForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, NULL}};
+    {"BertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked},
+    {"BertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both},
+    {"BertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first},
+    {"BertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next},
+    {"BertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
 
 // -----------------------------------------------------------------------------------------------
 // >>roberta        Liu et al. 2019: BERT's layers with other heads. Its positions begin behind pad
@@ -161,16 +168,16 @@ static const struct piece roberta_first[] = {
     {"head.bias", "/classifier.out_proj.bias"},
     {NULL, NULL}};
 static const struct headed roberta_heads[] = {
-    {"RobertaForMaskedLM", TRF_HEAD_MASKED, 1, roberta_masked},
-    {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, roberta_first},
-    {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, NULL}};
+    {"RobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked},
+    {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first},
+    {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
 /* XLM-R (Conneau et al. 2020) is RoBERTa with another tokenizer. */
 static const struct headed xlm_roberta_heads[] = {
-    {"XLMRobertaForMaskedLM", TRF_HEAD_MASKED, 1, roberta_masked},
-    {"XLMRobertaForSequenceClassification", TRF_HEAD_FIRST, 1, roberta_first},
-    {"XLMRobertaForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, NULL}};
+    {"XLMRobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked},
+    {"XLMRobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first},
+    {"XLMRobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
 static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
 
 // -----------------------------------------------------------------------------------------------
@@ -187,18 +194,18 @@ static int configure_megatron(const cJSON *json, const char *path, trf_config *c
 }
 
 static const struct headed megatron_heads[] = {
-    {"MegatronBertForMaskedLM", TRF_HEAD_MASKED, 1, bert_masked},
-    {"MegatronBertForPreTraining", TRF_HEAD_MASKED, 1, bert_masked},
-    {"MegatronBertForSequenceClassification", TRF_HEAD_FIRST, 1, bert_first},
-    {"MegatronBertForNextSentencePrediction", TRF_HEAD_FIRST, 1, bert_next},
-    {"MegatronBertForTokenClassification", TRF_HEAD_TOKENS, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, NULL}};
+    {"MegatronBertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked},
+    {"MegatronBertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both},
+    {"MegatronBertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first},
+    {"MegatronBertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next},
+    {"MegatronBertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
 
 // -----------------------------------------------------------------------------------------------
 // >>recipes        all architectures; export takes the first one that fits
 // -----------------------------------------------------------------------------------------------
 
-static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, NULL}};
+static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, 0, NULL}};
 static const char *const nothing[] = {NULL};
 
 static const char *const bart_copies[] = {"encoder.embed_tokens.weight",

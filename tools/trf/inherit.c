@@ -104,24 +104,26 @@ int take_vocabularies(struct training *t)
     return DONE;
 }
 
+static int has_rows_of_labels(const char *name)
+{
+    return !strcmp(name, "head.weight") || !strcmp(name, "head.bias") ||
+           !strcmp(name, "sequence.weight") || !strcmp(name, "sequence.bias");
+}
+
 /* Whether the rows of a parameter belong to the same labels or tokens in both models, in the same
    order. */
 static int rows_agree(const struct training *t, const char *name)
 {
     const trf_vocab *old[2] = {trf_model_source_vocab(t->from), trf_model_target_vocab(t->from)};
+    const trf_config *from = trf_model_config(t->from), *to = trf_model_config(t->run.model);
     const char *labels[2] = {trf_model_metadata(t->from, "labels"),
                              trf_model_metadata(t->run.model, "labels")};
     if (!strncmp(name, "head.layer.", 11) || !strncmp(name, "head.norm.", 10))
-        return trf_model_config(t->from)->head == trf_model_config(t->run.model)->head;
-    if (!strncmp(name, "head.", 5))
+        return from->head == to->head || (to->head == TRF_HEAD_FIRST && from->sequence_labels);
+    if (!strncmp(name, "head.", 5) || has_rows_of_labels(name))
         return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
     if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
     return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
-}
-
-static int has_rows_of_labels(const char *name)
-{
-    return !strcmp(name, "head.weight") || !strcmp(name, "head.bias");
 }
 
 /* Copies the rows of labels that both models have. */

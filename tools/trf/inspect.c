@@ -144,11 +144,11 @@ static void print_vocabulary(const char *side, const trf_vocab *vocab, int json)
     printf(json ? "]}" : "%s\n", trf_vocab_size(vocab) > 12 ? " ..." : "");
 }
 
-/* The labels of a classifier or a tagger. */
+/* The labels of sequences or words. */
 static void print_labels(const trf_model *model, int json)
 {
     const char *text = trf_model_metadata(model, "labels");
-    int32_t n = trf_model_config(model)->n_labels, i;
+    int32_t n = count_labels(trf_model_config(model)), i;
     if (n == 0 || (!text && json)) return;
     if (!text) {
         printf("%d label%s; the file has no texts of labels (the metadata entry 'labels')\n",

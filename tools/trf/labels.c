@@ -62,10 +62,21 @@ const char *trim_label(const char *line, size_t *bytes)
     return line;
 }
 
+int classifies(const trf_config *config)
+{
+    return config->head == TRF_HEAD_MEAN || config->head == TRF_HEAD_FIRST ||
+           config->sequence_labels;
+}
+
+int32_t count_labels(const trf_config *config)
+{
+    return config->sequence_labels ? config->sequence_labels : config->n_labels;
+}
+
 int load_labels(const trf_model *model, const char *path, struct labels *labels)
 {
     const char *text = trf_model_metadata(model, "labels");
-    int32_t wanted = trf_model_config(model)->n_labels;
+    int32_t wanted = count_labels(trf_model_config(model));
     while (text && *text) {
         size_t bytes = strcspn(text, "\n");
         append_label(labels, text, bytes);

@@ -10,7 +10,13 @@ int learns_from_text(const struct settings *s)
 
 int learns_labels(const struct settings *s)
 {
-    return s->objective == OBJECTIVE_CLASSIFY || s->objective == OBJECTIVE_TAG;
+    return s->objective == OBJECTIVE_CLASSIFY || s->objective == OBJECTIVE_TAG ||
+           s->objective == OBJECTIVE_PRETRAIN;
+}
+
+int hides_words(const struct settings *s)
+{
+    return s->objective == OBJECTIVE_MASK || s->objective == OBJECTIVE_PRETRAIN;
 }
 
 int reads_side(const struct settings *s, int side)
@@ -29,7 +35,7 @@ void set_kind(struct settings *s)
     trf_head before = c->head;
     int encoder = reads_side(s, 0), decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
     c->kind = !encoder ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
-    c->head = s->objective == OBJECTIVE_MASK       ? TRF_HEAD_MASKED
+    c->head = hides_words(s)                       ? TRF_HEAD_MASKED
               : s->objective == OBJECTIVE_TAG      ? TRF_HEAD_TOKENS
               : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE
               : s->pooling                         ? TRF_HEAD_FIRST
@@ -37,6 +43,7 @@ void set_kind(struct settings *s)
     /* the layer of another head is another layer */
     if (c->head != before && !is_given(s, AT(config.head_layer)) && !s->shape) c->head_layer = 0;
     if (c->head != before) c->mask = -1;
+    if (s->objective != OBJECTIVE_PRETRAIN) c->sequence_labels = 0;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
     if (!encoder && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
     if (!decoder && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
@@ -138,8 +145,10 @@ int check_effects(const struct settings *s)
         TAGS = 1 << OBJECTIVE_TAG,
         MASKS = 1 << OBJECTIVE_MASK,
         SPANS = 1 << OBJECTIVE_SPAN,
+        PRETRAINS = 1 << OBJECTIVE_PRETRAIN,
         TEXTS_ALONE = GOES_ON | MASKS | SPANS,
-        ENCODES = TRANSLATES | CLASSIFIES | TAGS | MASKS | SPANS,
+        HIDES = MASKS | PRETRAINS,
+        ENCODES = TRANSLATES | CLASSIFIES | TAGS | HIDES | SPANS,
         DECODES = TRANSLATES | GOES_ON | SPANS
     };
     static const struct { size_t field; int objectives;
@@ -162,15 +171,16 @@ int check_effects(const struct settings *s)
               {AT(config.source_eos), ENCODES},
               {AT(config.target_eos), TRANSLATES | SPANS},
               {AT(pooling), CLASSIFIES},
-              {AT(next_sentences), CLASSIFIES},
+              {AT(next_sentences), CLASSIFIES | PRETRAINS},
               {AT(config.segments), ENCODES},
-              {AT(config.head_layer), CLASSIFIES | MASKS},
-              {AT(noise.density), MASKS | SPANS},
-              {AT(noise.masked), MASKS},
-              {AT(noise.randomised), MASKS},
-              {AT(noise.whole_words), MASKS},
+              {AT(config.head_layer), CLASSIFIES | HIDES},
+              {AT(noise.density), HIDES | SPANS},
+              {AT(noise.masked), HIDES},
+              {AT(noise.randomised), HIDES},
+              {AT(noise.whole_words), HIDES},
               {AT(noise.mean_span), SPANS}};
-    static const char *const names[] = {"translate", "causal", "classify", "tag", "mask", "span"};
+    static const char *const names[] = {"translate", "causal", "classify", "tag", "mask",
+                                        "span", "pretrain"};
     size_t i;
     for (i = 0; i < sizeof of / sizeof *of; i++) {
         if (!is_given(s, of[i].field) || of[i].objectives >> s->objective & 1) continue;
@@ -241,8 +251,9 @@ static int32_t find_sentinels(const trf_vocab *vocab, int32_t *first)
 static int hides_tokens(const struct settings *s, trf_noise_options *o)
 {
     *o = s->noise;
-    if (s->objective != OBJECTIVE_MASK && s->objective != OBJECTIVE_SPAN) return 0;
-    o->kind = s->objective == OBJECTIVE_MASK ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    if (!hides_words(s) && s->objective != OBJECTIVE_SPAN) return 0;
+    o->kind = hides_words(s) ? TRF_NOISE_MASKS : TRF_NOISE_SPANS;
+    o->keep_label = s->objective == OBJECTIVE_PRETRAIN;
     return 1;
 }
 

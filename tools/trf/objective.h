@@ -7,6 +7,7 @@
 //   tag         encoder-only      words and as many labels     a label at each word's first token
 //   mask        encoder-only      text                         hidden tokens (Devlin et al. 2019)
 //   span        encoder-decoder   text                         missing spans (Raffel et al. 2020)
+//   pretrain    encoder-only      text, tab, label             its label, and hidden tokens
 
 #ifndef TRF_OBJECTIVE_H
 #define TRF_OBJECTIVE_H
@@ -15,6 +16,7 @@
 
 int learns_from_text(const struct settings *s);
 int learns_labels(const struct settings *s);
+int hides_words(const struct settings *s);              /* from a model that fills them in */
 int reads_side(const struct settings *s, int side); /* whether the side has its own vocabulary */
 int leading_side(const struct settings *s);             /* of text alone: the side that it is on */
 void set_kind(struct settings *s);                      /* the kind of model and its head */

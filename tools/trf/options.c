@@ -12,7 +12,7 @@ const struct row rows[] = {
      "start from the sizes of a published model; other options change them. Also shows its "
      "published number of weights and the parts that trf cannot build", NULL},
     {INSPECT, COUNT, "labels", AT(labels), "N",
-     "number of labels, with --objective classify or tag", NULL},
+     "number of labels, with --objective classify, tag or pretrain", NULL},
     {INSPECT, COUNT, "source-length", AT(source_length), "N",
      "source tokens of the pass that is counted and traced; fewer if the model takes fewer", NULL},
     {INSPECT, COUNT, "target-length", AT(target_length), "N", "target tokens of that pass", NULL},
@@ -24,9 +24,10 @@ const struct row rows[] = {
      "text (a language model); classify: a label for each text (the targets are the labels; with "
      "--segments, a pair of texts may have one: text, tab, text, tab, label); tag: "
      "a label for each word (a target has as many labels as its source has words); mask: hidden "
-     "tokens of a text (like BERT); span: missing spans of a text (like T5)", NULL},
+     "tokens of a text (like BERT); span: missing spans of a text (like T5); pretrain: mask and "
+     "classify at once, from the data of classify (as BERT was pretrained)", NULL},
     {PREPARE | FROM_DATA, CHOICE, "objective", AT(objective), OBJECTIVES,
-     "what a model will learn from the file, as in trf train; not classify or tag (default: "
+     "what a model will learn from the file, as in trf train; one without labels (default: "
      "translate for an encoder-decoder model, causal for a language model, mask for an encoder)",
      NULL},
     {TRAIN, TEXT, "token-file", AT(token_file), "FILE",
@@ -40,7 +41,7 @@ const struct row rows[] = {
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
      "both sides in one file: source, tab, target", NULL},
     {TRAIN, TEXT, "next-sentences", AT(next_sentences), "FILE",
-     "make pairs for classify from a text with one sentence per line and empty lines between its "
+     "make pairs for classify or pretrain from a text with one sentence per line and empty lines between its "
      "documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
      "another document (label random), as in BERT. Needs --segments", NULL},
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
@@ -244,7 +245,7 @@ const struct row rows[] = {
      "largest norm of the whole gradient; 1e300: no limit", NULL},
     {TRAIN | FROM_DATA, REAL, "label-smoothing", AT(training.label_smoothing), "X",
      "probability e that is spread over all tokens, at least 0, less than 1 (default: 0.1 for "
-     "translate and span; 0 for causal, mask, classify and tag, which report probabilities)", NULL},
+     "translate and span; 0 for all others, which report probabilities)", NULL},
     {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
      "how e is spread over V tokens. uniform: e / V on each token, the right one included "
      "(PyTorch, Marian); others: e / (V-1) on each wrong token (fairseq); others-kl: the same, "

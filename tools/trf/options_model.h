@@ -114,5 +114,5 @@
     {TRAIN | INSPECT, CHOICE, "pooling", AT(pooling), "mean|first",
      "for classify: predict from the mean of the encoder's output rows, or from the first", NULL},
     {TRAIN | INSPECT, SWITCH, "head-layer", AT(config.head_layer), NO_YES,
-     "for mask, and for classify with --pooling first: a layer before the last projection (BERT)",
-     NULL},
+     "for mask and pretrain, and for classify with --pooling first: a layer before the last "
+     "projection (BERT). pretrain: before each of both", NULL},

@@ -274,7 +274,7 @@ static int settle(struct settings *s, const trf_model *model, const trf_vocab *v
                        : s->config.kind == TRF_ENCODER_ONLY ? OBJECTIVE_MASK
                                                             : OBJECTIVE_TRANSLATE;
     if (learns_labels(s)) {
-        say("a token file has no labels: --objective classify and tag train on text");
+        say("a token file has no labels: --objective classify, tag and pretrain train on text");
         return USAGE;
     }
     vocab[0] = reads_side(s, 0) ? trf_model_source_vocab(model) : NULL;

@@ -63,7 +63,7 @@ void log_start(struct log *log, const struct settings *s, const trf_model *model
         TRF_VERSION, (long long)step, (long long)pairs, (long long)held_out);
     fprintf(file, ",\"weights\":%lld,\"source_vocab\":%d,\"target_vocab\":%d,\"labels\":%d",
             (long long)trf_model_parameter_total(model), (int)config->source_vocab,
-            (int)config->target_vocab, (int)config->n_labels);
+            (int)config->target_vocab, (int)count_labels(config));
     if (n_ranks() > 1) fprintf(file, ",\"processes\":%d", n_ranks());
     fputs(",\"model\":", file);
     print_json_text(file, s->model, strlen(s->model));

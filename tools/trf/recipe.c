@@ -148,7 +148,7 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
 static int find_recipe(const struct settings *s, const struct plan *plan, int64_t planned,
                        trf_recipe *recipe)
 {
-    int decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
+    int decoder = !hides_words(s) && !learns_labels(s);
     trf_data_stats a;
     trf_error err;
     memset(&a, 0, sizeof a);
@@ -156,11 +156,11 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
              : decoder         ? TRF_ENCODER_DECODER
                                : TRF_ENCODER_ONLY;
     a.head = decoder                          ? TRF_HEAD_NONE
-             : s->objective == OBJECTIVE_MASK ? TRF_HEAD_MASKED
+             : hides_words(s)                 ? TRF_HEAD_MASKED
              : s->objective == OBJECTIVE_TAG  ? TRF_HEAD_TOKENS
              : s->pooling                     ? TRF_HEAD_FIRST
                                               : TRF_HEAD_MEAN;
-    a.n_labels = plan->n_labels;
+    a.n_labels = hides_words(s) ? 0 : plan->n_labels;
     a.pairs = plan->sizes.pairs;
     a.source_tokens = plan->sizes.tokens[0];
     a.target_tokens = plan->sizes.tokens[1];

@@ -20,7 +20,7 @@ static enum task task_of(const trf_config *config)
 {
     if (config->kind == TRF_ENCODER_DECODER) return TASK_TRANSLATE;
     if (config->kind == TRF_DECODER_ONLY) return TASK_TEXT;
-    if (config->head == TRF_HEAD_MEAN || config->head == TRF_HEAD_FIRST) return TASK_CLASSIFY;
+    if (classifies(config)) return TASK_CLASSIFY;
     return config->head == TRF_HEAD_TOKENS ? TASK_TAG : TASK_NONE;
 }
 

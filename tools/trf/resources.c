@@ -27,7 +27,11 @@ void print_model(const struct settings *s)
         kinds[s->config.kind], (int)s->config.source_vocab, (int)s->config.target_vocab,
         (int)s->config.pad, (int)s->config.bos, (int)s->config.eos, (int)s->config.unk,
         (unsigned long long)s->config.seed);
-    printf(s->json ? ",\"head\":\"%s\"" : "head: %s\n", heads[s->config.head]);
+    printf(s->json ? ",\"head\":\"%s\"" : "head: %s", heads[s->config.head]);
+    if (s->config.sequence_labels)
+        printf(s->json ? ",\"sequence_labels\":%d" : ", and %d labels of sequences",
+               (int)s->config.sequence_labels);
+    if (!s->json) putchar('\n');
     print_settings(s, "config", AT(config), sizeof s->config);
 }
 

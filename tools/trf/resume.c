@@ -60,7 +60,8 @@ static int check_objective(struct training *t)
     requested.config = *c;
     if (!is_given(t->s, AT(pooling))) requested.pooling = c->head == TRF_HEAD_FIRST;
     set_kind(&requested);
-    if (requested.config.kind == c->kind && requested.config.head == c->head)
+    if (requested.config.kind == c->kind && requested.config.head == c->head &&
+        (t->s->objective == OBJECTIVE_PRETRAIN) == (c->sequence_labels > 0))
         return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels)
                                    : DONE;
     say("%s has another --objective%s", t->run.checkpoint,

@@ -184,6 +184,20 @@ static void trace_stack(struct trace *t, int decoder, int64_t n, int64_t memory)
     step(t, "final norm", n, c->d_model, 0, weights);
 }
 
+static void trace_second_head(struct trace *t)
+{
+    const trf_config *c = t->config;
+    char weights[96];
+    step(t, "the first row", 1, c->d_model, 0, "");
+    snprintf(weights, sizeof weights, "sequence.layer.weight (%d, %d) and bias, then tanh",
+             (int)c->d_model, (int)c->d_model);
+    if (c->head_layer) step(t, "layer of the second head", 1, c->d_model, 0, weights);
+    snprintf(weights, sizeof weights, "sequence.weight (%d, %d) and bias", (int)c->sequence_labels,
+             (int)c->d_model);
+    step(t, "logits of the sequence", 1, c->sequence_labels, 0, weights);
+    step(t, "softmax: probabilities", 1, c->sequence_labels, 0, "");
+}
+
 static void trace_end(struct trace *t, int64_t n)
 {
     const trf_config *c = t->config;
@@ -210,6 +224,7 @@ static void trace_end(struct trace *t, int64_t n)
              c->generator_bias || c->head ? " and bias" : "");
     step(t, "logits", n, logits, 0, weights);
     step(t, "softmax: probabilities", n, logits, 0, "");
+    if (c->sequence_labels) trace_second_head(t);
 }
 
 int64_t source_rows(const struct settings *s)

@@ -38,7 +38,7 @@ static void describe(const struct training *t)
         inform("%d source and %d target tokens; ", (int)config->source_vocab,
                (int)config->target_vocab);
     else if (learns_labels(t->s))
-        inform("%d tokens, %d labels; ", (int)config->source_vocab, (int)config->n_labels);
+        inform("%d tokens, %d labels; ", (int)config->source_vocab, (int)count_labels(config));
     else
         inform("%d tokens; ",
                (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));

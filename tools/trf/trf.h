@@ -161,7 +161,7 @@ enum metric {
 /* What a model learns (objective.c). */
 enum objective {
     OBJECTIVE_TRANSLATE = 0, OBJECTIVE_CAUSAL, OBJECTIVE_CLASSIFY, OBJECTIVE_TAG, OBJECTIVE_MASK,
-    OBJECTIVE_SPAN
+    OBJECTIVE_SPAN, OBJECTIVE_PRETRAIN
 };
 enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
@@ -503,6 +503,8 @@ char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n
 /* Sorted names: label i of a model is name[i]. */
 struct labels { char **name; int32_t n; size_t capacity; };
 
+int classifies(const trf_config *config);       /* whether it labels sequences */
+int32_t count_labels(const trf_config *config);
 int load_labels(const trf_model *model, const char *path, struct labels *labels);
 int32_t label_number(const struct labels *labels, const char *text, size_t bytes);  /* or -1 */
 void append_label(struct labels *labels, const char *text, size_t bytes);

@@ -35,6 +35,8 @@ static int mean_loss(struct validator *v, struct validation *result)
     result->loss = report.loss;
     result->nll = report.nll;
     result->accuracy = report.accuracy;
+    result->label_loss = report.sequence_loss;
+    result->label_accuracy = report.sequence_accuracy;
     return DONE;
 }
 
@@ -367,11 +369,14 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
 {
     FILE *file = log->file;
     const char *name = metric_name(metric_of(v->s));
+    int labels = v->s->objective == OBJECTIVE_PRETRAIN;
     end_line();
     inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update,
            result->loss, result->nll, exp(result->nll));
     if (metric_of(v->s) != METRIC_ACCURACY) inform("  accuracy %.4f", result->accuracy);
     if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f", name, result->score);
+    if (labels) inform("  labels: loss %.4f accuracy %.4f", result->label_loss,
+                       result->label_accuracy);
     inform("%s\n", remark);
     if (!file) return;
     fprintf(file, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
@@ -379,6 +384,8 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     print_json_field(file, "nll", result->nll);
     print_json_field(file, "perplexity", exp(result->nll));
     print_json_field(file, "accuracy", result->accuracy);
+    if (labels) print_json_field(file, "label_loss", result->label_loss);
+    if (labels) print_json_field(file, "label_accuracy", result->label_accuracy);
     fprintf(file, ",\"metric\":\"%s\"", name);
     print_json_field(file, "score", result->score);
     fprintf(file, ",\"best\":%s}\n", *remark ? "true" : "false");

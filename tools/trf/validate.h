@@ -9,6 +9,7 @@
 /* The result of a validation. */
 struct validation {
     double loss, nll, accuracy, score;
+    double label_loss, label_accuracy;  /* of --objective pretrain; loss has the former */
     int cancelled;                  /* 1: a signal aborted it */
 };
 
