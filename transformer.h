@@ -186,7 +186,7 @@
 //                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
 //                     >>byte-bpe-cut >>byte-bpe-text >>vocab-use >>vocab-bytes
 //   >>corpus           training pairs in batches, and the position among them
-//                     >>corpus-order >>padded >>corpus-calls
+//                     >>corpus-order >>corpus-place >>padded >>corpus-calls >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
@@ -19376,6 +19376,8 @@ TRF__FN void trf__corpus_plan(trf_corpus *c, int64_t epoch, int64_t batch)
 /* How many batches the epoch has up to the end of the plan. */
 TRF__FN int64_t trf__corpus_planned(const trf_corpus *c) { return c->first_batch + c->n_batches; }
 
+// >>corpus-place   the buffers of a plan, and the position in it
+
 /* All buffers lie in one block; returns its size. A batch holds no more than its limits, and no
    more than the corpus has. */
 TRF__COLD
@@ -19425,7 +19427,8 @@ TRF__FN void trf__corpus_unreserve(trf_corpus *c)
     c->planned = c->counted = -1;
 }
 
-/* Copies the pairs of batch number `batch` of the epoch into the batch's arrays. The plan has it. */
+/* Copies the pairs of batch number `batch` of the epoch, which is in the plan, into the batch's
+   arrays. */
 TRF__FN trf_status trf__corpus_gather(trf_corpus *c, int64_t batch, trf_batch *out, trf_error *err)
 {
     int64_t begin = c->other[batch - c->first_batch], i;
@@ -19922,6 +19925,8 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
 }
+
+// >>corpus-next    batch after batch
 
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
 
@@ -24290,7 +24295,8 @@ TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path
     if (!path) return trf__fail_null(err, "path");
     TRF__TRY(trf__token_options(&o, err));
     if (!*path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "path must be a name, got an empty one");
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
+                         "path must be a name, got an empty one");
     TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
     f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
     if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
