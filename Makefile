@@ -30,13 +30,13 @@ EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(filter-out examples/mpi.c,$(wild
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look pack search_rules)
+DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look pack search_rules stages)
 CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks search updater)
-LONG     = $(patsubst %,$(BUILD)/cuda_test_%,generate targets heads look model ranks store programs decoding finetune search_rules) $(BUILD)/races_test_cuda_ops
-SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model ranks blocks generate search search_rules store targets programs decoding heads finetune updater look pack bf16 int8 small)
+LONG     = $(patsubst %,$(BUILD)/cuda_test_%,generate targets heads look model ranks stages store programs decoding finetune search_rules) $(BUILD)/races_test_cuda_ops
+SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model ranks stages blocks generate search search_rules store targets programs decoding heads finetune updater look pack bf16 int8 small)
 FULL     = $(patsubst %,$(BUILD)/%,test_ops test_int8 test_learn double_test_model double_test_golden)
 BRISK    = $(patsubst %,$(BUILD)/%,test_vocab test_corpus test_options test_tokens double_test_generate double_test_finetune separate_test_generate test_bf16 test_pack test_small separate_test_bf16 separate_test_int8 test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits \
-           test_store test_programs test_decoding double_test_ops double_test_heads separate_test_programs separate_test_decoding)
+           test_stages test_store test_programs test_decoding double_test_ops double_test_heads double_test_stages separate_test_programs separate_test_decoding)
 LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 

@@ -118,7 +118,8 @@
 // DOES NOT
 //   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
 //   - send data to other machines: to train in several processes (ranks), write the function
-//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/mpi.c)
+//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/mpi.c);
+//     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
 //   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
 //     masked tokens)
@@ -133,6 +134,7 @@
 //   >>api-token-files  training data larger than memory
 //   >>api-files        safetensors, and how a model is written in it
 //   >>api-train        gradients, Adam, schedules, checkpoints
+//   >>api-stages       a model split by layers over several processes or devices
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
 //   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
@@ -172,8 +174,8 @@
 //                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-create >>trainer-state >>reduce >>step >>update
-//                     >>updater
+//                     >>trainer >>trainer-create >>trainer-state >>reduce >>step >>stage-sums
+//                     >>update >>stages >>stage-seams >>stage-calls >>updater
 //   >>text             numbers as text, UTF-8, sorting, CRC-32
 //   >>vocab            words and characters as numbers
 //                     >>vocab-learn >>subwords
@@ -260,6 +262,8 @@
 //     train on texts, without settings             trf_dataset_create, trf_learn
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
+//     train on several machines                    trf_train_options.all_reduce
+//     divide a model among machines                trf_model_create_stage, trf_stage_create
 //     continue a training run                      trf_checkpoint_load
 //     start from a trained model                   trf_model_load, or trf_model_copy_weights
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
@@ -315,6 +319,8 @@
 //     update         one change of the weights, or an attempt that was skipped. In the names of a
 //                    trainer's calls, `step` means the same
 //     micro-batch    one of several batches that are used for the same update
+//     stage          some layers of a model, on one of several processes or devices [trf_stage]
+//     slot           of a stage: a micro-batch between its forward and its backward pass
 //     rank           1. number of a process or machine that trains with others. 2. number of a
 //                    tensor's dimensions. 3. position in a list of answers, 0 is the best
 //     held-out       (pairs) for validation only: training does not see them
@@ -392,7 +398,7 @@
 //     trf_model, changed (2)               one, while no other thread uses the model
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
-//     trf_trainer, with its trf_ema        one
+//     trf_trainer, its trf_ema, trf_stage  one
 //     trf_translator, trf_sampler          one per object; several objects that share a model may
 //                                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one
@@ -667,9 +673,11 @@ extern "C" {
 typedef double trf_real;
 #define trf_model_create      trf_model_create_double
 #define trf_model_create_zeros trf_model_create_zeros_double
+#define trf_model_create_stage trf_model_create_stage_double
 #define trf_model_load        trf_model_load_double
 #define trf_model_load_memory trf_model_load_memory_double
 #define trf_trainer_create    trf_trainer_create_double
+#define trf_stage_create      trf_stage_create_double
 #define trf_checkpoint_load   trf_checkpoint_load_double
 #define trf_checkpoint_load_memory trf_checkpoint_load_memory_double
 #define trf_translator_create trf_translator_create_double
@@ -2246,6 +2254,111 @@ TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, 
                                      trf_error *err);
 TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
                                          trf_error *err);
+#endif
+
+// -----------------------------------------------------------------------------------------------
+// >>api-stages     a model split by layers over several processes or devices
+//
+// A stage has some layers of a model, and of these alone the weights, gradients, moments and
+// activations. Stages form a chain: each computes its layers for a batch and passes the result on.
+// Tutorials call this model parallelism, and with several micro-batches in flight pipeline
+// parallelism. The library computes; your program carries numbers from stage to stage: over MPI,
+// for example, or between threads (examples/pipeline.c).
+//
+// The layers are numbered along the chain: first those of the encoder, then those of the decoder.
+// What is not in a layer goes with one:
+//
+//   embedding, learned positions, segments     with the first layer of their side
+//   final norm of the encoder                  with the encoder's last layer
+//   final norm of the decoder, generator or head, loss      with the last layer of all
+//   a tied matrix                              with each stage that uses it
+//   numbers for relative distances             with each stage that has a layer of their side
+//
+// An update of S stages and M micro-batches, on each stage:
+//
+//   for each micro-batch     receive its rows, trf_stage_forward, send the rows that it gives
+//   for each micro-batch     receive their gradient, trf_stage_backward, send the gradient of what
+//                            came in
+//   trf_optimizer_step       on all stages
+//
+// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. With M
+// slots, a stage can make all forward passes first (GPipe, Huang et al. 2019). With S - s slots,
+// stage s = 0..S-1 makes so many forward passes and then one backward and one forward in turn
+// (1F1B, Narayanan et al. 2019), which needs less memory. In both, each stage waits for the others
+// during (S - 1) / (M + S - 1) of an update, if all stages take the same time.
+//
+// Bits. If all stages call forward, and backward, in the order of the micro-batches, the weights
+// are bit-identical to those of one process that calls trf_forward_backward for the same
+// micro-batches, on the CPU. If several stages have a parameter, its gradients are added up in the
+// order of the stages. Then results equal those of one process up to rounding, and are
+// bit-identical for all schedules.
+// -----------------------------------------------------------------------------------------------
+
+#if !defined(TRF_NO_TRAIN)
+/* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
+   decoder_layers. Its weights begin with the values that trf_model_create gives them, and have the
+   same names: trf_model_parameter counts those of the stage. With all layers it is a whole model.
+     - trf_trainer_create, trf_model_copy and trf_ema_create accept a stage. trf_checkpoint_save
+       writes a file with its layers alone, from which trf_checkpoint_load makes its model and its
+       trainer again; then call trf_stage_create.
+     - trf_model_copy_weights copies between stages and whole models, in both directions. So it
+       gives a stage the weights of a loaded model, and makes one model of all stages.
+     - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
+       trf_model_average, trf_model_pack, and of the calls with a trainer trf_train_step,
+       trf_forward_backward and trf_evaluate. */
+TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
+                                          int32_t first, int32_t end, trf_error *err);
+
+/* Forward and backward passes of the layers of a trainer's model. */
+typedef struct trf_stage trf_stage;
+
+/* Makes a stage with `in_flight` slots, 1..65536. A slot has the activations of one micro-batch;
+   memory that is needed only during a call exists once. Limits, dropout, recompute and hooks are
+   those of the trainer's options. parts must be 0. If n_ranks is not 1, the ranks are copies of
+   this stage, which compute other pairs. A trainer has at most one stage, which must be destroyed
+   before it. A whole model may have one too: it computes the passes apart.
+
+   sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
+   a function like trf_train_options.all_reduce, and may be the same one. trf_optimizer_step calls
+   it, on all stages equally often and with equal counts. With it, all stages
+     - clip by the norm of all gradients, skip the same updates and give the same report,
+     - sum the gradients of parameters that several stages have, in the order of the stages if it
+       keeps one. So all stages must freeze the same: call trf_trainer_freeze on each. It returns
+       TRF_E_INVALID_ARG on a stage without a matching parameter, and changes nothing there.
+   It returns non-zero to fail: then trf_optimizer_step returns TRF_E_BACKEND, and the gradients are
+   discarded. stream is NULL on the CPU. sum may be NULL only for a whole model, which does not call
+   it. */
+TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
+                                    int (*sum)(void *user, trf_real *numbers, size_t count,
+                                               void *stream),
+                                    void *user, trf_error *err);
+/* Discards gradients and micro-batches that still wait for an update. */
+TRF_API void trf_stage_destroy(trf_stage *stage);
+/* Bytes of the model, the trainer and the stage for layers first..end-1, exactly, host and device
+   together. 0: the configuration, an option, a layer or in_flight is not valid. */
+TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
+                                int32_t first, int32_t end, int32_t in_flight);
+/* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
+   Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
+   rows of a pair of stages are the same for forward and backward. */
+TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
+                                  int64_t *out, trf_error *err);
+/* Computes the layers of the stage for a micro-batch, which then waits in `slot`, 0..in_flight-1.
+   All stages get the same batch, with source and target, and check it alike.
+     in     what the stage before has put out. The first stage ignores it (NULL)
+     out    set to what the next stage reads. The last stage ignores it (NULL)
+   Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
+   the rows of the encoder, then those of the decoder. TRF_E_STATE: the slot waits for
+   trf_stage_backward. */
+TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
+                                     const trf_tensor *in, trf_tensor *out, trf_error *err);
+/* Adds the gradients of the micro-batch in a slot, which is then empty.
+     dout    the gradient of `out`. The last stage ignores it (NULL)
+     din     set to the gradient of `in`. The first stage ignores it (NULL)
+   The report of the last stage is that of trf_forward_backward; in other stages all but step is 0.
+   hooks.cancel is not called. TRF_E_STATE: the slot is empty. */
+TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
+                                      trf_tensor *din, trf_step_report *report, trf_error *err);
 #endif
 
 // -----------------------------------------------------------------------------------------------
@@ -11218,29 +11331,31 @@ enum {
     TRF__START_POSITIONS, TRF__START_GENERATOR, TRF__START_GENERATOR_BIAS
 };
 
-/* field, condition, name, rows, columns, first value */
+/* field, condition, which stages have it (in), name, rows, columns, first value */
 #define TRF__MODEL_PARAMS(X) \
-    X(src_embed,      source, \
+    X(src_embed,      source, trf__holds_source_embedding(c, in), \
       "src_embed.weight",     c->source_vocab, d, TRF__START_EMBEDDING) \
     X(tgt_embed,      target && !trf__shares_embedding(c), \
+      in->embeds[1] || (in->projects && c->tying == TRF_TIED_DECODER), \
       "tgt_embed.weight",     c->target_vocab, d, TRF__START_EMBEDDING) \
     X(generator_w,    target && (c->tying == TRF_UNTIED || c->tying == TRF_TIED_EMBEDDINGS), \
+      in->projects, \
       "generator.weight",     c->target_vocab, d, TRF__START_GENERATOR) \
-    X(generator_b,    target && c->generator_bias, \
+    X(generator_b,    target && c->generator_bias, in->projects, \
       "generator.bias",       c->target_vocab, 0, TRF__START_GENERATOR_BIAS) \
-    X(head_w,         trf__has_labels(c), \
+    X(head_w,         trf__has_labels(c), in->projects, \
       "head.weight",          c->n_labels, d, TRF__START_MATRIX) \
-    X(head_b,         c->head, \
+    X(head_b,         c->head, in->projects, \
       "head.bias",            trf__n_logits(c), 0, TRF__START_BIAS) \
-    X(src_positions,  source && learned, \
+    X(src_positions,  source && learned, in->embeds[0], \
       "src_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(tgt_positions,  target && learned, \
+    X(tgt_positions,  target && learned, in->embeds[1], \
       "tgt_positions.weight", c->max_length + c->position_offset, d, TRF__START_POSITIONS) \
-    X(src_distances,  source && relative, \
+    X(src_distances,  source && relative, in->n[0] > 0, \
       "encoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(tgt_distances,  target && relative, \
+    X(tgt_distances,  target && relative, in->n[1] > 0, \
       "decoder.distances.weight", c->relative_buckets, c->n_heads, TRF__START_POSITIONS) \
-    X(src_segments,   c->segments > 0, \
+    X(src_segments,   c->segments > 0, in->embeds[0], \
       "src_segments.weight",  c->segments, d, TRF__START_POSITIONS)
 
 /* y = x w^T + b, with w (out, in): where w and b begin in the arena of weights, -1 if they are not
@@ -11271,7 +11386,7 @@ typedef struct trf__part {
 } trf__part;
 
 typedef struct trf__outer {
-#define TRF__X(field, condition, name, rows, columns, start) int64_t field;
+#define TRF__X(field, condition, holds, name, rows, columns, start) int64_t field;
     TRF__MODEL_PARAMS(TRF__X)
 #undef TRF__X
     trf__scaling embed_norm[2], final_norm[2];         /* of the encoder and of the decoder */
@@ -11285,6 +11400,7 @@ typedef struct trf__outer {
 typedef struct trf__param {
     char name[64];
     int32_t rank, start;
+    int32_t number;             /* among all parameters of the configuration */
     int64_t shape[2], offset;
 } trf__param;
 
@@ -11292,8 +11408,49 @@ typedef struct trf__param {
 
 TRF__FN int64_t trf__param_size(const trf__param *p) { return p->shape[0] * p->shape[1]; }
 
+/* The layers of a stage, and what comes with them. The layers of a model are numbered along the
+   chain: those of the encoder, then those of the decoder. */
+typedef struct trf__reach {
+    int32_t first[2], n[2];     /* of the encoder and of the decoder: the first layer, and how
+                                   many */
+    int embeds[2];              /* 1: layer 0 of the stack, and so what is in front of it */
+    int ends[2];                /* 1: the stack's last layer, and so its last norm */
+    int projects;               /* 1: the last layer of all, and so the projection and the loss */
+} trf__reach;
+
+/* Layers first..end-1; end 0: all. */
+TRF__FN trf__reach trf__reach_of(const trf_config *c, int32_t first, int32_t end)
+{
+    const int32_t layers[2] = {c->encoder_layers, c->decoder_layers};
+    trf__reach held;
+    int32_t begin = 0;          /* the number of the stack's first layer */
+    int stack;
+    if (end == 0) end = layers[0] + layers[1];
+    for (stack = 0; stack < 2; begin += layers[stack++]) {
+        int32_t from = (int32_t)trf__max64(first, begin) - begin;
+        int32_t to = (int32_t)trf__min64(end, begin + layers[stack]) - begin;
+        held.n[stack] = to > from ? to - from : 0;
+        held.first[stack] = held.n[stack] ? from : 0;
+        held.embeds[stack] = held.n[stack] > 0 && from == 0;
+        held.ends[stack] = held.n[stack] > 0 && to == layers[stack];
+    }
+    held.projects = end == layers[0] + layers[1];
+    return held;
+}
+
+/* Whether a stage has the source embedding: it reads it, or a matrix that is tied to it. */
+TRF__FN int trf__holds_source_embedding(const trf_config *c, const trf__reach *in)
+{
+    return in->embeds[0] || (in->embeds[1] && trf__shares_embedding(c)) ||
+        (in->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED));
+}
+
 /* A layout in the making: lists NULL only counts. */
 typedef struct trf__layout {
+    int32_t first, end;         /* the layers that it has; end 0: all */
+    trf__reach held;             /* the same for each stack */
+    int absent;                 /* 1: parameters are only numbered, as another stage has them */
+    int32_t numbered;           /* parameters so far, those of other stages included */
     trf__param *params;
     trf__part *parts;           /* the encoder's sublayers, then the decoder's */
     trf__outer outer;
@@ -11330,6 +11487,8 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
     int packs = layout->format != TRF__FLOAT32 ? trf__is_matrix(start)
         : trf__is_product(start) || layout->n_params == layout->generator;
     int64_t offset = layout->packed && packs ? -1 : layout->n_weights;
+    int32_t counted = layout->numbered++;
+    if (layout->absent) return -1;
     if (layout->params) {
         trf__param *p = &layout->params[layout->n_params];
         TRF__ZERO(*p);
@@ -11340,6 +11499,7 @@ TRF__FN int64_t trf__add_param(trf__layout *layout, const char *prefix, int32_t 
         p->shape[1] = columns ? columns : 1;
         p->offset = offset;
         p->start = start;
+        p->number = counted;
     }
     layout->n_params++;
     if (columns == 0) columns = 1;
@@ -11403,7 +11563,7 @@ TRF__FN void trf__add_packed(trf__layout *layout, trf__affine *a, int first)
 {
     trf__cursor cursor = trf__cursor_at(NULL);
     int format;
-    for (format = first; layout->on && format < TRF__FORMATS; format++) {
+    for (format = first; layout->on && !layout->absent && format < TRF__FORMATS; format++) {
         a->packed[format] = cursor.used = layout->packed_bytes[format];
         trf__take(&cursor, 1, layout->on->packed_bytes(format, a->out, a->in));
         layout->packed_bytes[format] = cursor.used;
@@ -11493,7 +11653,8 @@ TRF__FN void trf__add_sequence_head(trf__layout *layout, const trf_config *c)
     }
 }
 
-/* The parameters of one layer, in nn.Transformer's order: matrices, then norms. */
+/* The parameters of one layer, in nn.Transformer's order: matrices, then norms. Sublayers are
+   numbered from the first one that the stage has. */
 TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int decoder, int layer)
 {
     static const char *const names[3][2][2] = {
@@ -11508,11 +11669,13 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     static const char *const stacks[2] = {"encoder", "decoder"};
     const char *stack = stacks[decoder];
     trf__part parts[3];
-    int per = trf__per_layer(c, decoder), i;
+    int per = trf__per_layer(c, decoder), own = layer - layout->held.first[decoder], i;
+    layout->absent = own < 0 || own >= layout->held.n[decoder];
     for (i = 0; i < per; i++) {
         trf__part *part = &parts[i];
         int forward;
         *part = trf__part_of(c, decoder, layer * per + i);
+        part->layer = own;
         forward = part->kind == TRF__FEED_FORWARD;
         trf__add_affine(layout, &part->in, stack, layer, names[part->kind][0],
                         !forward ? TRF__START_QKV : part->gate ? TRF__START_GATED
@@ -11522,8 +11685,34 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
     }
     for (i = 0; i < per; i++) {
         trf__add_scaling(layout, c, &parts[i].norm, stack, layer, norms[i]);
+        if (layout->absent) continue;
         if (layout->parts) layout->parts[layout->n_parts] = parts[i];
         layout->n_parts++;
+    }
+}
+
+/* The norms of the embeddings, and the last ones. */
+TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
+{
+    static const char *const norms[2][2] = {{"encoder.norm.weight", "encoder.norm.bias"},
+                                            {"decoder.norm.weight", "decoder.norm.bias"}};
+    static const char *const embed_norms[2][2] = {
+        {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
+        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
+    int stack;
+    for (stack = 0; stack < 2; stack++) {
+        trf__scaling *norm = &layout->outer.embed_norm[stack];
+        layout->absent = !layout->held.embeds[stack];
+        norm->gain = norm->bias = -1;
+        if (trf__layers(c, stack) && c->embedding_norm)
+            trf__add_scaling(layout, c, norm, NULL, 0, embed_norms[stack]);
+    }
+    for (stack = 0; stack < 2; stack++) {
+        trf__scaling *norm = &layout->outer.final_norm[stack];
+        layout->absent = !layout->held.ends[stack];
+        norm->gain = norm->bias = -1;
+        if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
+            trf__add_scaling(layout, c, norm, NULL, 0, norms[stack]);
     }
 }
 
@@ -11532,20 +11721,18 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
 TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
-    static const char *const norms[2][2] = {{"encoder.norm.weight", "encoder.norm.bias"},
-                                            {"decoder.norm.weight", "decoder.norm.bias"}};
-    static const char *const embed_norms[2][2] = {
-        {"encoder.embed_norm.weight", "encoder.embed_norm.bias"},
-        {"decoder.embed_norm.weight", "decoder.embed_norm.bias"}};
+    const trf__reach *in = &layout->held;
     int64_t d = c->d_model;
     int source = trf__has_source(c), target = trf__has_target(c), stack, i;
     int learned = c->positions == TRF_POSITIONS_LEARNED;
     int relative = c->positions == TRF_POSITIONS_RELATIVE;
-    layout->n_params = layout->n_parts = 0;
+    layout->held = trf__reach_of(c, layout->first, layout->end);
+    layout->n_params = layout->n_parts = layout->numbered = 0;
     layout->n_weights = layout->n_tiles = 0;
     layout->on = trf__backend_of(c->device.kind);
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
-#define TRF__X(field, condition, name, rows, columns, start) \
+#define TRF__X(field, condition, holds, name, rows, columns, start) \
+    layout->absent = !(holds); \
     layout->outer.field = \
         (condition) ? trf__add_param(layout, NULL, 0, name, rows, columns, start) : -1;
     TRF__MODEL_PARAMS(TRF__X)
@@ -11566,24 +11753,17 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->outer.generator.b = layout->outer.generator_b;
     layout->outer.generator.out = trf__n_logits(c);
     layout->outer.generator.in = d;
+    layout->absent = !in->projects;
     if (target || c->head) trf__add_packed(layout, &layout->outer.generator, TRF__FLOAT32);
     layout->outer.embed[0].w = layout->outer.embed[1].w = -1;
+    layout->absent = !trf__holds_source_embedding(c, in);
     if (source) trf__add_embedding(layout, c, 0);
+    layout->absent = !in->embeds[1];
     if (target) trf__add_embedding(layout, c, 1);
+    layout->absent = !in->projects;
     trf__add_head_layer(layout, c);
     trf__add_sequence_head(layout, c);
-    for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->outer.embed_norm[stack];
-        norm->gain = norm->bias = -1;
-        if (trf__layers(c, stack) && c->embedding_norm)
-            trf__add_scaling(layout, c, norm, NULL, 0, embed_norms[stack]);
-    }
-    for (stack = 0; stack < 2; stack++) {
-        trf__scaling *norm = &layout->outer.final_norm[stack];
-        norm->gain = norm->bias = -1;
-        if (trf__layers(c, stack) && trf__has_final_norm(c, stack))
-            trf__add_scaling(layout, c, norm, NULL, 0, norms[stack]);
-    }
+    trf__lay_out_norms(layout, c);
     for (stack = 0; stack < 2; stack++)
         for (i = 0; i < trf__layers(c, stack); i++) trf__lay_out_layer(layout, c, stack, i);
 }
@@ -11837,25 +12017,24 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 // >>model-create   an arena with its first values
 
-/* A model without weights: configuration, names and offsets. */
+/* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
+   all. */
 TRF__COLD
-TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
-                                              trf_error *err)
+TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
+                                              int32_t first, int32_t end, trf_error *err)
 {
     trf_model *model;
     trf__layout count;
     *out = NULL;
-    if (!config) return trf__fail_null(err, "config");
-    TRF__TRY(trf_config_check(config, err));
     TRF__ZERO(count);
+    count.first = first;
+    count.end = end;
     trf__lay_out(&count, config);
     model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
     if (!model) return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for a model");
     model->config = *config;
     model->run = trf__run_on(&config->device, &config->hooks);
-    model->layout.n_params = count.n_params;
-    model->layout.n_parts = count.n_parts;
-    model->layout.n_weights = count.n_weights;
+    model->layout = count;
     model->layout.params =
         (trf__param *)trf__alloc_zeroed(&config->hooks,
                                         trf__bytes(count.n_params, sizeof(trf__param)));
@@ -11870,6 +12049,15 @@ TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config 
     trf__lay_out(&model->layout, config);
     *out = model;
     return TRF_OK;
+}
+
+TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
+                                              trf_error *err)
+{
+    *out = NULL;
+    if (!config) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(config, err));
+    return trf__stage_without_weights(out, config, 0, 0, err);
 }
 
 /* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
@@ -11894,13 +12082,23 @@ TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
+/* With memory for weights, which are not written yet. */
+TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int32_t first,
+                                  int32_t end, trf_error *err)
 {
     trf_status status;
-    TRF__TRY(trf__model_without_weights(out, config, err));
+    TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
     status = trf__model_weights(*out, err);
     if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
     return status;
+}
+
+TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
+{
+    *out = NULL;
+    if (!config) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(config, err));
+    return trf__stage_new(out, config, 0, 0, err);
 }
 
 /* A new model's warning, if it computes with this file's own ops and they were compiled to be
@@ -11923,28 +12121,56 @@ TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
     return TRF_OK;
 }
 
-/* Weights are drawn on the host, a chunk at a time, so that every device starts from the same
-   bits. */
-TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
+/* Weights are drawn on the host, a chunk at a time, so that every device starts from the same bits.
+   A stage draws those of its parameters in the whole model. */
+TRF__FN void trf__draw_weights(const trf_model *m)
 {
     trf_real chunk[1024];
-    const trf_model *m;
     int32_t i;
-    TRF__TRY(trf__begin(model, "model", err));
-    TRF__TRY(trf__model_new(model, config, err));
-    m = *model;
     for (i = 0; i < m->layout.n_params; i++) {
         const trf__param *p = &m->layout.params[i];
         int64_t at, n, size = trf__param_size(p);
         for (at = 0; at < size; at += n) {
             n = trf__min64(size - at, (int64_t)(sizeof chunk / sizeof *chunk));
-            trf__initialise(chunk, at, n, p, (uint32_t)i, config);
+            trf__initialise(chunk, at, n, p, (uint32_t)p->number, &m->config);
             m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk,
                                    (size_t)n * sizeof *chunk);
         }
     }
+}
+
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
+{
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__model_new(model, config, err));
+    trf__draw_weights(*model);
     return trf__model_made(model, err);
 }
+
+/* The layers of a stage. */
+TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t end,
+                                     trf_error *err)
+{
+    int32_t layers = c->encoder_layers + c->decoder_layers;
+    TRF__TRY(trf__check_range("first", (double)first, 0, layers - 1, err));
+    return trf__check_range("end", (double)end, (double)first + 1, layers, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
+                                          int32_t first, int32_t end, trf_error *err)
+{
+    TRF__TRY(trf__begin(model, "model", err));
+    *model = NULL;
+    if (!config) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__check_layers(config, first, end, err));
+    if (end - first == config->encoder_layers + config->decoder_layers) end = 0;
+    TRF__TRY(trf__stage_new(model, config, first, end, err));
+    trf__draw_weights(*model);
+    return trf__model_made(model, err);
+}
+#endif
 
 TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
                                           trf_error *err)
@@ -12235,6 +12461,19 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
                      "translators and samplers can be created from it");
 }
 
+TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
+
+/* What computes with all layers, or writes files that have all of them. */
+TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
+{
+    if (!trf__is_stage(model)) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "model",
+                     "the model is a stage, with layers %d to %d of %d: a whole model is needed "
+                     "(trf_model_copy_weights)", (int)model->layout.first,
+                     (int)model->layout.end - 1,
+                     (int)(model->config.encoder_layers + model->config.decoder_layers));
+}
+
 /* Everything but weights is made anew from the configuration; the weights are one copy on the
    device. */
 TRF__COLD
@@ -12245,7 +12484,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     TRF__TRY(trf__begin(model, "model", err));
     if (!copy) return trf__fail_null(err, "copy");
     TRF__TRY(trf__needs_floats(model, err));
-    TRF__TRY(trf__model_new(copy, &model->config, err));
+    TRF__TRY(trf__stage_new(copy, &model->config, model->layout.first, model->layout.end, err));
     model->run.backend->copy(&model->run, (*copy)->weights, model->weights,
                              trf__bytes(model->layout.n_weights, sizeof(trf_real)));
     status = model->run.backend->sync(&model->run, err);
@@ -12283,12 +12522,14 @@ TRF_API trf_status trf_model_average(trf_model *model, trf_model *const *models,
     if (count < 1) return trf__fail_below(err, "count", 1, count);
     if (!models) return trf__fail_null(err, "models");
     TRF__TRY(trf__needs_floats(model, err));
+    TRF__TRY(trf__needs_whole(model, err));
     for (k = 0; k < count; k++) {
         if (!models[k])
             return trf__fail(err, TRF_E_INVALID_ARG, k, "models", "model %d must not be NULL",
                              (int)k);
         TRF__TRY(trf__same_config(&model->config, &models[k]->config, k, err));
         TRF__TRY(trf__needs_floats(models[k], err));
+        TRF__TRY(trf__needs_whole(models[k], err));
     }
     for (number = 0; number < model->layout.n_params; number++) {
         const trf__param *p = &model->layout.params[number];
@@ -12372,6 +12613,10 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 //
 // A head (trf_head) takes the decoder's stack, which then has no sublayers. Its rows are the head's
 // rows, its targets are the labels, `out` is projected, and `embedded` holds one row a sequence.
+//
+// A pass over a stage has some of the layers (>>stages). What a layer of another stage would have
+// left is fed: the states into `embedded` of the stack, the encoder's output into `embedded` of an
+// encoder without sublayers.
 //
 // The ids, positions and spans of a batch lie in one block, which the host fills in and uploads at
 // once (>>rows). All activations and their gradients lie in one arena of the device, which is cut
@@ -12661,6 +12906,8 @@ typedef struct trf__cache {
 
 typedef struct trf__stack {
     int decoder;                        /* 0: the encoder, 1: the decoder */
+    int embeds;                         /* 0: `embedded` is fed, see >>stages */
+    int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
     const trf__part *parts;             /* their descriptions, in the layout */
@@ -12707,8 +12954,13 @@ typedef struct trf__pass_weights {
     size_t packed_bytes;        /* 0: the packed weights belong to the model or the trainer */
 } trf__pass_weights;
 
+/* What an arena has: what backward needs of forward, and what no other call needs. The slots of a
+   stage have the former each, and share the latter. */
+enum { TRF__KEPT = 1, TRF__SCRATCH = 2 };
+
 /* What is planned: the largest batch, and the arena that all activations are cut from. */
 typedef struct trf__pass_plan {
+    int has;                    /* of TRF__KEPT and TRF__SCRATCH */
     trf__limits limits;
     trf__sublayer *sublayers;   /* the encoder's, then the decoder's */
     char *arena;
@@ -12726,7 +12978,8 @@ typedef struct trf__pass_block {
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
     int first;                  /* 1: they are empty */
-    int options_set;            /* how often the trainer's options have changed */
+    int options_set;            /* how often the trainer's options have changed, or the scratch that
+                                   the slots of a stage share */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
     /* told where in the arena the gradients begin that are final now: those of a layer and of all
@@ -12763,7 +13016,9 @@ typedef struct trf__pass {
     trf__run run;
     const trf_config *config;
     const trf__layout *layout;
-    int training, sides;                /* sides: that the model has */
+    int training, sides;                /* sides: of a batch, that its layers read */
+    int projects;                       /* 1: it has the last layer, so the projection and the
+                                           loss */
     trf__pass_weights weights;
     trf__pass_plan plan;
     trf__pass_block block;
@@ -12798,8 +13053,8 @@ TRF__FN trf__stack *trf__stack_of(trf__pass *pass, int decoder)
 //                 (rows, 2); without training one set for all, and none of the statistics;
 //                 recomputing one set a layer for all layers, and per layer the last sublayer's s
 //                 and statistics
-//   once          table of positions, proj (rows, d), room for logits, losses (target rows), h, a,
-//                 y (target rows, d) of a head's layer; the same of a second head, for sentences
+//   of a head     h, a, y (target rows, d) of its layer; the same of a second head, for sentences
+//   once          table of positions, proj (rows, d), room for logits, losses (target rows)
 //   to train      ds, dsub, din, dencoded (rows, d) and gradients of projected, memory, hidden: one
 //                 set for all sublayers; with a number for each distance, its gradients of every
 //                 sequence (sentences, heads, buckets)
@@ -12835,10 +13090,11 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
     const trf_config *c = pass->config;
     const int64_t limits[2] = {pass->plan.limits.source_rows, pass->plan.limits.target_rows};
     int64_t d = c->d_model, rows = limits[stack->decoder];
+    /* an encoder without sublayers before a decoder holds the encoder's output */
+    int used = stack->n_sublayers || trf__pools(c) || (!stack->decoder && trf__has_target(c));
     size_t first, most;
     int i;
-    stack->embedded = trf__take_acts(cursor, pass, stack->n_sublayers || trf__pools(c) ? rows : 0,
-                                     d);
+    stack->embedded = trf__take_acts(cursor, pass, used ? rows : 0, d);
     if (!stack->n_sublayers) return;
     first = most = cursor->used;
     for (i = 0; i < stack->n_sublayers; i++) {
@@ -12858,7 +13114,7 @@ TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__st
         sub->norm_stats = trf__take_reals(cursor, rows, 2);
         if (i == stack->n_sublayers - 1) sub->y = trf__take_acts(cursor, pass, rows, d);
     }
-    if (c->embedding_norm) {
+    if (c->embedding_norm && stack->embeds) {
         stack->sum = trf__take_acts(cursor, pass, rows, d);
         stack->embed_stats = pass->training ? trf__take_reals(cursor, rows, 2) : NULL;
     }
@@ -12874,7 +13130,7 @@ TRF__FN void trf__take_widest(trf__cursor *cursor, trf__pass *pass, int64_t rows
     int64_t wide = 0, inner = 0, memory = 0;
     int stack, i;
     for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__n_sublayers(pass->config, stack); i++) {
+        for (i = 0; i < trf__stack_of(pass, stack)->n_sublayers; i++) {
             trf__part is = trf__part_of(pass->config, stack, i);
             wide = trf__max64(wide, is.projected);
             inner = trf__max64(inner, is.hidden);
@@ -12890,7 +13146,7 @@ TRF__FN void trf__take_head(trf__cursor *cursor, const trf__pass *pass, trf__hea
                             int64_t rows, int normalises)
 {
     int64_t d = pass->config->d_model;
-    if (!pass->config->head_layer) rows = 0;
+    if (!pass->config->head_layer || !pass->projects) rows = 0;
     head->h = trf__take_acts(cursor, pass, rows, d);
     head->a = trf__take_acts(cursor, pass, rows, d);
     head->y = normalises ? trf__take_acts(cursor, pass, rows, d) : head->a;
@@ -12904,7 +13160,7 @@ TRF__FN void trf__take_heads(trf__cursor *cursor, trf__pass *pass)
 {
     const trf_config *c = pass->config;
     trf__sequence_head *second = &pass->sequence;
-    int64_t sentences = c->sequence_labels ? pass->plan.limits.sentences : 0;
+    int64_t sentences = c->sequence_labels && pass->projects ? pass->plan.limits.sentences : 0;
     trf__take_head(cursor, pass, &pass->head, pass->plan.limits.target_rows,
                    c->head == TRF_HEAD_MASKED);
     second->pooled = trf__take_acts(cursor, pass, sentences, c->d_model);
@@ -12931,43 +13187,58 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
     return tokens > sequences ? tokens : sequences;
 }
 
+/* Scratch of the projection and the loss, if this pass has them. */
+TRF__FN void trf__take_losses(trf__cursor *cursor, trf__pass *pass)
+{
+    const trf_config *c = pass->config;
+    int64_t rows = pass->plan.limits.target_rows;
+    pass->loss.row_loss = (double *)trf__take(cursor, rows, sizeof(double));
+    pass->loss.row_nll = (double *)trf__take(cursor, rows, sizeof(double));
+    pass->loss.sums = (trf__sums *)trf__take(cursor, c->sequence_labels ? 2 : 1,
+                                             sizeof(trf__sums));
+    pass->loss.scratch = NULL;
+    if (pass->projects && (trf__has_target(c) || (c->head && pass->training)))
+        pass->loss.scratch = trf__take(cursor, 1, trf__loss_room(pass));
+}
+
+/* Reserves what no later call needs. */
+TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
+{
+    const trf_config *c = pass->config;
+    const trf__limits *l = &pass->plan.limits;
+    int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
+    if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
+    pass->table = NULL;
+    if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(cursor, l->longest, d);
+    if (c->positions == TRF_POSITIONS_ROTARY)
+        pass->table = trf__take_reals(cursor, l->longest, trf__rotary_width(c));
+    if (c->positions == TRF_POSITIONS_RELATIVE)
+        pass->buckets = (int32_t *)trf__take(cursor, 2 * trf__distances(c), sizeof(int32_t));
+    pass->proj = trf__take_acts(cursor, pass, rows, d);
+    trf__take_losses(cursor, pass);
+    if (!pass->training) return;
+    pass->back.ds = trf__take_acts(cursor, pass, rows, d);
+    pass->back.dsub = trf__take_acts(cursor, pass, rows, d);
+    pass->back.din = trf__take_acts(cursor, pass, rows, d);
+    pass->back.dencoded = trf__take_acts(cursor, pass, c->sequence_labels ? rows : l->source_rows,
+                                         d);
+    trf__take_widest(cursor, pass, rows);
+    if (c->positions == TRF_POSITIONS_RELATIVE)
+        pass->back.partial = trf__take_reals(cursor, l->sentences * c->n_heads,
+                                             c->relative_buckets);
+}
+
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
 TRF__COLD
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 {
-    const trf_config *c = pass->config;
-    const trf__limits *l = &pass->plan.limits;
     trf__cursor cursor = trf__cursor_at(base);
-    int64_t rows = trf__max64(l->source_rows, l->target_rows), d = c->d_model;
-    if (c->sequence_labels) rows = trf__max64(rows, l->sentences);
-    pass->table = NULL;
-    if (trf__is_sinusoidal(c)) pass->table = trf__take_reals(&cursor, l->longest, d);
-    if (c->positions == TRF_POSITIONS_ROTARY)
-        pass->table = trf__take_reals(&cursor, l->longest, trf__rotary_width(c));
-    if (c->positions == TRF_POSITIONS_RELATIVE)
-        pass->buckets = (int32_t *)trf__take(&cursor, 2 * trf__distances(c), sizeof(int32_t));
-    trf__take_stack(&cursor, pass, &pass->encoder);
-    trf__take_stack(&cursor, pass, &pass->decoder);
-    pass->proj = trf__take_acts(&cursor, pass, rows, d);
-    pass->loss.row_loss = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
-    pass->loss.row_nll = (double *)trf__take(&cursor, l->target_rows, sizeof(double));
-    pass->loss.sums = (trf__sums *)trf__take(&cursor, c->sequence_labels ? 2 : 1,
-                                             sizeof(trf__sums));
-    trf__take_heads(&cursor, pass);
-    pass->loss.scratch = NULL;
-    if (trf__has_target(c) || (c->head && pass->training))
-        pass->loss.scratch = trf__take(&cursor, 1, trf__loss_room(pass));
-    if (pass->training) {
-        pass->back.ds = trf__take_acts(&cursor, pass, rows, d);
-        pass->back.dsub = trf__take_acts(&cursor, pass, rows, d);
-        pass->back.din = trf__take_acts(&cursor, pass, rows, d);
-        pass->back.dencoded =
-            trf__take_acts(&cursor, pass, c->sequence_labels ? rows : l->source_rows, d);
-        trf__take_widest(&cursor, pass, rows);
-        if (c->positions == TRF_POSITIONS_RELATIVE)
-            pass->back.partial = trf__take_reals(&cursor, l->sentences * c->n_heads,
-                                                 c->relative_buckets);
+    if (pass->plan.has & TRF__KEPT) {
+        trf__take_stack(&cursor, pass, &pass->encoder);
+        trf__take_stack(&cursor, pass, &pass->decoder);
+        trf__take_heads(&cursor, pass);
     }
+    if (pass->plan.has & TRF__SCRATCH) trf__take_scratch(&cursor, pass);
     return cursor.used;
 }
 
@@ -13021,18 +13292,25 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
 
 // >>pass-open      a pass over one model: its stacks and what they share
 
+/* Frees what trf__pass_furnish has made. */
+TRF__FN void trf__pass_empty(trf__pass *pass)
+{
+    const trf__run *run = &pass->run;
+    int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
+    run->backend->release(run, pass->plan.arena, pass->plan.arena_bytes);
+    run->backend->release(run, pass->block.device, pass->block.bytes);
+    trf__free(&run->hooks, pass->block.host, pass->block.bytes);
+    trf__free(&run->hooks, pass->plan.sublayers, trf__bytes(n, sizeof(trf__sublayer)));
+}
+
 /* A pass that was never opened has no backend: it is left as it is. */
 TRF__FN void trf__pass_close(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
-    int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
     if (!run->backend) return;
-    run->backend->release(run, pass->plan.arena, pass->plan.arena_bytes);
+    trf__pass_empty(pass);
     if (pass->weights.packed_bytes)
         run->backend->release(run, pass->weights.packed, pass->weights.packed_bytes);
-    run->backend->release(run, pass->block.device, pass->block.bytes);
-    trf__free(&run->hooks, pass->block.host, pass->block.bytes);
-    trf__free(&run->hooks, pass->plan.sublayers, trf__bytes(n, sizeof(trf__sublayer)));
     run->backend->close(&pass->run);
     TRF__ZERO(*pass);
 }
@@ -13056,7 +13334,8 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     stack->drop = trf__drop_of(o->dropout, (uint32_t)stack->decoder);
     for (i = 0; i < stack->n_sublayers; i++) {
         trf__sublayer *sub = &stack->sublayers[i];
-        uint32_t site = (uint32_t)(16 + 4 * (i + 4096 * stack->decoder));
+        int number = stack->first_layer * stack->per_layer + i;
+        uint32_t site = (uint32_t)(16 + 4 * (number + 4096 * stack->decoder));
         sub->hidden_drop = sub->is.kind == TRF__FEED_FORWARD
                          ? trf__drop_of(o->activation_dropout, site + 1)
                          : trf__drop_of(o->attention_dropout, site);
@@ -13080,25 +13359,30 @@ TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
     stack->final_norm.gain = stack->final_norm.bias = -1;
 }
 
-/* A stack before its sublayers exist. */
-TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout, int decoder)
+/* A stack before its sublayers exist. An embedding whose matrix has other gradients in this pass
+   adds to them. */
+TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout,
+                                  const trf__reach *held, int decoder)
 {
     trf__stack stack;
+    int generator = held->projects && (c->tying == TRF_TIED_ALL || c->head == TRF_HEAD_MASKED);
     TRF__ZERO(stack);
     stack.decoder = decoder;
+    stack.embeds = held->embeds[decoder];
+    stack.first_layer = held->first[decoder];
     stack.per_layer = trf__per_layer(c, decoder);
-    stack.n_sublayers = trf__n_sublayers(c, decoder);
+    stack.n_sublayers = stack.per_layer * held->n[decoder];
     stack.segments = -1;
     stack.first_norm.gain = stack.first_norm.bias = -1;
     stack.embed_norm = stack.first_norm;
     if (!layout) return stack;
     if (decoder) {
-        stack.parts = layout->parts + trf__n_sublayers(c, 0);
+        stack.parts = layout->parts ? layout->parts + trf__per_layer(c, 0) * held->n[0] : NULL;
         stack.vocab = c->target_vocab;
         stack.embed = layout->outer.tgt_embed;
         stack.positions = layout->outer.tgt_positions;
         stack.distances = layout->outer.tgt_distances;
-        stack.embed_shared = c->tying == TRF_TIED_DECODER || c->tying == TRF_TIED_ALL;
+        stack.embed_shared = generator || (held->projects && c->tying == TRF_TIED_DECODER);
         stack.ends = c->target_eos;
         stack.shifts = 1;
         stack.self_map = TRF_DECODER_SELF;
@@ -13109,7 +13393,7 @@ TRF__FN trf__stack trf__stack_new(const trf_config *c, const trf__layout *layout
         stack.positions = layout->outer.src_positions;
         stack.distances = layout->outer.src_distances;
         stack.segments = layout->outer.src_segments;
-        stack.embed_shared = trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED;
+        stack.embed_shared = generator || (held->embeds[1] && trf__shares_embedding(c));
         stack.begins = c->source_bos;
         stack.ends = c->source_eos;
         stack.self_map = TRF_ENCODER_SELF;
@@ -13132,18 +13416,21 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
 {
+    trf__reach held = layout ? layout->held : trf__reach_of(c, 0, 0);
     trf__pass pass;
     TRF__ZERO(pass);
+    pass.plan.has = TRF__KEPT | TRF__SCRATCH;
+    pass.projects = held.projects;
     pass.run = *run;
     pass.config = c;
     pass.layout = layout;
     pass.plan.limits = *limits;
     pass.training = o != NULL;
     pass.weights.packs = trf__packs(run, pass.training);
-    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
-                 (c->head ? TRF__HEAD : 0);
-    pass.encoder = trf__stack_new(c, layout, 0);
-    pass.decoder = trf__stack_new(c, layout, 1);
+    pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (held.n[1] ? TRF__TARGET : 0) |
+                 (c->head && held.projects ? TRF__HEAD : 0);
+    pass.encoder = trf__stack_new(c, layout, &held, 0);
+    pass.decoder = trf__stack_new(c, layout, &held, 1);
     return pass;
 }
 
@@ -13155,7 +13442,7 @@ TRF__FN int64_t trf__pass_widest(const trf__pass *pass, const trf__limits *limit
     int64_t deep = trf__max64(limits->source_rows, limits->target_rows), wide = 0, rows = deep;
     int stack, i;
     for (stack = 0; stack < 2; stack++)
-        for (i = 0; i < trf__n_sublayers(pass->config, stack); i++) {
+        for (i = 0; i < (stack ? pass->decoder : pass->encoder).n_sublayers; i++) {
             trf__part is = trf__part_of(pass->config, stack, i);
             deep = trf__max64(deep, trf__max64(is.in.out, is.out.out));
             wide = trf__max64(wide, trf__max64(is.in.in, is.out.in));
@@ -13175,16 +13462,22 @@ TRF__FN size_t trf__pass_state(const trf__pass *pass, const trf__limits *limits)
                                           widest, converted);
 }
 
-/* Bytes that trf__pass_open takes, on the host and on the device, without copies of the weights. */
+/* Bytes that trf__pass_furnish takes, on the host and on the device. */
+TRF__FN size_t trf__pass_bytes(trf__pass *pass)
+{
+    size_t bytes = trf__add_size(trf__pass_layout(pass, NULL),
+                                 trf__bytes(2, trf__block_most(pass)));
+    return trf__add_size(bytes,
+                         trf__bytes(pass->encoder.n_sublayers + pass->decoder.n_sublayers,
+                                    sizeof(trf__sublayer)));
+}
+
+/* Bytes that trf__pass_open takes without copies of the weights. */
 TRF__FN size_t trf__pass_memory(const trf_config *c, const trf__limits *limits,
                                 const trf_train_options *o, const trf__run *run)
 {
     trf__pass pass = trf__pass_of(c, NULL, limits, o, run);
-    size_t bytes = trf__add_size(trf__pass_layout(&pass, NULL),
-                                 trf__bytes(2, trf__block_most(&pass)));
-    bytes = trf__add_size(bytes, trf__bytes(pass.encoder.n_sublayers + pass.decoder.n_sublayers,
-                                            sizeof(trf__sublayer)));
-    return trf__add_size(bytes, trf__pass_state(&pass, limits));
+    return trf__add_size(trf__pass_bytes(&pass), trf__pass_state(&pass, limits));
 }
 
 // >>pass-grow      position tables, larger batches, packed weights
@@ -13304,7 +13597,7 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     size = bigger;
     size.encoder.sublayers = size.decoder.sublayers = NULL;
     if (status == TRF_OK) trf__pass_layout(&size, bigger.plan.arena);
-    if (status == TRF_OK) status = trf__pass_table(&size, err);
+    if (status == TRF_OK && (size.plan.has & TRF__SCRATCH)) status = trf__pass_table(&size, err);
     widest = trf__pass_widest(pass, limits, &converted);
     if (status == TRF_OK)
         status = on->reserve(&bigger.run, limits->longest, trf__d_head(pass->config), widest,
@@ -13449,8 +13742,28 @@ TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run
                      "of that", names[model->layout.format], names[run->format]);
 }
 
-/* What lasts as long as the pass: state of the device, sublayers, packed weights. Room for a batch
-   comes with trf__pass_resize, which may grow later. */
+/* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
+   What is there after a failure, trf__pass_empty frees. */
+TRF__COLD
+TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
+                                     const trf_train_options *o, trf_error *err)
+{
+    int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
+    pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(&pass->run.hooks,
+                                                         trf__bytes(n, sizeof(trf__sublayer)));
+    if (!pass->plan.sublayers)
+        return trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
+                         "no memory for the list of %d sublayers", n);
+    pass->encoder.sublayers = pass->plan.sublayers;
+    pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
+    trf__stack_sublayers(pass, &pass->encoder);
+    trf__stack_sublayers(pass, &pass->decoder);
+    if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
+    return trf__pass_resize(pass, limits, err);
+}
+
+/* What lasts as long as the pass: state of the device, sublayers, packed weights. Only a trainer
+   computes with a part of the layers. */
 TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   const trf__limits *limits, const trf_train_options *o,
@@ -13460,7 +13773,7 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     trf__run run;
     trf_device device = trf__device_with(&model->config.device, threads);
     trf_status status;
-    int n;
+    if (!o) TRF__TRY(trf__needs_whole(model, err));
     run = trf__run_on(&device, hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
@@ -13470,20 +13783,8 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     pass->weights.packed = model->packed;
     status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
-    n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
-    pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(hooks,
-                                                         trf__bytes(n, sizeof(trf__sublayer)));
-    if (!pass->plan.sublayers)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
-                           "no memory for the list of %d sublayers", n);
-    if (status == TRF_OK) {
-        pass->encoder.sublayers = pass->plan.sublayers;
-        pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
-        trf__stack_sublayers(pass, &pass->encoder);
-        trf__stack_sublayers(pass, &pass->decoder);
-        if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
-        status = trf__pass_resize(pass, limits, err);
-    }
+    if (trf__is_stage(model)) pass->plan.has = TRF__SCRATCH;    /* its slots have the rest */
+    status = trf__pass_furnish(pass, limits, o, err);
     if (status == TRF_OK && !o && !model->packed) status = trf__pass_pack(pass, err);
     if (status != TRF_OK) trf__pass_close(pass);
     return status;
@@ -13544,6 +13845,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     trf__run run;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__needs_whole(model, err));
     TRF__TRY(trf__check_product_weights(weights, err));
     run = trf__run_on(&model->config.device, &model->config.hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
@@ -14120,7 +14422,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
 {
     trf__act *last;
     int i;
-    trf__stack_embed(pass, stack);
+    if (stack->embeds) trf__stack_embed(pass, stack);
     if (stack->first_norm.gain >= 0)
         trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded,
                         stack->first_norm);
@@ -14201,10 +14503,14 @@ TRF__FN void trf__head_forward(trf__pass *pass)
     pass->decoder.out = pass->head.y;
 }
 
-/* Runs the stacks of these sides, which trf__pass_sides has prepared. */
+/* Runs the stacks of these sides, which trf__pass_sides has prepared. An encoder without sublayers
+   has been fed. */
 TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
 {
-    if (sides & TRF__SOURCE) TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    if (sides & TRF__SOURCE) {
+        if (pass->encoder.n_sublayers == 0) pass->encoder.out = pass->encoder.embedded;
+        else TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    }
     if (sides & TRF__HEAD) trf__head_forward(pass);
     if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
     return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
@@ -14327,8 +14633,7 @@ TRF__FN void trf__sublayer_backward(const trf__pass *pass, const trf__stack *sta
         sub.dbias = g + stack->distances;
         sub.partial = pass->back.partial;
         /* all layers share the numbers, and the last layer comes first */
-        sub.first_bias = sub.first &&
-            layer->is.layer == trf__layers(pass->config, stack->decoder) - 1;
+        sub.first_bias = sub.first && layer->is.layer == stack->n_sublayers / stack->per_layer - 1;
     }
     sub.dprojected = pass->back.dprojected;
     sub.dmemory = pass->back.dmemory;
@@ -14450,7 +14755,8 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     const trf__backend *on = pass->run.backend;
     const trf__act *dy = dout, *dy2 = more, *ds_in = NULL;
     trf__norm_gradient n;
-    int i, pre = pass->config->norm_place == TRF_PRE_NORM, memory_seen = 0;
+    int i, pre = pass->config->norm_place == TRF_PRE_NORM;
+    int memory_seen = !pass->projects;  /* 1: dencoded has the gradients of later stages */
     if (stack->final_norm.gain >= 0) {
         n = trf__norm_gradient_of(pass, stack, stack->final_norm,
                                   stack->sublayers[stack->n_sublayers - 1].y, stack->final_stats);
@@ -14482,7 +14788,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     on->norm_gradient(&pass->run, &n);
     trf__layer_finished(pass, stack, 0);
     if (stack->embed_norm.gain >= 0) trf__embed_norm_backward(pass, stack);
-    trf__stack_embed_backward(pass, stack);
+    if (stack->embeds) trf__stack_embed_backward(pass, stack);
     return TRF_OK;
 }
 
@@ -14545,11 +14851,13 @@ TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_
     return pass->back.ds;
 }
 
-/* The loss and all gradients of the batch. The sums of the loss are stored after the gradients. A
-   tied matrix gets its gradients from the projection, the target and the source, in this order. */
-TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel,
-                                      trf_error *err)
+/* The loss of the batch, and the gradients of projection and head. The sums of the loss are stored
+   after the gradients. din becomes the gradient of the decoder's result, or with a head what is
+   returned becomes that of the encoder's, less *more, which is NULL or what a second head adds. */
+TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
+                                           const trf__act **more)
 {
+    const trf__act *dout;
     trf__loss loss = trf__pass_loss(pass, o->label_smoothing, (int)o->smoothing_rule);
     loss.slots = pass->back.gradients + pass->layout->n_weights;
     loss.dx = pass->back.din;
@@ -14558,36 +14866,53 @@ TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *
     loss.first = pass->back.first;
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
-    if (pass->sides & TRF__HEAD) {
-        const trf__act *dout = trf__head_backward(pass);
-        const trf__act *more = NULL;
-        if (pass->config->sequence_labels) more = trf__sequence_backward(pass, o);
-        return trf__stack_backward(pass, &pass->encoder, dout, more, may_cancel, err);
-    }
-    TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->back.din, NULL, may_cancel, err));
-    if (!(pass->sides & TRF__SOURCE)) return TRF_OK;
-    return trf__stack_backward(pass, &pass->encoder, pass->back.dencoded, NULL, may_cancel, err);
+    if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
+    dout = trf__head_backward(pass);
+    if (pass->config->sequence_labels) *more = trf__sequence_backward(pass, o);
+    return dout;
 }
 
-/* A batch's forward and backward pass, as a list of ops. */
-typedef struct trf__training { trf__pass *pass; const trf_train_options *options; } trf__training;
+/* All gradients of the batch. A tied matrix gets its gradients from the projection, the target and
+   the source, in this order. A stage without the last layer is fed: din is the gradient of the
+   decoder's states, dencoded of the encoder's. */
+TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel,
+                                      trf_error *err)
+{
+    const trf__act *dencoded = pass->back.dencoded, *more = NULL;
+    if (pass->projects) dencoded = trf__loss_backward(pass, o, &more);
+    if (pass->decoder.n_sublayers > 0)
+        TRF__TRY(trf__stack_backward(pass, &pass->decoder, pass->back.din, NULL, may_cancel, err));
+    if (pass->encoder.n_sublayers == 0) return TRF_OK;
+    return trf__stack_backward(pass, &pass->encoder, dencoded, more, may_cancel, err);
+}
+
+/* A batch's forward and backward pass, or one of them, as a list of ops. */
+enum { TRF__BOTH_PASSES, TRF__FORWARD_PASS, TRF__BACKWARD_PASS, TRF__PASSES };
+typedef struct trf__training {
+    trf__pass *pass;
+    const trf_train_options *options;
+    int which;
+} trf__training;
 
 TRF__FN trf_status trf__issue_training(void *job, trf_error *err)
 {
     const trf__training *t = (const trf__training *)job;
-    TRF__TRY(trf__pass_forward(t->pass, t->pass->sides, err));
-    return trf__pass_backward(t->pass, t->options, t->pass->back.first && !t->pass->back.finished,
-                              err);
+    int may_cancel = t->which == TRF__BOTH_PASSES && t->pass->back.first && !t->pass->back.finished;
+    if (t->which != TRF__BACKWARD_PASS) TRF__TRY(trf__pass_forward(t->pass, t->pass->sides, err));
+    if (t->which == TRF__FORWARD_PASS) return TRF_OK;
+    return trf__pass_backward(t->pass, t->options, may_cancel, err);
 }
 
 /* The shape names everything that decides which ops follow: a device plays its recording again
    only for the same numbers. */
-TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, trf_error *err)
+TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, int which,
+                                   trf_error *err)
 {
     const trf__stack *from = &pass->encoder;
-    trf__training job = { pass, o };
+    trf__training job = { pass, o, which };
+    int64_t variant = pass->back.first + 2 * (int64_t)pass->back.options_set;
     trf__shape shape = trf__shape_of(pass->plan.arena, &pass->plan.limits, pass->block.device,
-                                     pass->back.first + 2 * (int64_t)pass->back.options_set);
+                                     TRF__PASSES * variant + which);
     shape.gradients = (int64_t)(intptr_t)pass->back.gradients;
     shape.encoder_rows = from->rows;
     shape.encoder_spans = from->n_self;
@@ -14778,6 +15103,28 @@ struct trf_trainer {
     int reduce_failed;              /* 1: a hook has failed, and is not called again */
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
+    trf_stage *stage;               /* over this trainer, or NULL */
+};
+
+/* A micro-batch between its forward and its backward pass. */
+typedef struct trf__slot {
+    trf__pass pass;                 /* keeps activations; scratch is the trainer's */
+    int64_t rows[2];                /* of the source and of the target */
+    int waits;                      /* 1: for its backward pass */
+} trf__slot;
+
+struct trf_stage {
+    trf_trainer *trainer;
+    trf__slot *slots;
+    int32_t n_slots, waiting;       /* waiting: how many slots do */
+    int (*sum)(void *user, trf_real *numbers, size_t count, void *stream);
+    void *user;
+    trf__layout whole;              /* the parameters of all stages, without parts */
+    /* what all stages must know of an update (>>stage-sums): on the host and on the device */
+    char *memory; size_t bytes;
+    trf_real *numbers, *device_numbers;
+    double *partial;
+    int64_t n_numbers, n_device;
 };
 
 /* How many parts of a batch each rank computes. The last round may have fewer parts than ranks. */
@@ -14821,7 +15168,7 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
 
 /* The limits of batches, padded to the sizes for which the device records lists. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
-                                      const trf_train_options *o)
+                                      const trf__reach *held, const trf_train_options *o)
 {
     trf__limits limits;
     int64_t tokens = trf__min64(4096, trf__max64(o->source_tokens, o->target_tokens));
@@ -14832,6 +15179,8 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     limits.source_rows = trf__has_source(c) ? sources : 0;
     limits.target_rows = trf__has_target(c) ? run->backend->padded(run, o->target_tokens)
                        : trf__pools(c) ? sequences : sources;
+    /* before the decoder no stage has target rows, and before the last layer none of a head */
+    if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
     limits.sentences = sequences;
     limits.longest = trf__min64(o->longest, c->max_length);
     limits.recompute = o->recompute;
@@ -14858,29 +15207,37 @@ TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const tr
     return cursor.used;
 }
 
-/* The same layouts that creating uses, run without memory: the sum is exact. */
+/* Bytes of a trainer of a model with this layout, by the same layouts that creating uses. *slot
+   (may be NULL): of one slot of its stage. */
+TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *o,
+                                  const trf__layout *layout, size_t *slot)
+{
+    trf_device device = trf__device_with(&c->device, o->threads);
+    trf__run run = trf__run_on(&device, &o->hooks);
+    trf__limits limits = trf__train_limits(&run, c, &layout->held, o);
+    trf__pass pass = trf__pass_of(c, layout, &limits, o, &run);
+    trf_trainer count;
+    TRF__ZERO(count);
+    count.options = *o;
+    count.n_tiles = layout->n_tiles;
+    pass.plan.has = TRF__KEPT;
+    if (slot) *slot = trf__pass_bytes(&pass);
+    pass.plan.has = layout->end > 0 ? TRF__SCRATCH : TRF__KEPT | TRF__SCRATCH;
+    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, layout, NULL),
+                                       sizeof count + trf__marks_bytes(layout->n_params)),
+                         trf__add_size(trf__pass_bytes(&pass), trf__pass_state(&pass, &limits)));
+}
+
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
-    trf__limits limits;
-    trf_device device;
-    trf__run run;
-    trf_trainer count;
     if (!options) options = &defaults;
     if (!config || trf_config_check(config, NULL) != TRF_OK ||
         trf_train_check(options, config, NULL) != TRF_OK) return 0;
     TRF__ZERO(layout);
-    TRF__ZERO(count);
-    count.options = *options;
     trf__lay_out(&layout, config);
-    device = trf__device_with(&config->device, options->threads);
-    run = trf__run_on(&device, &options->hooks);
-    limits = trf__train_limits(&run, config, options);
-    count.n_tiles = layout.n_tiles;
-    return trf__add_size(trf__add_size(trf__trainer_layout(&count, &run, &layout, NULL),
-                                       sizeof count + trf__marks_bytes(layout.n_params)),
-                         trf__pass_memory(config, &limits, options, &run));
+    return trf__trainer_bytes(config, options, &layout, NULL);
 }
 
 TRF__FN void trf__trainer_close(trf_trainer *t)
@@ -14988,7 +15345,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
-    limits = trf__train_limits(&model->run, &model->config, options);
+    limits = trf__train_limits(&model->run, &model->config, &model->layout.held, options);
     status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL,
                             options->threads, &options->hooks,
                             err);
@@ -15008,8 +15365,18 @@ TRF_API const trf_train_options *trf_trainer_options(const trf_trainer *trainer)
     return trainer ? &trainer->options : NULL;
 }
 
+/* No slot of a stage waits for its backward pass. */
+TRF__FN trf_status trf__none_in_flight(const trf_trainer *trainer, trf_error *err)
+{
+    if (!trainer->stage || trainer->stage->waiting == 0) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, trainer->step, "slots",
+                     "slots that still wait for trf_stage_backward: %d",
+                     (int)trainer->stage->waiting);
+}
+
 TRF__FN trf_status trf__no_gradients(const trf_trainer *trainer, trf_error *err)
 {
+    TRF__TRY(trf__none_in_flight(trainer, err));
     if (trainer->micro == 0) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                      "micro-batches that still wait for an optimizer step: %lld; call "
@@ -15054,7 +15421,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf_train_check(&o, pass->config, err));
     TRF__TRY(trf__same_home(trainer, &o, err));
-    limits = trf__train_limits(&pass->run, pass->config, &o);
+    limits = trf__train_limits(&pass->run, pass->config, &pass->layout->held, &o);
     limits.source_rows = trf__max64(limits.source_rows, pass->plan.limits.source_rows);
     limits.target_rows = trf__max64(limits.target_rows, pass->plan.limits.target_rows);
     limits.sentences = trf__max64(limits.sentences, pass->plan.limits.sentences);
@@ -15284,7 +15651,12 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
 
 TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
 {
+    trf_stage *stage;
+    int32_t i;
     if (!trainer) return;
+    stage = trainer->stage;
+    for (i = 0; stage && i < stage->n_slots; i++) stage->slots[i].waits = 0;
+    if (stage) stage->waiting = 0;
     trainer->micro = trainer->sentences = trainer->target_rows = 0;
     trainer->round = trainer->reduce_failed = 0;
     trainer->unsummed = trainer->n_gradients;
@@ -15311,7 +15683,7 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
-    status = trf__pass_train(pass, &t->options, err);
+    status = trf__pass_train(pass, &t->options, TRF__BOTH_PASSES, err);
     pass->run.now = NULL;
     return status;
 }
@@ -15359,20 +15731,25 @@ TRF__FN double trf__sequence_weight(const trf_sequences *target, int64_t tokens)
     return labelled ? (double)tokens / (double)labelled : 0;
 }
 
+TRF__FN trf_status trf__check_ordinal(const trf_trainer *t, const trf_batch *batch, trf_error *err)
+{
+    int64_t most = INT32_MAX - t->sentences - trf__max64(batch->source.count, batch->target.count);
+    if (batch->ordinal >= 0 && batch->ordinal <= most) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                     "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
+                     "bits), got %lld", (long long)most, (long long)batch->ordinal);
+}
+
 /* Whatever can be wrong with a batch is found before the first of its parts is computed, on all
    ranks alike, and then the memory for the largest part is there. */
 TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_error *err)
 {
     trf__pass *pass = &t->pass;
-    int64_t most = INT32_MAX - t->sentences - trf__max64(batch->source.count, batch->target.count);
     int64_t wanted;
     int32_t round;
     trf__limits need;
     trf_batch part;
-    if (batch->ordinal < 0 || batch->ordinal > most)
-        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                         "ordinal must be between 0 and %lld (pairs of a step are numbered in 31 "
-                         "bits), got %lld", (long long)most, (long long)batch->ordinal);
+    TRF__TRY(trf__check_ordinal(t, batch, err));
     if (!t->options.parts && !pass->config->sequence_labels) return TRF_OK;
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
     if (pass->config->sequence_labels)
@@ -15452,6 +15829,7 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     trf__report_clear(report);
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
+    TRF__TRY(trf__needs_whole(t->model, err));
     TRF__ZERO(sums);
     first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
@@ -15468,22 +15846,193 @@ TRF_API trf_status trf_forward_backward(trf_trainer *trainer, const trf_batch *b
     return trf__add_batch(trainer, batch, 0, report, err);
 }
 
-// >>update         clipping, and one step of Adam
+// >>stage-sums     what all stages of a model must know to make the same update
+//
+// A stage has the gradients of its own layers alone, but clips by the norm of all, and skips an
+// update if a gradient of another stage is not finite. So all stages exchange, by their hook,
+//
+//   1. the gradients of parameters that several stages have: a tied matrix, the numbers for
+//      distances. A stage without the parameter brings -0, which changes no bit
+//   2. the sums of the loss, and for each tile of the whole model its sum of squares, in order of
+//      the whole model's parameters. One stage brings it, the others bring 0
+//
+// Then every stage adds up the same sums of squares, in the order in which one process adds them,
+// and decides alike. So the bits are those of one process, if no parameter is in two stages.
 
-/* Decides over the step, and moves the weights. */
-TRF__FN void trf__update(const trf_trainer *t)
+enum {
+    TRF__EXACT = 4,                 /* numbers for a sum of squares */
+    TRF__TOO_LARGE = 4000, TRF__NOT_FINITE = 5000,      /* exponents of sums that are infinite, and
+                                                           of one with such a number */
+    TRF__SHARED_CHUNK = 16 * TRF__TILE
+};
+
+TRF__FN trf__clip trf__clip_of(const trf_trainer *t)
 {
-    const trf_train_options *o = &t->options;
-    trf__run run = t->pass.run;
     trf__clip clip;
-    trf__adam adam;
-    run.now = (const trf__now *)(const void *)t->pass.block.device;
     clip.clip_result = t->clip_result;
     clip.partial = t->partial;
     clip.gradients = trf__summed_gradients(t);
     clip.slots = clip.gradients + t->model->layout.n_weights;
     clip.tiles = t->tiles; clip.n_tiles = t->n_tiles;
-    clip.clip_norm = o->clip_norm;
+    clip.clip_norm = t->options.clip_norm;
+    return clip;
+}
+
+/* x >= 0 as numbers that add to zeros without rounding, in float too: an exponent, and 54 bits in
+   three pieces. */
+TRF__FN void trf__exact_put(trf_real *to, double x, int bad)
+{
+    int exponent = bad ? TRF__NOT_FINITE : TRF__TOO_LARGE, k;
+    double rest = trf__is_finite(x) ? frexp(x, &exponent) : 0;
+    to[0] = (trf_real)exponent;
+    for (k = 1; k < TRF__EXACT; k++) {
+        rest *= 262144;
+        to[k] = (trf_real)(int32_t)rest;
+        rest -= (double)(int32_t)rest;
+    }
+}
+TRF__FN double trf__exact_get(const trf_real *from)
+{
+    double bits = ((double)from[1] * 262144 + (double)from[2]) * 262144 + (double)from[3];
+    return (int)from[0] >= TRF__TOO_LARGE ? HUGE_VAL : ldexp(bits, (int)from[0] - 54);
+}
+
+/* 0: only one stage can have the parameter. Else 1 + the stack whose layer 0 says which of the
+   stages that have it brings its squares. */
+TRF__FN int trf__shared_by(const trf_config *c, const trf__layout *whole, const trf__param *p)
+{
+    const trf__outer *at = &whole->outer;
+    if (p->offset == at->src_embed && trf__has_source(c))
+        return trf__shares_embedding(c) || c->head == TRF_HEAD_MASKED ? 1 : 0;
+    if (p->offset == at->tgt_embed) return c->tying == TRF_TIED_DECODER ? 2 : 0;
+    if (p->offset == at->src_distances) return c->encoder_layers > 1 ? 1 : 0;
+    return p->offset == at->tgt_distances && c->decoder_layers > 1 ? 2 : 0;
+}
+
+/* One call of the hook. */
+TRF__FN trf_status trf__stage_sum(const trf_stage *stage, trf_real *numbers, int64_t n,
+                                  trf_error *err)
+{
+    const trf__run *run = &stage->trainer->pass.run;
+    if (stage->sum(stage->user, numbers, (size_t)n, run->backend->stream(run)) == 0) return TRF_OK;
+    return trf__fail(err, TRF_E_BACKEND, -1, "sum",
+                     "the sum hook of a stage failed; the gradients were discarded, and nothing "
+                     "was updated");
+}
+
+/* Sums the gradients of parameters that several stages have. */
+TRF__FN trf_status trf__sum_shared(const trf_trainer *t, trf_error *err)
+{
+    const trf_stage *stage = t->stage;
+    const trf__layout *own = &t->model->layout;
+    int64_t at, n, size;
+    int32_t i, k = 0;
+    for (i = 0; i < stage->whole.n_params; i++) {
+        int has = k < own->n_params && own->params[k].number == i;
+        trf_real *g = has ? trf__summed_gradients(t) + own->params[k].offset : NULL;
+        k += has;
+        size = trf__param_size(&stage->whole.params[i]);
+        if (!trf__shared_by(&t->model->config, &stage->whole, &stage->whole.params[i])) continue;
+        for (at = 0; at < size; at += n) {
+            n = trf__min64(size - at, TRF__SHARED_CHUNK);
+            if (!has) trf__accumulate_gradients(t, stage->device_numbers, NULL, n);
+            TRF__TRY(trf__stage_sum(stage, has ? g + at : stage->device_numbers, n, err));
+        }
+    }
+    return TRF_OK;
+}
+
+/* Writes the squares of this stage's tiles, which trf__clip has left in `partial`, and 0 for all
+   others. */
+TRF__FN void trf__put_squares(const trf_trainer *t, int64_t bad_tile)
+{
+    const trf_stage *stage = t->stage;
+    const trf__layout *own = &t->model->layout;
+    trf_real *to = stage->numbers + TRF__TALLIES;
+    int64_t tile = 0, n;
+    int32_t i, k = 0;
+    int brings, by;
+    for (i = 0; i < stage->whole.n_params; i++) {
+        const trf__param *p = &stage->whole.params[i];
+        brings = k < own->n_params && own->params[k].number == i;
+        k += brings;
+        by = trf__shared_by(&t->model->config, &stage->whole, p);
+        n = trf__ceil_div(trf__param_size(p), TRF__TILE);
+        if (brings && by && !own->held.embeds[by - 1]) { tile += n; brings = 0; }
+        for (; n > 0; n--, to += TRF__EXACT) {
+            if (brings) trf__exact_put(to, stage->partial[tile], tile == bad_tile);
+            else memset(to, 0, TRF__EXACT * sizeof *to);
+            tile += brings;
+        }
+    }
+}
+
+/* The norm of all stages' gradients, and whether the update is made. */
+TRF__FN trf__clip_result trf__decide_of_stages(const trf_trainer *t, trf__clip_result before)
+{
+    const trf_stage *stage = t->stage;
+    const trf_real *squares = stage->numbers + TRF__TALLIES;
+    int64_t i, bad = -1;
+    double sum = 0;
+    trf__clip clip;
+    TRF__ZERO(clip);
+    clip.clip_result = &before;
+    clip.slots = stage->numbers;
+    clip.clip_norm = t->options.clip_norm;
+    for (i = 0; i < stage->whole.n_tiles; i++, squares += TRF__EXACT) {
+        sum += trf__exact_get(squares);
+        if (bad < 0 && (int)squares[0] >= TRF__NOT_FINITE) bad = i;
+    }
+    trf__decide_clipping(&clip, sum, bad);
+    return before;
+}
+
+/* The exchanges, and the decision in the place where trf__clip leaves it. */
+TRF__FN trf_status trf__exchange(const trf_trainer *t, double *tokens, trf_error *err)
+{
+    const trf_stage *stage = t->stage;
+    const trf__run *run = &t->pass.run;
+    trf__clip clip = trf__clip_of(t);
+    trf__clip_result before, own;
+    size_t bytes = trf__bytes(stage->n_numbers, sizeof(trf_real));
+    TRF__TRY(trf__sum_shared(t, err));
+    TRF__TRY(trf__clip_result_of(t, &before, err));
+    run->backend->clip(run, &clip);
+    run->backend->download(run, &own, t->clip_result, sizeof own);
+    run->backend->upload(run, t->clip_result, &before, sizeof before);
+    run->backend->download(run, stage->partial, t->partial, trf__bytes(t->n_tiles, sizeof(double)));
+    /* sums of the loss: without the last layer they are 0 */
+    run->backend->download(run, stage->numbers, clip.slots, TRF__TALLIES * sizeof(trf_real));
+    TRF__TRY(run->backend->sync(run, err));
+    trf__put_squares(t, own.bad_tile);
+    run->backend->upload(run, stage->device_numbers, stage->numbers, bytes);
+    TRF__TRY(trf__stage_sum(stage, stage->device_numbers, stage->n_numbers, err));
+    run->backend->download(run, stage->numbers, stage->device_numbers, bytes);
+    TRF__TRY(run->backend->sync(run, err));
+    *tokens = trf__tally(stage->numbers, TRF__TALLY_TOKENS);
+    if (!(*tokens > 0)) return TRF_OK;
+    own = trf__decide_of_stages(t, before);
+    run->backend->upload(run, t->clip_result, &own, sizeof own);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__stages_decide(trf_trainer *t, double *tokens, trf_error *err)
+{
+    trf_status status = trf__exchange(t, tokens, err);
+    if (status != TRF_OK) trf_trainer_discard_gradients(t);
+    return status;
+}
+
+// >>update         clipping, and one step of Adam
+
+/* Decides over the step, unless all stages have done so, and moves the weights. */
+TRF__FN void trf__update(const trf_trainer *t)
+{
+    const trf_train_options *o = &t->options;
+    trf__run run = t->pass.run;
+    trf__clip clip = trf__clip_of(t);
+    trf__adam adam;
+    run.now = (const trf__now *)(const void *)t->pass.block.device;
     adam.p = t->model->weights; adam.m = t->m; adam.v = t->v; adam.g = clip.gradients;
     adam.packed = t->pass.weights.packed;
     adam.tiles = t->tiles; adam.n_tiles = t->n_tiles;
@@ -15491,7 +16040,7 @@ TRF__FN void trf__update(const trf_trainer *t)
     adam.beta1 = o->beta1; adam.beta2 = o->beta2; adam.epsilon = o->epsilon;
     adam.weight_decay = o->weight_decay;
     adam.optimizer = (int)o->optimizer; adam.epsilon_rule = (int)o->epsilon_rule;
-    run.backend->clip(&run, &clip);
+    if (!trf__is_stage(t->model)) run.backend->clip(&run, &clip);
     run.backend->adam(&run, &adam);
 }
 
@@ -15505,7 +16054,9 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     if (trainer->micro == 0)
         return trf__fail(err, TRF_E_STATE, trainer->step, "gradients",
                          "there are no gradients: call trf_forward_backward first");
+    TRF__TRY(trf__none_in_flight(trainer, err));
     TRF__TRY(trf__reduce(trainer, &tokens, err));
+    if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
     if (!(tokens > 0)) {
         trf_trainer_discard_gradients(trainer);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
@@ -15547,7 +16098,9 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
     report->learning_rate = trainer->rate;
     report->skipped = v.skipped;
     if (!v.skipped) return TRF_OK;
-    blame = v.bad_tile >= 0 ? trf__tile_name(&trainer->model->layout, v.bad_tile)
+    blame = v.bad_tile >= 0 ? trf__tile_name(trf__is_stage(trainer->model) && trainer->stage
+                                             ? &trainer->stage->whole : &trainer->model->layout,
+                                             v.bad_tile)
                             : trf__is_finite(report->loss) ? "gradient_norm" : "loss";
     trf__copy_text(report->tensor, sizeof report->tensor, blame);
     return TRF_OK;
@@ -15575,6 +16128,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
     double source_tokens = 0;
     trf__report_clear(report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__needs_whole(trainer->model, err));
     run = &trainer->pass.run;
     TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     if (trainer->written) trf__pack_weights(&trainer->pass);
@@ -15610,6 +16164,389 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
     clip_result.updates = updates;
     t->step = step;
     t->pass.run.backend->upload(&t->pass.run, t->clip_result, &clip_result, sizeof clip_result);
+    return TRF_OK;
+}
+
+// >>stages         a model split by layers
+//
+// A stage runs the passes of >>forward and >>backward over the layers that it has. At a seam travel
+// the rows of the encoder and then those of the decoder:
+//
+//   layers             forward                            backward
+//   encoder | encoder  the encoder's states               their gradient
+//   encoder | decoder  the encoder's output               its gradient, of all later layers
+//   decoder | decoder  the encoder's output, states       the same, and the states' gradient
+//
+// The states of a seam are s of the last sublayer with pre-norm, y with post-norm: both streams
+// (>>pass) begin in them again. The encoder's output goes through all stages behind the encoder,
+// and its gradient comes back through them, added up from the last layer to the first.
+
+enum { TRF__MOST_SLOTS = 1 << 16 };
+
+TRF_API void trf_stage_destroy(trf_stage *stage)
+{
+    trf_trainer *t;
+    int32_t i;
+    if (!stage) return;
+    t = stage->trainer;
+    trf_trainer_discard_gradients(t);
+    for (i = 0; stage->slots && i < stage->n_slots; i++)
+        if (stage->slots[i].pass.run.backend) trf__pass_empty(&stage->slots[i].pass);
+    t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
+                                 trf__bytes(stage->n_device, sizeof(trf_real)));
+    trf__free(&t->options.hooks, stage->memory, stage->bytes);
+    t->stage = NULL;
+    trf__free(&t->options.hooks, stage, sizeof *stage);
+}
+
+/* Counts the parameters of all stages, and the numbers of an exchange. */
+TRF__FN void trf__stage_count(trf_stage *stage, const trf_config *c)
+{
+    stage->whole.params = NULL;
+    trf__lay_out(&stage->whole, c);
+    stage->n_numbers = TRF__TALLIES + TRF__EXACT * stage->whole.n_tiles;
+    stage->n_device = trf__max64(stage->n_numbers, TRF__SHARED_CHUNK);
+}
+
+/* Cuts the host's memory of a stage; base NULL: only counts. */
+TRF__FN size_t trf__stage_layout(trf_stage *stage, int64_t n_tiles, char *base)
+{
+    trf__cursor cursor = trf__cursor_at(base);
+    stage->slots = (trf__slot *)trf__take(&cursor, stage->n_slots, sizeof(trf__slot));
+    stage->whole.params = (trf__param *)trf__take(&cursor, stage->whole.n_params,
+                                                  sizeof(trf__param));
+    stage->partial = (double *)trf__take(&cursor, n_tiles, sizeof(double));
+    stage->numbers = trf__take_reals(&cursor, stage->n_numbers, 1);
+    return cursor.used;
+}
+
+/* The slots, whose activations are those of the stage's layers alone, and what the exchange takes.
+   What is there after a failure, trf_stage_destroy frees. */
+TRF__COLD
+TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
+{
+    const trf_trainer *t = stage->trainer;
+    const trf__run *run = &t->pass.run;
+    const trf_config *c = &t->model->config;
+    int32_t i;
+    trf__stage_count(stage, c);
+    stage->bytes = trf__stage_layout(stage, t->n_tiles, NULL);
+    stage->memory = (char *)trf__alloc_zeroed(&t->options.hooks, stage->bytes);
+    stage->slots = NULL;
+    stage->whole.params = NULL;
+    if (!stage->memory) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    trf__stage_layout(stage, t->n_tiles, stage->memory);
+    trf__lay_out(&stage->whole, c);
+    stage->device_numbers = (trf_real *)run->backend->alloc(run, trf__bytes(stage->n_device,
+                                                                            sizeof(trf_real)));
+    if (!stage->device_numbers)
+        return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    for (i = 0; i < stage->n_slots; i++) {
+        trf__pass *pass = &stage->slots[i].pass;
+        *pass = trf__pass_of(c, &t->model->layout, &t->pass.plan.limits, &t->options, run);
+        pass->plan.has = TRF__KEPT;
+        TRF__TRY(trf__pass_furnish(pass, &t->pass.plan.limits, &t->options, err));
+    }
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
+                                    int (*sum)(void *user, trf_real *numbers, size_t count,
+                                               void *stream),
+                                    void *user, trf_error *err)
+{
+    trf_stage *made;
+    trf_status status;
+    TRF__TRY(trf__begin(stage, "stage", err));
+    *stage = NULL;
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err));
+    if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");
+    if (trainer->stage)
+        return trf__fail(err, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
+    TRF__TRY(trf__no_gradients(trainer, err));
+    made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
+    if (!made) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
+    made->trainer = trainer;
+    made->n_slots = in_flight;
+    made->sum = sum;
+    made->user = user;
+    status = trf__stage_open(made, err);
+    if (status != TRF_OK) { trf_stage_destroy(made); return status; }
+    *stage = trainer->stage = made;
+    return TRF_OK;
+}
+
+TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
+                                int32_t first, int32_t end, int32_t in_flight)
+{
+    trf_train_options defaults = trf_train_defaults();
+    trf__layout layout;
+    trf_stage count;
+    size_t bytes, slot;
+    if (!options) options = &defaults;
+    if (!config || trf_config_check(config, NULL) != TRF_OK ||
+        trf_train_check(options, config, NULL) != TRF_OK ||
+        trf__check_layers(config, first, end, NULL) != TRF_OK ||
+        in_flight < 1 || in_flight > TRF__MOST_SLOTS) return 0;
+    TRF__ZERO(layout);
+    TRF__ZERO(count);
+    layout.first = first;
+    layout.end = end - first < config->encoder_layers + config->decoder_layers ? end : 0;
+    trf__lay_out(&layout, config);
+    trf__stage_count(&count, config);
+    count.n_slots = in_flight;
+    bytes = trf__add_size(trf__layout_memory(&layout),
+                          trf__trainer_bytes(config, options, &layout, &slot));
+    bytes = trf__add_size(bytes, trf__stage_layout(&count, layout.n_tiles, NULL));
+    bytes = trf__add_size(bytes, trf__bytes(count.n_device, sizeof(trf_real)) + sizeof count);
+    return trf__add_size(bytes, trf__bytes(in_flight, slot));
+}
+
+// >>stage-seams    rows that come in and go out
+
+/* Rows of the encoder and of the decoder that a batch brings to this stage, or takes from it (`out`
+   1). *seam: whether there is another stage on that side. */
+TRF__FN void trf__seam_rows(const trf__pass *pass, const int64_t rows[2], int out, int64_t at[2],
+                            int *seam)
+{
+    const trf__stack *encoder = &pass->encoder, *decoder = &pass->decoder;
+    int states = decoder->n_sublayers > 0 && (out ? !pass->projects : !decoder->embeds);
+    int source = (pass->sides & TRF__SOURCE) && (out ? !pass->projects : !encoder->embeds);
+    at[0] = source ? rows[0] : 0;
+    at[1] = states ? rows[1] : 0;
+    *seam = source || states;
+}
+
+/* Checks the rows of a seam. */
+TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2], int out,
+                                   const char *name, const trf_tensor *x, trf_error *err)
+{
+    int64_t at[2], d = pass->config->d_model;
+    int seam;
+    trf__seam_rows(pass, rows, out, at, &seam);
+    if (!seam) return TRF_OK;
+    if (!x) return trf__fail_null(err, name);
+    if (x->rank != 2 || x->shape[0] != at[0] + at[1] || x->shape[1] != d)
+        return trf__fail(err, TRF_E_SHAPE, -1, name,
+                         "%s must have the shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
+                         (long long)(at[0] + at[1]), (long long)d, (int)x->rank,
+                         (long long)x->shape[0], (long long)x->shape[1]);
+    if (x->data || at[0] + at[1] == 0) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must have data in the host's memory",
+                     name);
+}
+
+/* Rows of the host; rows that only pad are zero. */
+TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
+                                       int64_t rows, int64_t padded)
+{
+    const trf__run *run = &pass->run;
+    int64_t d = pass->config->d_model;
+    if (rows == 0) return from;
+    if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
+    run->backend->feed(run, to, from, rows * d);
+    return from + rows * d;
+}
+
+/* What a seam brings: `encoder` and `decoder` are where its rows go. */
+TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
+                            trf__act *decoder)
+{
+    const trf__pass *pass = &slot->pass;
+    const trf_real *from;
+    int64_t at[2];
+    int seam;
+    trf__seam_rows(pass, slot->rows, out, at, &seam);
+    if (!seam) return;
+    from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
+    trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
+}
+
+/* What a seam takes. The results are there after the next sync. */
+TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, const trf__act *encoder,
+                             const trf__act *decoder)
+{
+    const trf__pass *pass = &slot->pass;
+    const trf__run *run = &pass->run;
+    int64_t at[2], d = pass->config->d_model;
+    int seam;
+    trf__seam_rows(pass, slot->rows, out, at, &seam);
+    if (!seam) return;
+    if (at[0] > 0) run->backend->fetch(run, x->data, encoder, at[0] * d);
+    if (at[1] > 0) run->backend->fetch(run, x->data + at[0] * d, decoder, at[1] * d);
+}
+
+// >>stage-calls    forward and backward of one micro-batch
+
+/* Checks a batch as the whole model would: all stages refuse the same batches. `need` becomes what
+   it takes here, rows its rows of the source and of the target, and *wanted the number of its
+   target rows or labels in the whole model. */
+TRF__FN trf_status trf__stage_needs(const trf_stage *stage, const trf_batch *batch,
+                                    trf__limits *need, int64_t rows[2], int64_t *wanted,
+                                    trf_error *err)
+{
+    const trf_trainer *t = stage->trainer;
+    const trf__pass *pass = &stage->slots[0].pass;
+    const trf_config *c = &t->model->config;
+    int whole = (trf__has_source(c) ? TRF__SOURCE : 0) | (trf__has_target(c) ? TRF__TARGET : 0) |
+        (c->head ? TRF__HEAD : 0);
+    int64_t here;
+    TRF__TRY(trf__batch_needs(pass, batch, whole, need, wanted, err));
+    TRF__TRY(trf__check_ordinal(t, batch, err));
+    if (t->options.parts)
+        return trf__fail(err, TRF_E_STATE, -1, "parts",
+                         "a stage computes the batches that it gets: parts must be 0, got %d",
+                         (int)t->options.parts);
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, need, &here, err));
+    rows[0] = need->source_rows;
+    rows[1] = need->target_rows;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
+                                  int64_t *out, trf_error *err)
+{
+    trf__limits need;
+    int64_t rows[2], at[2], wanted;
+    int seam;
+    if (in) *in = 0;
+    if (out) *out = 0;
+    TRF__TRY(trf__begin(stage, "stage", err));
+    TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
+    trf__seam_rows(&stage->slots[0].pass, rows, 0, at, &seam);
+    if (in) *in = at[0] + at[1];
+    trf__seam_rows(&stage->slots[0].pass, rows, 1, at, &seam);
+    if (out) *out = at[0] + at[1];
+    return TRF_OK;
+}
+
+/* A slot that waits for its backward pass, or does not. */
+TRF__FN trf_status trf__slot_at(const trf_stage *stage, int32_t number, int waits, trf__slot **slot,
+                                trf_error *err)
+{
+    TRF__TRY(trf__begin(stage, "stage", err));
+    TRF__TRY(trf__check_range("slot", number, 0, stage->n_slots - 1, err));
+    *slot = &stage->slots[number];
+    if ((*slot)->waits == waits) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, number, "slot",
+                     waits ? "slot %d has no micro-batch: call trf_stage_forward first"
+                           : "slot %d still waits for trf_stage_backward", (int)number);
+}
+
+/* What a slot uses of the trainer's pass, which may have grown since. */
+TRF__FN void trf__slot_borrow(const trf_trainer *t, trf__pass *pass)
+{
+    pass->run = t->pass.run;
+    pass->weights = t->pass.weights;
+    pass->loss = t->pass.loss;
+    pass->back = t->pass.back;
+    pass->table = t->pass.table;
+    pass->buckets = t->pass.buckets;
+    pass->proj = t->pass.proj;
+    pass->back.gradients = trf__round_gradients(t, 0);
+    pass->back.first = t->micro == 0;
+}
+
+/* Memory for a batch: that of the slot, then the scratch of the trainer. On failure nothing has
+   changed but the size of the slot. */
+TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf__limits *need,
+                                     trf_error *err)
+{
+    trf__limits full = trf__pass_filled(pass, need), grown;
+    const char *scratch = t->pass.plan.arena;
+    grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
+    grown.recompute = t->options.recompute;
+    if (memcmp(&grown, &pass->plan.limits, sizeof grown) != 0)
+        TRF__TRY(trf__pass_resize(pass, &grown, err));
+    TRF__TRY(trf__pass_reserve(&t->pass, &full, err));
+    t->pass.back.options_set += t->pass.plan.arena != scratch;      /* recorded lists have the old
+                                                                       one */
+    return TRF_OK;
+}
+
+/* One of the two passes of a slot, with the random numbers of its batch. */
+TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int which, trf_error *err)
+{
+    trf_status status;
+    pass->run.now = (const trf__now *)(const void *)pass->block.device;
+    status = trf__pass_train(pass, &t->options, which, err);
+    pass->run.now = NULL;
+    return status;
+}
+
+TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
+                                     const trf_tensor *in, trf_tensor *out, trf_error *err)
+{
+    trf_trainer *t;
+    trf__slot *at;
+    trf__pass *pass;
+    trf__limits need;
+    int64_t rows[2], wanted;
+    TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
+    t = stage->trainer;
+    pass = &at->pass;
+    TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
+    TRF__TRY(trf__check_seam(pass, rows, 0, "in", in, err));
+    TRF__TRY(trf__check_seam(pass, rows, 1, "out", out, err));
+    trf__slot_borrow(t, pass);
+    TRF__TRY(trf__slot_reserve(t, pass, &need, err));
+    trf__set_now(t);
+    trf__block_upload(&t->pass, sizeof t->pass.block.now);
+    if (t->micro == 0 && stage->waiting == 0 && t->written) trf__pack_weights(&t->pass);
+    trf__slot_borrow(t, pass);
+    trf__stack_drops(&pass->encoder, &t->options);
+    trf__stack_drops(&pass->decoder, &t->options);
+    pass->block.now = t->pass.block.now;
+    if (pass->config->sequence_labels)
+        pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
+    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, batch->ordinal + t->sentences, err));
+    memcpy(at->rows, rows, sizeof rows);
+    trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
+    TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
+    trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
+    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, TRF_OK);
+    at->waits = 1;
+    stage->waiting++;
+    t->sentences += trf__max64(batch->source.count, batch->target.count);
+    return TRF_OK;
+}
+
+/* The gradient of the encoder's output is in dencoded where the stage has no encoder layers.
+   Nothing is cancelled: half of a micro-batch could not be removed. */
+TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
+                                      trf_tensor *din, trf_step_report *report, trf_error *err)
+{
+    trf_trainer *t;
+    trf__slot *at;
+    trf__pass *pass;
+    trf__sums sums[2];
+    double source_tokens = 0;
+    trf__report_clear(report);
+    TRF__TRY(trf__slot_at(stage, slot, 1, &at, err));
+    t = stage->trainer;
+    pass = &at->pass;
+    TRF__TRY(trf__check_seam(pass, at->rows, 1, "dout", dout, err));
+    TRF__TRY(trf__check_seam(pass, at->rows, 0, "din", din, err));
+    trf__slot_borrow(t, pass);
+    pass->run.hooks.cancel = NULL;
+    trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
+    TRF__TRY(trf__slot_run(t, pass, TRF__BACKWARD_PASS, err));
+    trf__seam_fetch(at, 0, din, pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
+                    pass->back.ds);
+    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    at->waits = 0;
+    stage->waiting--;
+    t->micro++;
+    t->target_rows += pass->target_rows;
+    if (!report) return TRF_OK;
+    report->step = t->step + 1;
+    if (!pass->projects) return TRF_OK;
+    TRF__ZERO(sums);
+    TRF__TRY(trf__add_sums(pass, sums, &source_tokens, err));
+    trf__report_means(report, sums, source_tokens);
     return TRF_OK;
 }
 
@@ -25850,7 +26787,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab = words | characters | sentencepiece | wordpiece |
 //                      byte_bpe; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step
-//                      and trf.updates; with a corpus, trf.corpus.epoch, .batch and .fingerprint;
+//                      and trf.updates; for a stage, trf.stage.first and .end, the layers that it
+//                      has; with a corpus, trf.corpus.epoch, .batch and .fingerprint;
 //                      with frozen parameters, trf.frozen: 1 or 0 for each, in the order of
 //                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
 //                      the number of updates that it missed; if it is frozen now, less the number
@@ -25970,6 +26908,25 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     c->device = options->device;
     c->hooks = options->hooks;
     return ours ? trf__file_fault(trf_config_check(c, err), err) : trf_config_check(c, err);
+}
+
+TRF__FN int trf__is_checkpoint(const trf_file *file)
+{
+    const char *content = trf_file_metadata(file, "trf.content");
+    return content && !strcmp(content, "checkpoint");
+}
+
+/* The layers of a checkpoint of a stage; 0 and 0: all. */
+TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, int64_t *first,
+                                   int64_t *end, trf_error *err)
+{
+    *first = *end = 0;
+    if (!trf__is_checkpoint(file) || !trf_file_metadata(file, "trf.stage.end")) return TRF_OK;
+    TRF__TRY(trf__read_int(file, "trf.stage.first", first, err));
+    TRF__TRY(trf__read_int(file, "trf.stage.end", end, err));
+    TRF__TRY(trf__file_fault(trf__check_layers(c, *first, *end, err), err));
+    if (*end - *first < c->encoder_layers + c->decoder_layers) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "trf.stage.end", "a stage with all layers is none");
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration
@@ -26495,12 +27452,6 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-TRF__FN int trf__is_checkpoint(const trf_file *file)
-{
-    const char *content = trf_file_metadata(file, "trf.content");
-    return content && !strcmp(content, "checkpoint");
-}
-
 /* Makes a model from an open file: configuration, check of all tensors, weights, vocabularies,
    other metadata. */
 TRF__COLD
@@ -26510,11 +27461,15 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     const trf_file_entry *int8 = NULL;
     trf_config config;
     trf_model *model;
-    trf_status status;
+    trf_status status = TRF_OK;
+    int64_t first, end;
     TRF__TRY(trf__read_config(file, options, &config, err));
-    TRF__TRY(trf__model_without_weights(&model, &config, err));
+    TRF__TRY(trf__read_stage(file, &config, &first, &end, err));
+    TRF__TRY(trf__stage_without_weights(&model, &config, (int32_t)first, (int32_t)end, err));
     trf__find_wrapper(file);
-    status = trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err);
+    if (options->weights != TRF_WEIGHTS_FULL) status = trf__needs_whole(model, err);
+    if (status == TRF_OK)
+        status = trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err);
     if (status == TRF_OK) status = trf__read_format(model, int8, options->weights, err);
     if (status == TRF_OK && model->layout.packed)
         status = trf__packed_weights(model, &model->run, err);
@@ -26678,6 +27633,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     trf_status status;
     TRF__ZERO(scales);
     TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
+    if (!companions) TRF__TRY(trf__name_file(trf__needs_whole(model, err), name, err));
     TRF__TRY(trf__name_file(trf__check_sums(&model->config, weights, err), name, err));
     if (weights == TRF_WEIGHTS_INT8)
         TRF__TRY(trf__name_file(trf__row_scales_of(&scales, model, err), name, err));
@@ -26735,6 +27691,10 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
     TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
     TRF__CONFIG_FIELDS(TRF__X)
 #undef TRF__X
+    if (trf__is_stage(model)) {
+        trf__metadata_int(notes, "trf.stage.first", model->layout.first);
+        trf__metadata_int(notes, "trf.stage.end", model->layout.end);
+    }
     for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
                                                               model->metadata[i].value);
 }

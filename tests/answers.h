@@ -68,6 +68,25 @@ static trf_config config_of(int variant, int32_t d_model)
 }
 enum { VARIANTS = 9, MODELS = 3 * VARIANTS };
 
+/* A batch of a model's kind: labels for heads. */
+static KIT_UNUSED trf_batch batch_for(const trf_config *c, kit_pairs *p, int32_t count, uint64_t seed)
+{
+    trf_batch b = kit_fill(p, count, 1, 9, VOCAB, seed);
+    int32_t i;
+    if (c->kind == TRF_DECODER_ONLY) b.source.count = 0;
+    if (c->head == TRF_HEAD_MEAN)
+        for (i = 0; i < count; i++) { p->target_lengths[i] = 1; p->target[i] %= LABELS; }
+    if (c->head == TRF_HEAD_MASKED) {
+        int32_t k, from = 0, to = 0;            /* the sequence's label, then the ids themselves */
+        for (i = 0; i < count; i++) {
+            p->target_lengths[i] = p->source_lengths[i] + 1;
+            p->target[to++] = i % (c->sequence_labels + 1) - 1;
+            for (k = 0; k < p->source_lengths[i]; k++) p->target[to++] = p->source[from++];
+        }
+    }
+    return b;
+}
+
 /* Each variant in three widths, n = 0 .. MODELS - 1; in the second, keys begin inside a panel. */
 static KIT_UNUSED trf_config nth_config(int n)
 {

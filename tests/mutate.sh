@@ -354,7 +354,7 @@ pairs that turn seldom are not scaled @@ golden @@ trf__rotary_kept @@
     || turns <= c->rotary_low @@ || 0
 logits are not scaled in a search @@ decoding @@ trf__issue_token @@
     trf__scale_states(&t->pass, stack->out, stack->rows); @@ (void)0;
-the gradient of scaled logits is not scaled @@ golden model @@ trf__pass_backward @@
+the gradient of scaled logits is not scaled @@ golden model @@ trf__loss_backward @@
     trf__scale_states(pass, pass->back.din, pass->decoder.rows); @@ (void)0;
 a head's width is that of d_model @@ golden model @@ trf__d_head @@
     c->d_head ? c->d_head : @@ 0 ? c->d_head :
@@ -422,8 +422,8 @@ written weights do not reach the copies @@ separate_device @@ trf_evaluate @@
     if (trainer->written) trf__pack_weights(&trainer->pass) @@ (void)0
 more rows than 31 bits count @@ model @@ trf__check_lengths @@
     *rows > INT32_MAX @@ 0
-pairs of a step beyond 31 bits @@ model @@ trf__check_parts @@
-    batch->ordinal > most @@ 0
+pairs of a step beyond 31 bits @@ model @@ trf__check_ordinal @@
+    batch->ordinal <= most @@ 1
 sums kept that nobody knows @@ separate_device @@ trf__reduce @@
     { trf_trainer_discard_gradients(t); return status; } @@ return status;
 scratch kept of memory that did not come @@ memory @@ trf__pass_resize @@
@@ -814,7 +814,7 @@ pooled rows not divided @@ ops heads @@ trf__pool_gradient_tile @@
 rows that were not pooled have a gradient @@ ops heads @@ trf__pool_gradient_tile @@
     r < n ? trf__mul @@ 1 ? trf__mul
 the projection's gradient of a tied embedding is lost @@ heads @@ trf__stack_new @@
-    (c) || c->head == TRF_HEAD_MASKED @@ (c)
+    || c->head == TRF_HEAD_MASKED @@ || 0
 the target's gradient of a shared embedding is lost @@ model @@ trf__stack_new @@
     trf__shares_embedding(c) @@ c->tying == TRF_TIED_ALL
 EOS has a label @@ heads @@ trf__fill_labels @@
@@ -1284,8 +1284,8 @@ hooks of a checkpoint's model forgotten @@ store @@ trf__read_training @@
     o->hooks = c->hooks @@ (void)0
 sequences planned by a file @@ store @@ trf__read_training @@
     o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences @@ (void)0
-all weights begin alike @@ definitions @@ trf_model_create @@
-    n, p, (uint32_t)i @@ n, p, 0
+all weights begin alike @@ definitions @@ trf__draw_weights @@
+    n, p, (uint32_t)p->number @@ n, p, 0
 attention to an absent source @@ model @@ trf__attention_layers @@
     trf__has_source(c) ? c->decoder_layers : 0 @@ c->decoder_layers
 maps of one sequence for all @@ look @@ trf__attention_maps @@
@@ -1349,6 +1349,63 @@ the last round is not the sum @@ ranks @@ trf__summed_gradients @@
     trf__rounds(&t->options) - 1 @@ 0
 parts of a trainer change @@ ranks @@ trf__same_home @@
     trf__rounds(o) != trf__rounds(&trainer->options) @@ 0
+a stage draws the values of its first parameters @@ stages @@ trf__draw_weights @@
+    (uint32_t)p->number @@ (uint32_t)i
+a stage has the dropout of the first layers @@ stages @@ trf__stack_drops @@
+    stack->first_layer * stack->per_layer + i @@ i
+a stage forgets what later stages do with the encoder's output @@ stages @@ trf__stack_backward @@
+    memory_seen = !pass->projects @@ memory_seen = 0
+a stage adds to the tied gradient of another one @@ stages @@ trf__stack_new @@
+    (held->projects && c->tying == TRF_TIED_DECODER) @@ c->tying == TRF_TIED_DECODER
+a stage keeps the gradients of distances @@ stages @@ trf__sublayer_backward @@
+    stack->n_sublayers / stack->per_layer - 1 @@ trf__layers(pass->config, stack->decoder) - 1
+a stage without the last layer has its norm @@ stages @@ trf__reach_of @@
+    to == layers[stack]; @@ 1;
+a stage that only projects has no source embedding @@ stages @@ trf__holds_source_embedding @@
+    in->projects && ( @@ 0 && (
+micro-batches of a stage have the same masks @@ stages @@ trf_stage_forward @@
+    t->sentences += trf__max64(batch->source.count, batch->target.count); @@ (void)0;
+micro-batches of a stage replace each other @@ stages @@ trf__slot_borrow @@
+    t->micro == 0 @@ 1
+a stage clips by its own norm @@ stages @@ trf__update @@
+    if (!trf__is_stage(t->model)) @@ if (1)
+two stages bring the squares of one matrix @@ stages @@ trf__put_squares @@
+    !own->held.embeds[by - 1] @@ 0
+a stage keeps the gradient of a tied matrix to itself @@ stages @@ trf__sum_shared @@
+    if (!trf__shared_by( @@ if (1 || !trf__shared_by(
+a stage does not know which tensor was not finite @@ stages @@ trf__decide_of_stages @@
+    (int)squares[0] >= TRF__NOT_FINITE @@ 0
+sums of squares lose bits between stages @@ stages @@ trf__exact_put @@
+    k < TRF__EXACT @@ k < TRF__EXACT - 1
+a stage decides twice @@ stages @@ trf__exchange @@
+    run->backend->upload(run, t->clip_result, &before, sizeof before); @@
+    before.updates++;
+a hook of a stage that failed leaves gradients @@ stages @@ trf__stages_decide @@
+    if (status != TRF_OK) trf_trainer_discard_gradients(t); @@ (void)0;
+a stage updates with micro-batches in flight @@ stages @@ trf__none_in_flight @@
+    trainer->stage->waiting == 0 @@ 1
+discarded micro-batches stay in their slots @@ stages @@ trf_trainer_discard_gradients @@
+    stage->slots[i].waits = 0 @@ (void)i
+half of a micro-batch is cancelled @@ stages @@ trf_stage_backward @@
+    pass->run.hooks.cancel = NULL; @@ (void)0;
+a stage checks only what it reads @@ stages @@ trf__stage_needs @@
+    batch, whole, need @@ batch, pass->sides, need
+a seam of any width @@ stages @@ trf__check_seam @@
+    x->shape[1] != d @@ 0
+a slot is filled twice @@ stages @@ trf__slot_at @@
+    (*slot)->waits == waits @@ 1
+the encoder's output has the gradient of its last layer alone @@ stages @@ trf__seam_rows @@
+    (out ? !pass->projects : !encoder->embeds) @@ (out ? !pass->projects && decoder->n_sublayers == 0 : !encoder->embeds)
+a translator of some layers @@ stages @@ trf__pass_open @@
+    if (!o) TRF__TRY(trf__needs_whole(model, err)); @@ (void)0;
+a file of some layers @@ stages @@ trf__write_model @@
+    trf__needs_whole(model, err) @@ TRF_OK
+a checkpoint of a stage forgets which @@ stages @@ trf__metadata_content @@
+    if (trf__is_stage(model)) @@ if (0)
+a stage of a file with any layers @@ stages @@ trf__read_stage @@
+    trf__check_layers(c, *first, *end, err) @@ TRF_OK
+a stage of a file is packed @@ stages @@ trf__model_read @@
+    if (options->weights != TRF_WEIGHTS_FULL) @@ if (0)
 a wish that other sentences look at is lost @@ search_rules @@ trf__beam_gather @@
     trf__is_listed(ids + row * stride, count, id) @@
     trf__is_listed(ids + row * stride, (int32_t)stride - more, id)
@@ -1374,8 +1431,8 @@ beginnings beyond 31 bits @@ generate @@ trf__sampled_reserve @@
     trf__times(n, most) > INT32_MAX @@ 0
 files of 64 MiB @@ definitions @@ trf_load_defaults @@
     (uint64_t)64 << 30 @@ (uint64_t)64 << 20
-a negative ordinal @@ model @@ trf__check_parts @@
-    ordinal < 0 || batch->ordinal @@ ordinal
+a negative ordinal @@ model @@ trf__check_ordinal @@
+    ordinal >= 0 && batch->ordinal @@ ordinal
 lengths of 31 bits @@ blocks @@ trf__attention_prepare @@
     *queries + n_query > INT32_MAX || *keys + n_key > INT32_MAX @@ 0
 a step of 33 bits @@ blocks @@ trf__dropout_staged @@

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <setjmp.h>
 #include <cmocka.h>
-#include <pthread.h>
 #include "answers.h"
+#include "team.h"
 
 /* -----------------------------------------------------------------------------------------------
    Parts of a batch. */
@@ -142,13 +142,6 @@ enum { MOST_RANKS = 7, UPDATES = 3, PAIRS = 11, MOST_SLICES = 64 };
 /* how a rank sums: at once, or in the end hook */
 typedef enum { BLOCKING, LATER } manner;
 
-typedef struct team {
-    pthread_mutex_t lock;
-    pthread_cond_t change;
-    int n, waiting, turn;
-    trf_real *slices[MOST_RANKS];
-} team;
-
 typedef struct rank_job {
     team *all;
     trf_config c;
@@ -167,42 +160,13 @@ typedef struct rank_job {
     int changed;                        /* a gradient changed after it was given away */
 } rank_job;
 
-static void meet(team *t)
-{
-    int turn;
-    pthread_mutex_lock(&t->lock);
-    turn = t->turn;
-    if (++t->waiting == t->n) { t->waiting = 0; t->turn++; pthread_cond_broadcast(&t->change); }
-    while (turn == t->turn) pthread_cond_wait(&t->change, &t->lock);
-    pthread_mutex_unlock(&t->lock);
-}
-
-/* All ranks have the sum, in the order of ranks. */
-static void sum_in_order(rank_job *j, trf_real *gradients, size_t count)
-{
-    size_t i, k;
-    if (j->all->n == 1) return;
-    j->all->slices[j->o.rank] = gradients;
-    meet(j->all);
-    if (j->o.rank == 0) {
-        separate_enter();
-        for (i = 0; i < count; i++) {
-            trf_real sum = j->all->slices[0][i];
-            for (k = 1; k < (size_t)j->all->n; k++) sum += j->all->slices[k][i];
-            for (k = 0; k < (size_t)j->all->n; k++) j->all->slices[k][i] = sum;
-        }
-        separate_leave();
-    }
-    meet(j->all);
-}
-
 static int reduce(void *user, trf_real *gradients, size_t count, void *stream)
 {
     rank_job *j = (rank_job *)user;
     (void)stream;
     if (++j->calls == j->fail_at) return 1;
     j->bytes += (int64_t)(count * sizeof *gradients);
-    if (j->how == BLOCKING) { sum_in_order(j, gradients, count); return 0; }
+    if (j->how == BLOCKING) { team_sum(j->all, j->o.rank, gradients, count); return 0; }
     if (j->n_begun == MOST_SLICES) return 1;
     j->begun[j->n_begun] = gradients;
     j->counts[j->n_begun] = count;
@@ -223,29 +187,10 @@ static int reduce_end(void *user)
         j->changed |= memcmp(j->begun[i], j->copies[i], j->counts[i] * sizeof(trf_real)) != 0;
         separate_leave();
         free(j->copies[i]);
-        sum_in_order(j, j->begun[i], j->counts[i]);
+        team_sum(j->all, j->o.rank, j->begun[i], j->counts[i]);
     }
     j->n_begun = 0;
     return 0;
-}
-
-/* A batch of a model's kind: labels for heads. */
-static trf_batch batch_for(const trf_config *c, kit_pairs *p, int32_t count, uint64_t seed)
-{
-    trf_batch b = kit_fill(p, count, 1, 9, VOCAB, seed);
-    int32_t i;
-    if (c->kind == TRF_DECODER_ONLY) b.source.count = 0;
-    if (c->head == TRF_HEAD_MEAN)
-        for (i = 0; i < count; i++) { p->target_lengths[i] = 1; p->target[i] %= LABELS; }
-    if (c->head == TRF_HEAD_MASKED) {
-        int32_t k, from = 0, to = 0;            /* the sequence's label, then the ids themselves */
-        for (i = 0; i < count; i++) {
-            p->target_lengths[i] = p->source_lengths[i] + 1;
-            p->target[to++] = i % (c->sequence_labels + 1) - 1;
-            for (k = 0; k < p->source_lengths[i]; k++) p->target[to++] = p->source[from++];
-        }
-    }
-    return b;
 }
 
 /* Nothing here may call cmocka: it is another thread. */
@@ -300,10 +245,7 @@ static uint64_t run_ranks(const rank_job *like, int n, rank_job *jobs)
     pthread_t threads[MOST_RANKS];
     uint64_t hash;
     int r;
-    memset(&all, 0, sizeof all);
-    pthread_mutex_init(&all.lock, NULL);
-    pthread_cond_init(&all.change, NULL);
-    all.n = n;
+    team_open(&all, n);
     for (r = 0; r < n; r++) {
         jobs[r] = *like;
         jobs[r].all = &all;
@@ -316,8 +258,7 @@ static uint64_t run_ranks(const rank_job *like, int n, rank_job *jobs)
     for (r = 0; r < n; r++)
         assert_int_equal(pthread_create(&threads[r], NULL, rank_main, &jobs[r]), 0);
     for (r = 0; r < n; r++) assert_int_equal(pthread_join(threads[r], NULL), 0);
-    pthread_mutex_destroy(&all.lock);
-    pthread_cond_destroy(&all.change);
+    team_close(&all);
     hash = jobs[0].hash;
     for (r = 0; r < n; r++) {
         assert_int_equal(jobs[r].failures, 0);
