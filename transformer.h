@@ -166,7 +166,7 @@
 //   >>config           presets and checks
 //                     >>config-checks
 //   >>params           which weights a model has: names, shapes, first values, places
-//                     >>layout >>layout-layers >>first-values
+//                     >>layout >>layout-layers >>layout-whole >>first-values
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
@@ -11690,6 +11690,8 @@ TRF__FN void trf__lay_out_layer(trf__layout *layout, const trf_config *c, int de
         layout->n_parts++;
     }
 }
+
+// >>layout-whole   all parameters, in the order of files
 
 /* The norms of the embeddings, and the last ones. */
 TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)

@@ -473,8 +473,8 @@ a second head reads the mean of its rows @@ golden heads @@ trf__sequence_forwar
     p.most = 1; @@ (void)0;
 a second head teaches all rows of a sequence @@ golden heads @@ trf__sequence_backward @@
     p.most = 1; @@ (void)0;
-the encoder does not learn from a second head @@ golden heads @@ trf__pass_backward @@
-    more = trf__sequence_backward(pass, o) @@ (void)trf__sequence_backward(pass, o)
+the encoder does not learn from a second head @@ golden heads @@ trf__loss_backward @@
+    *more = trf__sequence_backward(pass, o) @@ (void)trf__sequence_backward(pass, o)
 a norm behind post-norm without the second head's gradient @@ heads @@ trf__stack_backward @@
     n.dy = dy; n.dy2 = dy2; on-> @@ n.dy = dy; on->
 the label of a sequence weighs as much as that of a token @@ golden heads @@ trf__sequence_weight @@
