@@ -390,7 +390,7 @@ expect 2 "longer than the model" "--source-length must be between 1 and 511 for 
     "$trf" inspect --size tiny --source-length 512
 expect 2 "a source of a language model" "--source-length: this model has no source" \
     "$trf" inspect --shape gpt2 --source-length 5
-expect 2 "labels of a translator" "--labels is for --objective classify and tag" \
+expect 2 "labels of a translator" "--labels is for --objective classify, tag and pretrain" \
     "$trf" inspect --size tiny --labels 3
 expect 2 "pooling of a tagger" "--pooling is for --objective classify" \
     "$trf" inspect --objective tag --pooling first

@@ -272,7 +272,7 @@ check "the mean is that of the best" eval '[ "$(numbers chosen)" = "$(numbers th
 
 # --- what the recipe decides --------------------------------------------------------------------
 expect 0 "the paper's recipe has its base model" \
-    "^model: 6 encoder and 6 decoder layers, d-model 512, d-ff 2048, 8 heads, post-norm, tying all, no generator bias; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
+    "^model: 6 encoder and 6 decoder layers, d_model 512, d_ff 2048, 8 heads, post-norm, tying all, no generator bias; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
     \
     "$trf" train $files --recipe paper --updates 0 --threads 1 --checkpoint '' --model m
 expect 0 "a log that is no file" "^done" "$trf" train $files $model --batch-tokens 256 --updates 1 \
@@ -293,13 +293,13 @@ expect 0 "a million symbols" \
     "^model: 4 encoder and 4 decoder layers, d_model 128, d_ff 512, for [0-9]* tokens of few symbols" \
     "$trf" train --tsv symbols.tsv --updates 0 --threads 1 --model m
 check "in batches of an eight-hundredth" grep -q "at most 667 tokens a side in an update" err
-expect 0 "with a width of its own" "d-ff 32" "$trf" train --tsv symbols.tsv --d-ff 32 --updates 0 \
+expect 0 "with a width of its own" "d_ff 32" "$trf" train --tsv symbols.tsv --d-ff 32 --updates 0 \
     --threads 1 --model m
 expect 0 "the paper by another schedule" "inverse-sqrt, peak 0.00221 after" "$trf" train $files \
     --recipe paper --size tiny --schedule inverse-sqrt \
     --updates 0 --model m
 expect 0 "the paper with fewer layers" \
-    "6 encoder and 2 decoder layers, d-model 512, d-ff 2048, 8 heads" "$trf" train $files \
+    "6 encoder and 2 decoder layers, d_model 512, d_ff 2048, 8 heads" "$trf" train $files \
     --recipe paper \
     --decoder-layers 2 --updates 0 --checkpoint '' --model m
 expect 0 "the paper with two vocabularies" "tying decoder" "$trf" train $files --recipe paper \
