@@ -1059,6 +1059,8 @@ static void failing_system(void **state)
         trf_corpus *c;
         trf_batch b;
         trf_status status;
+        kit_memory h;
+        with.hooks = kit_hooks(&h);     /* memory that has no bytes of an earlier turn */
         with.pool = at % 2;
         fault.calls = 0;
         fault.at = at / 2;
