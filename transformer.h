@@ -11188,9 +11188,9 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(double,             rotary_base,      1, 1e12, 6) \
     X(int32_t,            rotary_width,     0, trf__d_head(c), 6) \
     X(double,             rotary_scale,     1e-3, 1e6, 6) \
-    X(int32_t,            rotary_trained,   0, 1 << 20, 6) \
-    X(double,             rotary_low,       0, 1e6, 6) \
-    X(double,             rotary_high,      0, 1e6, 6) \
+    X(int32_t,            rotary_trained,   0, 1 << 20, 7) \
+    X(double,             rotary_low,       0, 1e6, 7) \
+    X(double,             rotary_high,      0, 1e6, 7) \
     X(trf_rotary_pairs,   rotary_pairs,     0, TRF_ROTARY_PAIRS_COUNT - 1, 6) \
     X(trf_norm_place,     norm_place,       0, TRF_NORM_PLACE_COUNT - 1, 2) \
     X(trf_norm_rule,      norm_rule,        0, TRF_NORM_RULE_COUNT - 1, 2) \
@@ -11214,7 +11214,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
     X(int32_t,            head_layer,       0, 1, 6) \
-    X(int32_t,            sequence_labels,  INT32_MIN, INT32_MAX, 6) \
+    X(int32_t,            sequence_labels,  INT32_MIN, INT32_MAX, 7) \
     X(int32_t,            mask,             -1, source ? c->source_vocab - 1 : -1, 6) \
     X(uint64_t,           seed,             0, 2e19, 2)
 
@@ -15041,7 +15041,7 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(int32_t,          threads,            0, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0) \
-    X(int32_t,          parts,              o->parts ? o->n_ranks : 0, 1 << 20, 6)
+    X(int32_t,          parts,              o->parts ? o->n_ranks : 0, 1 << 20, 7)
 
 /* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
    needs a head. */
@@ -26784,7 +26784,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
 //                      SentencePiece model, with ids of its own if it has any (>>pieces-map),
 //                      or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 6; trf.version, that of the library that wrote the file;
+//   __metadata__       trf.format = 7; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab = words | characters | sentencepiece | wordpiece |
@@ -26810,8 +26810,9 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 // -----------------------------------------------------------------------------------------------
 
 /* The format number rises with every change that an older reader would misunderstand. The last
-   column of the tables is the first format that has a field; in older files it gets its default. */
-enum { TRF__FORMAT = 6, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+   column of the tables is the first format that has a field; in older files it gets its default.
+   Some files of format 6 have fields of format 7, so a field that is there is read. */
+enum { TRF__FORMAT = 7, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -26858,7 +26859,7 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
                                                            (double)(object)->field); \
     else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && (stored) <= format) { \
+    if ((stored) && ((stored) <= format || trf_file_metadata(file, prefix #field))) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \

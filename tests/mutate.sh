@@ -833,6 +833,8 @@ labels that nobody asks for count @@ heads @@ trf__check_head @@
     x->ids[at] >= 0; @@ 1;
 tags of EOS @@ heads @@ trf__probabilities @@
     row += n + c->source_eos; @@ row += n;
+a field of format 7 in a file of format 6 is not read @@ store @@ TRF__READ_FIELD @@
+    || trf_file_metadata(file, prefix #field) @@ || 0
 files of format 2 are not read @@ store @@ TRF__FORMAT @@
     TRF__FORMAT_READ = 2 @@ TRF__FORMAT_READ = 3
 files of another format are read @@ store @@ trf__read_config @@
