@@ -146,6 +146,7 @@ def fastest(run):
 def ct2_file(model, sentences, workers, threads, beam, kind):
     import pathlib, torch
     from safetensors.torch import load_file
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "parity"))
     from parity import ctranslate2_of, words_of
     d, n, ff, h = SIZES["tiny"]
     position = torch.arange(512)[:, None]; rate = torch.exp(torch.arange(0, d, 2) * (-math.log(1e4) / d))
