@@ -143,39 +143,30 @@ static void stage_reload(stage_job *j)
     j->failures += trf_stage_create(&j->stage, j->trainer, in_flight, sum_stages, j, NULL) != TRF_OK;
 }
 
-static void stage_forward(stage_job *j, kit_pairs *p, int update, int m)
+/* The forward or the backward pass of a micro-batch. Rows come from one neighbour, and others go to
+   the other one. */
+static void stage_pass(stage_job *j, kit_pairs *p, int update, int m, int back)
 {
     trf_batch b = micro_batch(j, p, update, m);
-    int64_t in_rows, out_rows, d = j->c.d_model;
-    trf_real *out_data = NULL, *in_data = NULL;
+    lane *lanes = back ? j->all->backward : j->all->forward;
+    int first = j->number == 0, last = j->number == j->n - 1, slot = m % j->stage->n_slots;
+    int takes = back ? !last : !first, gives = back ? !first : !last;
+    int64_t rows[2], d = j->c.d_model;
+    trf_real *taken = NULL, *given = NULL;
     trf_tensor in, out;
-    j->failures += trf_stage_rows(j->stage, &b, &in_rows, &out_rows, NULL) != TRF_OK;
-    if (j->number > 0) in_data = lane_take(&j->all->forward[j->number - 1]);
-    if (j->number < j->n - 1) out_data = (trf_real *)malloc((size_t)(out_rows * d) * sizeof *out_data + 1);
-    in = trf_tensor_of(in_data, 2, in_rows, d, 1);
-    out = trf_tensor_of(out_data, 2, out_rows, d, 1);
-    j->failures += trf_stage_forward(j->stage, m % j->stage->n_slots, &b, in_data ? &in : NULL,
-                                     out_data ? &out : NULL, NULL) != TRF_OK;
-    free(in_data);
-    if (out_data) lane_put(&j->all->forward[j->number], out_data);
-}
-
-static void stage_backward(stage_job *j, kit_pairs *p, int update, int m)
-{
-    trf_batch b = micro_batch(j, p, update, m);
-    int64_t in_rows, out_rows, d = j->c.d_model;
-    trf_real *out_data = NULL, *in_data = NULL;
-    trf_tensor in, out;
-    j->failures += trf_stage_rows(j->stage, &b, &in_rows, &out_rows, NULL) != TRF_OK;
-    if (j->number < j->n - 1) out_data = lane_take(&j->all->backward[j->number]);
-    if (j->number > 0) in_data = (trf_real *)malloc((size_t)(in_rows * d) * sizeof *in_data + 1);
-    in = trf_tensor_of(in_data, 2, in_rows, d, 1);
-    out = trf_tensor_of(out_data, 2, out_rows, d, 1);
-    j->failures += trf_stage_backward(j->stage, m % j->stage->n_slots, out_data ? &out : NULL,
-                                      in_data ? &in : NULL, &j->micros[MICROS * update + m],
-                                      NULL) != TRF_OK;
-    free(out_data);
-    if (in_data) lane_put(&j->all->backward[j->number - 1], in_data);
+    j->failures += trf_stage_rows(j->stage, &b, &rows[back], &rows[!back], NULL) != TRF_OK;
+    if (takes) taken = lane_take(&lanes[j->number - !back]);
+    if (gives) given = (trf_real *)malloc((size_t)(rows[1] * d) * sizeof *given + 1);
+    in = trf_tensor_of(taken, 2, rows[0], d, 1);
+    out = trf_tensor_of(given, 2, rows[1], d, 1);
+    if (back)
+        j->failures += trf_stage_backward(j->stage, slot, takes ? &in : NULL, gives ? &out : NULL,
+                                          &j->micros[MICROS * update + m], NULL) != TRF_OK;
+    else
+        j->failures += trf_stage_forward(j->stage, slot, &b, takes ? &in : NULL,
+                                         gives ? &out : NULL, NULL) != TRF_OK;
+    free(taken);
+    if (gives) lane_put(&lanes[j->number - back], given);
 }
 
 /* A number in a gradient, on the stage that has the parameter. */
@@ -200,8 +191,8 @@ static void *stage_main(void *argument)
         if (j->saved && update == UPDATES - 1) stage_reload(j);
         for (m = 0; m < MICROS + ahead; m++) {
             /* in turn: a slot is filled again after it has become empty */
-            if (m >= ahead) stage_backward(j, p, update, m - ahead);
-            if (m < MICROS) stage_forward(j, p, update, m);
+            if (m >= ahead) stage_pass(j, p, update, m - ahead, 1);
+            if (m < MICROS) stage_pass(j, p, update, m, 0);
         }
         plant(j, update);
         j->failures += trf_optimizer_step(j->trainer, &j->reports[update], NULL) != TRF_OK;
