@@ -104,10 +104,13 @@ int take_vocabularies(struct training *t)
     return DONE;
 }
 
-static int has_rows_of_labels(const char *name)
+/* The rows of a masked head belong to tokens. */
+static int has_rows_of_labels(const struct training *t, const char *name)
 {
-    return !strcmp(name, "head.weight") || !strcmp(name, "head.bias") ||
-           !strcmp(name, "sequence.weight") || !strcmp(name, "sequence.bias");
+    if (!strcmp(name, "sequence.weight") || !strcmp(name, "sequence.bias")) return 1;
+    return trf_model_config(t->run.model)->head != TRF_HEAD_MASKED &&
+           trf_model_config(t->from)->head != TRF_HEAD_MASKED &&
+           (!strcmp(name, "head.weight") || !strcmp(name, "head.bias"));
 }
 
 /* Whether the rows of a parameter belong to the same labels or tokens in both models, in the same
@@ -120,7 +123,7 @@ static int rows_agree(const struct training *t, const char *name)
                              trf_model_metadata(t->run.model, "labels")};
     if (!strncmp(name, "head.layer.", 11) || !strncmp(name, "head.norm.", 10))
         return from->head == to->head || (to->head == TRF_HEAD_FIRST && from->sequence_labels);
-    if (!strncmp(name, "head.", 5) || has_rows_of_labels(name))
+    if (has_rows_of_labels(t, name))
         return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
     if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
     return t->s->objective != OBJECTIVE_SPAN || !old[1] || same_tokens(old[0], old[1]);
@@ -130,12 +133,15 @@ static int rows_agree(const struct training *t, const char *name)
 static int copy_rows_of_labels(const struct training *t, const struct labels *old, trf_tensor w,
                                trf_real *to)
 {
-    trf_tensor theirs = trf_model_parameter(t->from, trf_model_parameter_index(t->from, w.name));
-    size_t n = (size_t)trf_tensor_count(&theirs),
-           each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
-    trf_real *numbers = malloc(n * sizeof *numbers);
+    int32_t at = trf_model_parameter_index(t->from, w.name), i, k;
+    size_t n, each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
+    trf_tensor theirs;
+    trf_real *numbers;
     trf_error err;
-    int32_t i, k;
+    if (at < 0) return DONE;            /* the other model has another head */
+    theirs = trf_model_parameter(t->from, at);
+    n = (size_t)trf_tensor_count(&theirs);
+    numbers = malloc(n * sizeof *numbers);
     if (!numbers || trf_tensor_read(&theirs, numbers, (int64_t)n, &err)) {
         free(numbers);
         return FAILED;
@@ -163,7 +169,7 @@ static int copy_weights(struct training *t, int32_t *copied)
         if (rows_agree(t, w.name)) continue;
         fresh[i] = malloc(count * sizeof **fresh);
         status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ||
-                         (has_rows_of_labels(w.name) && copy_rows_of_labels(t, &old, w, fresh[i]))
+                         (has_rows_of_labels(t, w.name) && copy_rows_of_labels(t, &old, w, fresh[i]))
                      ? FAILED
                      : DONE;
     }
