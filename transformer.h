@@ -1119,11 +1119,12 @@ typedef struct trf_config {
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
                                    norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with
                                    other heads; default 0 */
-    int32_t sequence_labels;    /* MASKED: labels of a second head, which labels each sequence by
-                                   its first row as FIRST does (trf_classify), with a layer of its
-                                   own if head_layer is 1: BERT's next-sentence prediction has 2.
-                                   Both losses are learned at once (trf_batch). 2..2^24, 0 with
-                                   other heads. 0: there is none; default 0 */
+    int32_t sequence_labels;    /* MASKED: number of labels of a second head. It labels each
+                                   sequence by its first row, as FIRST does (trf_classify). With
+                                   head_layer 1 it has a layer of its own. BERT's next-sentence
+                                   prediction has 2 labels. Both heads learn from the same batch
+                                   (trf_batch). 2..2^24; 0: no second head. 0 with other heads;
+                                   default 0 */
     int32_t mask;               /* MASKED: the id that stands for a hidden token: [MASK] in BERT.
                                    Sources may contain it. -1: pad is the mask, and sources may
                                    contain pad. -1 with other heads; default -1 */
@@ -1539,10 +1540,10 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
-   With sequence_labels the loss of a batch is the mean over its tokens plus the mean over its
-   sequences (Devlin et al. 2019); a batch of several parts (trf_train_options.parts) is one batch.
-   An update of several batches weighs both means of each batch by its tokens. So a batch in which
-   no token has a label changes nothing.
+   With sequence_labels the loss of a batch is the mean over its labelled tokens plus the mean over
+   its labelled sequences (Devlin et al. 2019). The parts of a batch (trf_train_options.parts) share
+   these means. If an update has several batches, each counts by its number of labelled tokens. So
+   a batch without a labelled token changes nothing, even if its sequences have labels.
    BOS and EOS have no label. The loss ignores a token or sequence with label -1. Any other label,
    or another number of labels, fails with TRF_E_INVALID_ARG. `where` is then the index of the
    label, or of the sequence with the wrong number of labels. */
@@ -1611,14 +1612,14 @@ typedef struct trf_corpus_options {
     int32_t shuffle;            /* 1: a new order in each epoch; 0: as added (with
                                    `buckets`: by length); default 1 */
     int32_t buckets;            /* 1: pairs of similar length share a batch; default 1 */
-    int32_t pool;               /* 0: all pairs of an epoch are put in order together. P: in pools,
-                                   for a file that is read best from front to back, or whose pairs
-                                   are too many for 12 bytes each. The corpus is cut into blocks of
-                                   1,024 pairs, as added. Each epoch has the blocks in a new order
-                                   (with `shuffle`), and each P of them are one pool: its pairs are
-                                   shuffled, sorted into buckets and cut into batches by themselves.
-                                   A pool should have a hundred times the pairs of a batch.
-                                   0..2^20; default 0 */
+    int32_t pool;               /* 0: the order of an epoch is made from all pairs at once. P: it
+                                   is made pool by pool. A pool is P blocks of 1,024 pairs, as
+                                   added. With `shuffle` the blocks come in a new order each epoch.
+                                   The pairs of a pool are shuffled, sorted into buckets and cut
+                                   into batches by themselves. Use pools if a file is read faster
+                                   from front to back, or if 12 bytes of memory for each pair are
+                                   too many. A pool should have a hundred times the pairs of a
+                                   batch. 0..2^20; default 0 */
     int32_t max_length;         /* pairs with more ids on a side are rejected; >= 1; default 511 */
     int64_t epochs;             /* TRF_E_END after this many passes; >= 1; default TRF_ENDLESS */
     uint64_t seed;              /* of the order; default 0 */
@@ -2356,7 +2357,8 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
      dout    the gradient of `out`. The last stage ignores it (NULL)
      din     set to the gradient of `in`. The first stage ignores it (NULL)
    The report of the last stage is that of trf_forward_backward; in other stages all but step is 0.
-   hooks.cancel is not called. TRF_E_STATE: the slot is empty. */
+   hooks.cancel is not called. TRF_E_STATE: the slot is empty. If the device fails, the gradients
+   are discarded. */
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err);
 #endif
@@ -15832,6 +15834,7 @@ TRF__FN trf_status trf__add_batch(trf_trainer *t, const trf_batch *batch, int at
     TRF__TRY(trf__begin(t, "trainer", err));
     if (!batch) return trf__fail_null(err, "batch");
     TRF__TRY(trf__needs_whole(t->model, err));
+    TRF__TRY(trf__none_in_flight(t, err));
     TRF__ZERO(sums);
     first = t->micro == 0;
     status = trf__micro_batch(t, batch, at_once, report ? sums : NULL, &source_tokens, err);
@@ -16302,7 +16305,8 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
     bytes = trf__add_size(trf__layout_memory(&layout),
                           trf__trainer_bytes(config, options, &layout, &slot));
     bytes = trf__add_size(bytes, trf__stage_layout(&count, layout.n_tiles, NULL));
-    bytes = trf__add_size(bytes, trf__bytes(count.n_device, sizeof(trf_real)) + sizeof count);
+    bytes = trf__add_size(bytes, trf__add_size(trf__bytes(count.n_device, sizeof(trf_real)),
+                                              sizeof count));
     return trf__add_size(bytes, trf__bytes(in_flight, slot));
 }
 
@@ -16526,6 +16530,7 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     trf__pass *pass;
     trf__sums sums[2];
     double source_tokens = 0;
+    trf_status status;
     trf__report_clear(report);
     TRF__TRY(trf__slot_at(stage, slot, 1, &at, err));
     t = stage->trainer;
@@ -16535,10 +16540,17 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     trf__slot_borrow(t, pass);
     pass->run.hooks.cancel = NULL;
     trf__seam_feed(at, 1, dout, pass->back.dencoded, pass->back.din);
-    TRF__TRY(trf__slot_run(t, pass, TRF__BACKWARD_PASS, err));
-    trf__seam_fetch(at, 0, din, pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
-                    pass->back.ds);
-    TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    TRF__ZERO(sums);
+    status = trf__slot_run(t, pass, TRF__BACKWARD_PASS, err);
+    if (status == TRF_OK) {
+        trf__seam_fetch(at, 0, din,
+                        pass->encoder.n_sublayers > 0 ? pass->back.ds : pass->back.dencoded,
+                        pass->back.ds);
+        status = pass->run.backend->sync(&pass->run, err);
+    }
+    if (status == TRF_OK && report && pass->projects)
+        status = trf__add_sums(pass, sums, &source_tokens, err);
+    if (status != TRF_OK) { trf_trainer_discard_gradients(t); return status; }
     at->waits = 0;
     stage->waiting--;
     t->micro++;
@@ -16546,8 +16558,6 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     if (!report) return TRF_OK;
     report->step = t->step + 1;
     if (!pass->projects) return TRF_OK;
-    TRF__ZERO(sums);
-    TRF__TRY(trf__add_sums(pass, sums, &source_tokens, err));
     trf__report_means(report, sums, source_tokens);
     return TRF_OK;
 }
@@ -24884,6 +24894,11 @@ TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, 
         piece->offset = used;
         used += piece->bytes;
     }
+    if (used > r->loaded_capacity) {        /* the bytes of the pool before are not copied */
+        trf__free(&r->hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
+        r->loaded = NULL;
+        r->loaded_capacity = 0;
+    }
     TRF__GROW(unsigned char, r->loaded, r->loaded_capacity, used, &r->hooks);
     for (i = 0; i < n && !status; i++)
         status = trf__token_bytes(r, r->pieces[i].at, r->loaded + r->pieces[i].offset,
@@ -26929,7 +26944,8 @@ TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, in
     TRF__TRY(trf__read_int(file, "trf.stage.end", end, err));
     TRF__TRY(trf__file_fault(trf__check_layers(c, *first, *end, err), err));
     if (*end - *first < c->encoder_layers + c->decoder_layers) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "trf.stage.end", "a stage with all layers is none");
+    return trf__fail(err, TRF_E_FORMAT, -1, "trf.stage.end",
+                     "expected a part of the layers, got all of them");
 }
 
 // >>store-match    tensors of a file against the parameters of a configuration

@@ -89,7 +89,7 @@ static int sum(void *user, trf_real *numbers, size_t count, void *stream)
     return 0;
 }
 
-/* Of this thread on a processor: other threads, which may want the same one, do not count. */
+/* CPU time of this thread: other threads on the same core do not count. */
 static double seconds(void)
 {
     struct timespec t;
@@ -130,7 +130,8 @@ static void pass(worker *s, int slot, int update, int m, int back)
     if (rows[1]) give(&boxes[back][s->number - back][m], out.data, s->clock);
 }
 
-/* Adds an update to all seconds of passes, and of the stages that wait until the last has ended. */
+/* Adds an update to the totals: the time of all passes, and for each stage the time until the last
+   one has ended. */
 static void add_up(void)
 {
     double end = 0;
@@ -170,7 +171,7 @@ static void *run(void *user)
             if (m < n_micros) pass(s, m % ahead, update, m, 0);
         }
         meet();
-        if (s->number == 0 && update > 1) add_up();     /* the first has to get memory */
+        if (s->number == 0 && update > 1) add_up();     /* the first also gets memory */
         CHECK(trf_optimizer_step(s->trainer, &report, &err))
         if (end == LAYERS && update % 5 == 0) printf("update %d  loss %.4f\n", update, report.loss);
     }

@@ -220,7 +220,7 @@ expect 0 "an empty folder" "^empty/: bert" "$trf" export bert.model --output emp
 check "it is one" cmp -s empty/config.json marian/config.json
 mkdir own
 cp bert.model own/model.safetensors
-expect 1 "over the model itself" "--output 'own' has the model itself, 'own/model.safetensors'" "$trf" export own/model.safetensors --output own --overwrite
+expect 1 "over the model itself" "--output 'own' would overwrite the model 'own/model.safetensors'" "$trf" export own/model.safetensors --output own --overwrite
 check "the model is as it was" cmp -s bert.model own/model.safetensors
 expect 1 "a file" "--output 'text' is a file, but trf export writes a folder" "$trf" export bert.model --output text
 expect 1 "no folder above" "cannot write 'none/folder': No such file or directory" "$trf" export bert.model --output none/folder

@@ -85,7 +85,7 @@ static int replaces(const char *path, const char *model)
         is = same_file(name, model);
         free(name);
     }
-    if (is) say("--output '%s' has the model itself, '%s': give another folder", path, model);
+    if (is) say("--output '%s' would overwrite the model '%s': give another folder", path, model);
     return is;
 }
 

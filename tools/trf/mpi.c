@@ -43,8 +43,9 @@ static void tell(void)
 }
 #endif
 
-/* mpirun ends all when one of them ends with an error, also before the first one has said why. A
-   rank that is alive a second later has an error of its own. */
+/* mpirun ends all ranks as soon as one ends with an error, even before rank 0 has said why. So a
+   rank that fails waits for a second. If it is alive then, rank 0 has not failed, and it prints its
+   own messages. */
 static void end_after_first(void)
 {
     if (ever_joined) return;

@@ -275,9 +275,9 @@ const struct row rows[] = {
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES,
      "put pairs of similar length into the same batch", NULL},
     {TRAIN, NUMBER, "pool", AT(corpus.pool), "N",
-     "shuffle N times 1,024 pairs at a time, in blocks of 1,024 neighbours, and read them at once: "
-     "for a token file on a slow disk, or of so many pairs that 12 bytes each are too much; 0: "
-     "shuffle all pairs together", NULL},
+     "shuffle within pools of N blocks; a block is 1,024 consecutive pairs. Each epoch draws the "
+     "blocks of a pool at random. A token file is then read a pool at a time, which suits slow "
+     "disks, and needs 4 bytes of memory a pair instead of 12; 0: shuffle all pairs together", NULL},
     {TRAIN | FROM_DATA, NUMBER, "parts", AT(training.parts), "N",
      "divide each batch into N parts, and add up their gradients in the order of the parts; 0: do "
      "not divide. The model depends on N, but not on how many processes compute the parts: mpirun "
