@@ -138,10 +138,13 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
+/* What the token file is called until it is finished; malloc'd. */
+static char *part_of(const struct settings *s) { return format_text("%s.part", s->output); }
+
 /* Whether a path is the token file, or what an interrupted one is called. */
 static int is_output(const struct settings *s, const char *path)
 {
-    char *part = format_text("%s.part", s->output);
+    char *part = part_of(s);
     int is = same_file(s->output, path) || same_file(part, path);
     free(part);
     return is;
@@ -250,7 +253,7 @@ static int check_inputs(const struct settings *s, int argc, char **argv)
 /* *complete: there is nothing to continue. */
 static int check_existing(const struct settings *s, int *complete)
 {
-    char *part = format_text("%s.part", s->output);
+    char *part = part_of(s);
     int begun = !access(part, F_OK), status = DONE;
     *complete = s->resume && !begun && is_taken(s->output);
     if (*complete) inform_line("'%s' is complete", s->output);
@@ -347,7 +350,7 @@ static int finish(struct preparation *p)
 /* A file without pairs has nothing to continue. */
 static void remove_part(const struct settings *s)
 {
-    char *part = format_text("%s.part", s->output);
+    char *part = part_of(s);
     unlink(part);
     free(part);
 }
