@@ -6277,17 +6277,24 @@ TRF__FN trf_real *trf__scratch(const trf__run *run, int worker)
     return (trf_real *)(void *)(cpu->scratch + (size_t)worker * cpu->scratch_each);
 }
 
-/* Rows of a tile: about eight tiles, or two for each thread, so that none is idle. A tile has at
-   least 32 rows, which pays for starting it, and at most 256. */
+/* Rows of a product's tile: about eight tiles, or two for each thread, so that none is idle. A
+   tile has at least 32 rows, which pays for starting it, and at most 256. */
 TRF__FN int64_t trf__rows_each(int64_t rows, int threads)
 {
     int64_t tiles = trf__max64(8, 2 * (int64_t)threads);
     return trf__max64(32, trf__min64(256, trf__round_up(trf__ceil_div(rows, tiles), 16)));
 }
 
-TRF__FN int64_t trf__tile_rows(const trf__run *run, int64_t rows)
+/* Rows of a tile of an op that takes each row by itself: about 4,096 numbers, microseconds. */
+TRF__INLINE int64_t trf__tile_rows(int64_t width)
 {
-    return trf__rows_each(rows, trf__cpu_of(run)->threads);
+    return trf__max64(1, 4096 / trf__max64(1, width));
+}
+
+/* The number of tiles of so many rows. */
+TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
+{
+    return trf__ceil_div(rows, trf__tile_rows(width));
 }
 
 // >>gemm           matrix products: our own, or CBLAS's
@@ -7662,8 +7669,8 @@ TRF__FN void trf__convert(const trf__run *run, const trf__mat *packed, trf__prod
     if (!packed || !j.format->convert) return;
     p->left = (const char *)(const void *)trf__cpu_of(run)->work;
     p->left_step = j.format->row_bytes(p->k);
-    j.rows = trf__tile_rows(run, p->m);
-    trf__tiles(run, trf__ceil_div(p->m, j.rows), trf__convert_tile, &j);
+    j.rows = trf__tile_rows(p->k);
+    trf__tiles(run, trf__row_tiles(p->m, p->k), trf__convert_tile, &j);
 }
 
 /* Whether a product reads the packed form of a weight. Rows that begin inside a panel are slow, so
@@ -7757,15 +7764,26 @@ typedef struct trf__product_job {
     int blas;
 } trf__product_job;
 
+/* Columns of a tile of C (m, n) that has `rows` of its rows. If two tiles for each thread need it,
+   they are narrower, but have 64 columns: fewer do not pay for starting a tile. */
+TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int threads)
+{
+    int64_t most = m <= 256 ? 512 : trf__round_up(trf__max64(1, n), 16),
+        across = trf__ceil_div(2 * threads, trf__max64(1, trf__ceil_div(m, rows)));
+    if (m <= TRF__SKINNY) return 128;
+    if (threads < 2 || across < 2) return most;
+    return trf__min64(most, trf__max64(64, trf__round_up(trf__ceil_div(n, across), 32)));
+}
+
 /* Sets the size of tiles. Those of CBLAS depend on the product alone, as its bits depend on them.
    Of the built-in product there are two for each thread. Those of a transposed A have at most the
    rows that can be packed. */
-TRF__FN void trf__product_cut(trf__product_job *j, int threads)
+TRF__FN void trf__product_cut(trf__product_job *j, int workers)
 {
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
-    j->rows = trf__rows_each(j->p.m, j->blas ? 1 : threads);
-    j->columns = j->p.m <= TRF__SKINNY ? 128 : j->p.m <= 256 ? 512
-        : trf__round_up(trf__max64(1, j->p.n), 16);
+    int threads = j->blas ? 1 : workers;
+    j->rows = trf__rows_each(j->p.m, threads);
+    j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
@@ -8073,7 +8091,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
 {
     const trf__embed *j = (const trf__embed *)job;
     const trf__format *format = &trf__formats[j->weight.format];
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t tile_rows = trf__tile_rows(j->d), row, c;
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
@@ -8100,7 +8118,7 @@ TRF__FN void trf__embed_tile(const trf__run *run, const void *job, int64_t tile,
 
 TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__embed_tile, j);
+    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__embed_tile, j);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -8109,7 +8127,7 @@ TRF__FN void trf__cpu_embed(const trf__run *run, const trf__embed *j)
 TRF__FN void trf__embed_drop_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__embed_gradient *j = (const trf__embed_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t tile_rows = trf__tile_rows(j->d), row, c;
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     (void)worker;
     for (row = tile * tile_rows; row < end; row++) {
@@ -8173,8 +8191,7 @@ TRF__FN void trf__embed_gradient_tile(const trf__run *run, const void *job, int6
 TRF__FN void trf__cpu_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
 {
     if (trf__dropping(run, &j->drop))
-        trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__embed_drop_tile,
-                   j);
+        trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__embed_drop_tile, j);
     trf__tiles(run, trf__ceil_div(j->d, 16), trf__embed_gradient_tile, j);
 }
 
@@ -8342,7 +8359,7 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
 TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__activate *j = (const trf__activate *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t tile_rows = trf__tile_rows(j->width), row, c;
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
@@ -8362,7 +8379,7 @@ TRF__FN void trf__activate_tile(const trf__run *run, const void *job, int64_t ti
 
 TRF__FN void trf__cpu_activate(const trf__run *run, const trf__activate *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)), trf__activate_tile, j);
+    trf__tiles(run, trf__row_tiles(j->rows, j->width), trf__activate_tile, j);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -8371,7 +8388,7 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
                                          int worker)
 {
     const trf__activate_gradient *j = (const trf__activate_gradient *)job;
-    int64_t tile_rows = trf__tile_rows(run, j->rows), row, c;
+    int64_t tile_rows = trf__tile_rows(j->width), row, c;
     int64_t end = trf__tile_end(tile, tile_rows, j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
@@ -8399,8 +8416,7 @@ TRF__FN void trf__activate_gradient_tile(const trf__run *run, const void *job, i
 
 TRF__FN void trf__cpu_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, trf__tile_rows(run, j->rows)),
-               trf__activate_gradient_tile, j);
+    trf__tiles(run, trf__row_tiles(j->rows, j->width), trf__activate_gradient_tile, j);
 }
 
 #endif
@@ -9016,7 +9032,6 @@ TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attenti
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
 //   Without a norm (y NULL in forward, gain NULL in backward): ds = dy + dy2.
 
-enum { TRF__NORM_ROWS = 32 };       /* of a tile */
 
 /* The norm of one row, in three passes: mean, variance, result. One pass for sum and sum of squares
    would lose digits if the mean is large. `nothing` with step 0 stands for a bias of zeros. */
@@ -9050,10 +9065,10 @@ TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, t
 TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm *j = (const trf__norm *)job;
-    int64_t row, c, d = j->d, end = trf__tile_end(tile, TRF__NORM_ROWS, j->rows);
+    int64_t row, c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * TRF__NORM_ROWS; row < end; row++) {
+    for (row = tile * trf__tile_rows(j->d); row < end; row++) {
         const trf_real *x = trf__from(j->x) + row * d, *s = x;
         if (j->sub) {
             const trf_real *sub = trf__from(j->sub) + row * d;
@@ -9076,7 +9091,7 @@ TRF__FN void trf__add_norm_tile(const trf__run *run, const void *job, int64_t ti
 
 TRF__FN void trf__cpu_add_norm(const trf__run *run, const trf__norm *j)
 {
-    trf__tiles(run, trf__ceil_div(j->rows, TRF__NORM_ROWS), trf__add_norm_tile, j);
+    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__add_norm_tile, j);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -9130,10 +9145,10 @@ TRF__FN void trf__norm_row_gradient(const trf__norm_gradient *j, int64_t row)
 TRF__FN void trf__norm_gradient_tile(const trf__run *run, const void *job, int64_t tile, int worker)
 {
     const trf__norm_gradient *j = (const trf__norm_gradient *)job;
-    int64_t row, c, d = j->d, end = trf__tile_end(tile, TRF__NORM_ROWS, j->rows);
+    int64_t row, c, d = j->d, end = trf__tile_end(tile, trf__tile_rows(j->d), j->rows);
     int dropping = trf__dropping(run, &j->drop);
     (void)worker;
-    for (row = tile * TRF__NORM_ROWS; row < end; row++) {
+    for (row = tile * trf__tile_rows(j->d); row < end; row++) {
         trf_real *ds = trf__to(j->ds) + row * d;
         trf__mask mask;
         if (j->gain) trf__norm_row_gradient(j, row);
@@ -9180,7 +9195,7 @@ TRF__FN void trf__norm_gain_tile(const trf__run *run, const void *job, int64_t t
 TRF__FN void trf__cpu_norm_gradient(const trf__run *run, const trf__norm_gradient *j)
 {
     if (j->gain) trf__tiles(run, trf__ceil_div(j->d, 16), trf__norm_gain_tile, j);
-    trf__tiles(run, trf__ceil_div(j->rows, TRF__NORM_ROWS), trf__norm_gradient_tile, j);
+    trf__tiles(run, trf__row_tiles(j->rows, j->d), trf__norm_gradient_tile, j);
 }
 
 #endif
@@ -10074,6 +10089,9 @@ enum {
     TRF__STACK = 256 << 10,
     /* 10 to 60 microseconds, as the pause instruction differs between processors */
     TRF__SPINS = 1000,
+    TRF__TURNS = 8,             /* in which a thread takes its part of the tiles, if they are many */
+    TRF__TAKEN = 256,           /* more than the most turns, which are 2 TRF__TURNS - 1 */
+    TRF__WORKS = 1 << 24,       /* UINT32_MAX / TRF__TAKEN + 1 */
     TRF__PLACE = 1 << 16        /* the unit of the upper half of team->entry */
 };
 
@@ -10258,18 +10276,24 @@ TRF__FN int trf__processors(void)
 // Order of memory: the caller writes the work before it opens `entry` (release); a worker reads it
 // after it has entered (acquire). Its results are visible to the caller after it has left.
 
-struct trf__worker { trf__team *team; int number; trf__thread thread; };
+struct trf__worker {
+    /* TRF__TAKEN * the number of a work + the turns that are taken of this thread's part of it */
+    uint32_t taken;
+    char apart[TRF__ALIGN - sizeof(uint32_t)];
+    trf__team *team;
+    int number;
+    trf__thread thread;
+};
 
 /* Fields that one thread writes while others poll them have cache lines of their own. */
 struct trf__team {
-    intptr_t next;                      /* the next tile to take */
-    char apart1[TRF__ALIGN - sizeof(intptr_t)];
     /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
        once */
     uint32_t entry;
-    char apart2[TRF__ALIGN - sizeof(uint32_t)];
+    char apart[TRF__ALIGN - sizeof(uint32_t)];
     /* the number of shared works; only the caller writes the fields from here on */
     uint32_t round;
+    uint32_t number;                    /* that of the work, below TRF__WORKS */
     int spins, threads, caller_sleeps, ending;
     long process;
     const trf__tiling *work;
@@ -10278,13 +10302,13 @@ struct trf__team {
     trf__condition wake, left;          /* wake: there is another round; left: no worker is
                                            inside */
     int sleeping;                       /* workers asleep */
-    trf__worker workers[1];             /* threads - 1 */
+    trf__worker workers[1];             /* threads; the first is the caller */
 };
 
 TRF__FN size_t trf__team_bytes(int threads)
 {
     size_t first = offsetof(trf__team, workers);
-    return threads < 2 ? 0 : trf__add_size(first, trf__bytes(threads - 1, sizeof(trf__worker)));
+    return threads < 2 ? 0 : trf__add_size(first, trf__bytes(threads, sizeof(trf__worker)));
 }
 
 /* Tells the processor that this thread spins. */
@@ -10297,14 +10321,38 @@ TRF__INLINE void trf__pause(void)
 #endif
 }
 
-/* Takes tiles one by one: a fast worker takes more of them. */
+/* Takes the next turn of a thread's part of the work: tiles *tile to *end - 1. Returns 0 if none is
+   left. What another work has left in `taken` counts as nothing. */
+TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, int64_t *tile,
+                           int64_t *end)
+{
+    int64_t first = work->n_tiles * owner / team->threads,
+        last = work->n_tiles * (owner + 1) / team->threads,
+        each = trf__max64(1, (last - first) / TRF__TURNS);
+    uint32_t *taken = &team->workers[owner].taken, turns,
+        old = __atomic_load_n(taken, __ATOMIC_RELAXED);
+    do {
+        turns = old / TRF__TAKEN == team->number ? old % TRF__TAKEN : 0;
+        if (first + turns * each >= last) return 0;
+    } while (!__atomic_compare_exchange_n(taken, &old, team->number * TRF__TAKEN + turns + 1, 0,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    *tile = first + turns * each;
+    *end = trf__min64(last, *tile + each);
+    return 1;
+}
+
+/* A thread takes its own part of the tiles, and then what others have left of theirs. So it finds
+   in its cache what it wrote in the last op, and no thread waits for a slow one. */
 TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
 {
-    int64_t tile;
-    while ((tile = __atomic_fetch_add(&team->next, 1, __ATOMIC_RELAXED)) < work->n_tiles) {
-        TRF__TILE_HOOK(work, worker);
-        work->function(work->run, work->job, tile, worker);
-    }
+    int64_t tile, end;
+    int i;
+    for (i = 0; i < team->threads; i++)
+        while (trf__turn_take(team, work, (worker + i) % team->threads, &tile, &end))
+            for (; tile < end; tile++) {
+                TRF__TILE_HOOK(work, worker);
+                work->function(work->run, work->job, tile, worker);
+            }
 }
 
 /* Waits for a round other than `seen`, and returns its number. A worker counts itself as sleeping
@@ -10398,11 +10446,13 @@ TRF__FN void trf__await_workers(trf__team *team)
 TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
 {
     int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
-        1;
+        1, i;
     if (team->process != trf__process_id()) return 0;
     fegetenv(&team->environment);
     team->work = work;
-    team->next = 0;
+    team->number = (team->number + 1) % TRF__WORKS;
+    if (team->number == 0)
+        for (i = 0; i < team->threads; i++) team->workers[i].taken = 0;
     __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
     trf__wake_workers(team, places);
     trf__take_tiles(team, work, 0);
@@ -10411,13 +10461,13 @@ TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *wor
     return 1;
 }
 
-/* Ends the first n workers and frees the team. A forked child has no workers to wait for. */
+/* Ends workers 1 to n and frees the team. A forked child has no workers to wait for. */
 TRF__FN void trf__team_end(trf__team *team, int n, const trf_hooks *hooks)
 {
     if (team->process == trf__process_id()) {
         __atomic_store_n(&team->ending, 1, __ATOMIC_RELAXED);
         trf__wake_workers(team, n);
-        while (n-- > 0) trf__thread_end(team->workers[n].thread);
+        for (; n > 0; n--) trf__thread_end(team->workers[n].thread);
         trf__condition_end(&team->left);
         trf__condition_end(&team->wake);
         trf__lock_end(&team->lock);
@@ -10461,16 +10511,16 @@ TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team
         trf__free(hooks, team, trf__team_bytes(threads));
         return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system has no locks left");
     }
-    for (n = 0; n < threads - 1; n++) {
+    for (n = 1; n < threads; n++) {
         trf__worker *worker = &team->workers[n];
         worker->team = team;
-        worker->number = n + 1;
+        worker->number = n;
         if (!trf__thread_start(&worker->thread, worker)) break;
     }
-    if (n < threads - 1) {
-        trf__team_end(team, n, hooks);
+    if (n < threads) {
+        trf__team_end(team, n - 1, hooks);
         return trf__fail(err, TRF_E_NOMEM, -1, "threads",
-                         "the system cannot start %d of %d threads", threads - 1 - n, threads);
+                         "the system cannot start %d of %d threads", threads - n, threads);
     }
     *to = team;
     return TRF_OK;

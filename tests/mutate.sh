@@ -167,7 +167,15 @@ the serial OpenBLAS is called @@ host @@ trf__openblas_fits @@
 a closed run still counts as callers @@ host @@ trf__products_close @@
     if (cpu->gate) trf__openblas_count(-cpu->threads) @@ (void)0
 threads that could not be started are not missed @@ host threads @@ trf__team_open @@
-    (n < threads - 1) @@ (0)
+    (n < threads) { @@ (0) {
+what an old work has left counts @@ threads @@ trf__turn_take @@
+    old / TRF__TAKEN == team->number ? @@ old / TRF__TAKEN <= team->number ?
+the numbers of works begin again without a word @@ threads @@ trf__team_share @@
+    if (team->number == 0) @@ if (0)
+nobody helps a slow thread @@ threads @@ trf__take_tiles @@
+    i < team->threads @@ i < 1
+the last tiles of a part are nobody's @@ threads ops @@ trf__turn_take @@
+    * (owner + 1) / team->threads @@ / team->threads * (owner + 1)
 workers take the signals of the program @@ threads @@ trf__thread_start @@
     TRF__SETMASK, &all @@ TRF__SETMASK, NULL
 who starts a thread keeps its mask @@ threads @@ trf__thread_start @@
@@ -179,7 +187,7 @@ a forked child waits for workers @@ threads @@ trf__team_share @@
 a forked child ends its parent's workers @@ threads @@ trf__team_end @@
     team->process == trf__process_id() @@ 1
 a team that is destroyed goes on @@ threads @@ trf__team_end @@
-    while (n-- > 0) trf__thread_end(team->workers[n].thread) @@ (void)0
+    for (; n > 0; n--) trf__thread_end(team->workers[n].thread) @@ (void)0
 the caller waits for workers that do not come @@ threads @@ trf__team_share @@
     __atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL) @@
         __atomic_load_n(&team->entry, __ATOMIC_ACQUIRE)

@@ -3215,7 +3215,7 @@ static uint64_t sample_linear_dx(const trf__run *run)
 static uint64_t sample_linear_dw(const trf__run *run) { return check_linear_dw(run, shared_dw, 3); }
 static uint64_t sample_activate(const trf__run *run)
 {
-    return check_activate(run, 200, 40, TRF_GELU, 0, 0.1) ^ check_activate(run, 90, 40, TRF_SILU, 1, 0.1);
+    return check_activate(run, 200, 140, TRF_GELU, 0, 0.1) ^ check_activate(run, 90, 140, TRF_SILU, 1, 0.1);
 }
 static uint64_t sample_activate_gradient(const trf__run *run)
 {

@@ -521,6 +521,42 @@ static void test_rounds(void **state)
     }
 }
 
+enum { MANY = 5000 };
+static void count_many(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    (void)run; (void)worker;
+    __atomic_add_fetch((int *)(uintptr_t)job + tile, 1, __ATOMIC_RELAXED);
+}
+
+/* Every tile is computed once, however many there are, and also where the numbers of works begin
+   again: what an old work of the same number has left in the threads' parts does not count. */
+static void test_many_tiles(void **state)
+{
+    static const int sizes[] = {2, 3, 7}, tiles[] = {2, 15, 16, 17, 64, 999, MANY};
+    static int times[MANY];
+    size_t size, i;
+    int turn, k;
+    (void)state;
+    for (size = 0; size < 3; size++) {
+        trf__run run = new_run(sizes[size]);
+        trf__team *team = trf__cpu_of(&run)->team;
+        for (turn = 0; turn < 40; turn++)
+            for (i = 0; i < sizeof tiles / sizeof *tiles; i++) {
+                if (turn == 20 && i == 0)
+                    for (team->number = TRF__WORKS - 1, k = 0; k < sizes[size]; k++)
+                        team->workers[k].taken = (uint32_t)k * TRF__TAKEN + 1;
+                memset(times, 0, sizeof times);
+                trf__tiles(&run, tiles[i], count_many, times);
+                for (k = 0; k < MANY; k++)
+                    if (times[k] != (k < tiles[i]))
+                        fail_msg("%d threads, turn %d: tile %d of %d %d times", sizes[size], turn,
+                                 k, tiles[i], times[k]);
+            }
+        assert_true(team->number < 200);
+        run.backend->close(&run);
+    }
+}
+
 /* As many as may at a time do: where tiles take long, all come. */
 static void test_all_workers_come(void **state)
 {
@@ -567,6 +603,7 @@ int main(void)
         TEST(test_any_thread_may_call),
         TEST(test_fork),
         TEST(test_rounds),
+        TEST(test_many_tiles),
         TEST(test_all_workers_come),
         TEST(test_processors),
         TEST(test_one_place),
