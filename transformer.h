@@ -1656,7 +1656,9 @@ TRF_API int64_t trf_corpus_size(const trf_corpus *corpus);      /* number of pai
 TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err);
 TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus);     /* complete passes so far */
 /* The number of batches of the epoch to which the next batch belongs. Reads no pair. After this
-   call no pair can be added. TRF_E_STATE: the corpus has no pairs. */
+   call no pair can be added. With pools the first call in an epoch plans all of them, and the next
+   batch plans its own again: so call it before the first batch. TRF_E_STATE: the corpus has no
+   pairs. */
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err);
 /* Returns to the first batch of the first epoch. The same batches follow again, in the same
    order. */
@@ -13662,6 +13664,8 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     trf__free(&run->hooks, size.block.host, size.block.bytes);
     if (status != TRF_OK) return status;
     trf__pass_layout(&bigger, bigger.plan.arena);
+    /* recorded lists of the slots of a stage have the old scratch */
+    bigger.back.options_set += (bigger.plan.has & TRF__SCRATCH) != 0;
     *pass = bigger;
     return TRF_OK;
 }
@@ -16363,35 +16367,26 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
 // >>stage-seams    rows that come in and go out
 
 /* Rows of the encoder and of the decoder that a batch brings to this stage, or takes from it (`out`
-   1). *seam: whether there is another stage on that side. */
-TRF__FN void trf__seam_rows(const trf__pass *pass, const int64_t rows[2], int out, int64_t at[2],
-                            int *seam)
+   1). Returns whether there is another stage on that side. */
+TRF__FN int trf__seam_rows(const trf__pass *pass, const int64_t rows[2], int out, int64_t at[2])
 {
     const trf__stack *encoder = &pass->encoder, *decoder = &pass->decoder;
     int states = decoder->n_sublayers > 0 && (out ? !pass->projects : !decoder->embeds);
     int source = (pass->sides & TRF__SOURCE) && (out ? !pass->projects : !encoder->embeds);
     at[0] = source ? rows[0] : 0;
     at[1] = states ? rows[1] : 0;
-    *seam = source || states;
+    return source || states;
 }
 
 /* Checks the rows of a seam. */
 TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2], int out,
                                    const char *name, const trf_tensor *x, trf_error *err)
 {
-    int64_t at[2], d = pass->config->d_model;
-    int seam;
-    trf__seam_rows(pass, rows, out, at, &seam);
-    if (!seam) return TRF_OK;
+    int64_t at[2];
+    if (!trf__seam_rows(pass, rows, out, at)) return TRF_OK;
     if (!x) return trf__fail_null(err, name);
-    if (x->rank != 2 || x->shape[0] != at[0] + at[1] || x->shape[1] != d)
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "%s must have the shape (%lld, %lld), got rank %d, (%lld, %lld)", name,
-                         (long long)(at[0] + at[1]), (long long)d, (int)x->rank,
-                         (long long)x->shape[0], (long long)x->shape[1]);
-    if (x->data || at[0] + at[1] == 0) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must have data in the host's memory",
-                     name);
+    if (!x->data && at[0] + at[1] == 0) return TRF_OK;
+    return trf__shape_check(x, name, at[0] + at[1], pass->config->d_model, err);
 }
 
 /* Rows of the host; rows that only pad are zero. */
@@ -16413,9 +16408,7 @@ TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x,
     const trf__pass *pass = &slot->pass;
     const trf_real *from;
     int64_t at[2];
-    int seam;
-    trf__seam_rows(pass, slot->rows, out, at, &seam);
-    if (!seam) return;
+    if (!trf__seam_rows(pass, slot->rows, out, at)) return;
     from = trf__feed_rows(pass, encoder, x->data, at[0], pass->encoder.rows);
     trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
 }
@@ -16427,9 +16420,7 @@ TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, cons
     const trf__pass *pass = &slot->pass;
     const trf__run *run = &pass->run;
     int64_t at[2], d = pass->config->d_model;
-    int seam;
-    trf__seam_rows(pass, slot->rows, out, at, &seam);
-    if (!seam) return;
+    if (!trf__seam_rows(pass, slot->rows, out, at)) return;
     if (at[0] > 0) run->backend->fetch(run, x->data, encoder, at[0] * d);
     if (at[1] > 0) run->backend->fetch(run, x->data + at[0] * d, decoder, at[1] * d);
 }
@@ -16466,14 +16457,13 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
 {
     trf__limits need;
     int64_t rows[2], at[2], wanted;
-    int seam;
     if (in) *in = 0;
     if (out) *out = 0;
     TRF__TRY(trf__begin(stage, "stage", err));
     TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
-    trf__seam_rows(&stage->slots[0].pass, rows, 0, at, &seam);
+    trf__seam_rows(&stage->slots[0].pass, rows, 0, at);
     if (in) *in = at[0] + at[1];
-    trf__seam_rows(&stage->slots[0].pass, rows, 1, at, &seam);
+    trf__seam_rows(&stage->slots[0].pass, rows, 1, at);
     if (out) *out = at[0] + at[1];
     return TRF_OK;
 }
@@ -16511,15 +16501,11 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
                                      trf_error *err)
 {
     trf__limits full = trf__pass_filled(pass, need), grown;
-    const char *scratch = t->pass.plan.arena;
     grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
     grown.recompute = t->options.recompute;
     if (memcmp(&grown, &pass->plan.limits, sizeof grown) != 0)
         TRF__TRY(trf__pass_resize(pass, &grown, err));
-    TRF__TRY(trf__pass_reserve(&t->pass, &full, err));
-    t->pass.back.options_set += t->pass.plan.arena != scratch;      /* recorded lists have the old
-                                                                       one */
-    return TRF_OK;
+    return trf__pass_reserve(&t->pass, &full, err);
 }
 
 /* One of the two passes of a slot, with the random numbers of its batch. */
