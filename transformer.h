@@ -159,7 +159,7 @@
 //                     >>adam >>top >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
-//                     >>os-threads >>team
+//                     >>os-threads >>team >>team-open
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -10091,7 +10091,7 @@ enum {
     TRF__STACK = 256 << 10,
     /* 10 to 60 microseconds, as the pause instruction differs between processors */
     TRF__SPINS = 1000,
-    TRF__TURNS = 8,             /* in which a thread takes its part of the tiles, if they are many */
+    TRF__TURNS = 8,             /* in which a thread takes its part of many tiles */
     TRF__TAKEN = 256,           /* more than the most turns, which are 2 TRF__TURNS - 1 */
     TRF__WORKS = 1 << 24,       /* UINT32_MAX / TRF__TAKEN + 1 */
     TRF__PLACE = 1 << 16        /* the unit of the upper half of team->entry */
@@ -10462,6 +10462,8 @@ TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *wor
         trf__await_workers(team);
     return 1;
 }
+
+// >>team-open      starting and ending a team
 
 /* Ends workers 1 to n and frees the team. A forked child has no workers to wait for. */
 TRF__FN void trf__team_end(trf__team *team, int n, const trf_hooks *hooks)

@@ -149,14 +149,13 @@ command -v nvcc >/dev/null &&
                 cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
 # The column for two generations of GPUs: no warning, no register spilled.
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
-for arch in sm_80 sm_90; do
-    command -v nvcc >/dev/null &&
-        job "nvcc, column for $arch" "nvcc -O2 -arch=$arch -x cu -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' \
-            -c cuda.c -o $arch.o >$arch.txt 2>&1
-            grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' $arch.txt
-            [ -s $arch.o ] && no grep -q -i warning $arch.txt && grep -q 'bytes spill' $arch.txt &&
-            [ \$(grep 'bytes spill' $arch.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
-done
+command -v nvcc >/dev/null &&
+    job "nvcc, column for sm_80 and sm_90" "nvcc -O2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -x cu \
+        -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' -c cuda.c -o column_cu.o >column_cu.txt 2>&1
+        grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' column_cu.txt
+        [ -s column_cu.o ] && no grep -q -i warning column_cu.txt &&
+        grep -q 'for .sm_80.' column_cu.txt && grep -q 'for .sm_90.' column_cu.txt && grep -q 'bytes spill' column_cu.txt &&
+        [ \$(grep 'bytes spill' column_cu.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
 
 # gcc does not look at sums of a pointer that is NULL; and here a library for sanitizers may be missing.
 echo 'int main(void) { return 0; }' >nothing.c
@@ -258,7 +257,7 @@ fi
 clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS" "$PWD/macros.c" -fsyntax-only
 
 # --- linking -----------------------------------------------------------------------------------------------------
-# Without CBLAS: only libm. -fno-pie, so that constant tables of pointers are constant in the object file too. These
+# Without CBLAS: only libm. The quickest compiler makes what does not depend on the compiler. -fno-pie, so that constant tables of pointers are constant in the object file too. These
 # objects are compiled before all jobs, and what they show to the outside is looked at further down.
 alone="-O0 $quiet -fno-pie -DTRF_NO_CBLAS -I'$root'"
 objects=
@@ -269,10 +268,10 @@ $2 -c $3 -o $1.o"
 }
 id_of() { echo "$1" | tr -dc 'a-z'; }
 object c "$gcc_like $warnings -std=c99 $alone" all.c
-object double "$gcc_like $alone -DTRF_DOUBLE" all.c
-object no_train "$gcc_like $alone -DTRF_NO_TRAIN" all.c
-object static "$gcc_like $alone -DTRF_STATIC" all.c
-object column "$gcc_like $alone" column.c
+object double "$quick $alone -DTRF_DOUBLE" all.c
+object no_train "$quick $alone -DTRF_NO_TRAIN" all.c
+object static "$quick $alone -DTRF_STATIC" all.c
+object column "$quick $alone" column.c
 object caller "$gcc_like $warnings -std=c99 $alone" caller.c
 object caller_double "$gcc_like $alone -DTRF_DOUBLE" caller.c
 object_cxx()
@@ -297,7 +296,7 @@ job "double caller, float implementation" "[ -s c.o ] &&
 job "float caller, double implementation" "[ -s double.o ] &&
     no $gcc_like -no-pie caller.o double.o -lm -o mixed2 2>mixed2.txt && grep -q trf_model_create mixed2.txt"
 job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
-    $gcc_like $warnings $alone static1.c static.o -no-pie -lm -o static && ./static"
+    $quick $warnings $alone static1.c static.o -no-pie -lm -o static && ./static"
 
 job "without training it translates the same" "mkdir -p frozen_all frozen_run && $gcc_like $alone -c frozen.c -o frozen.o &&
     $gcc_like frozen.o c.o -no-pie -lm -o frozen_all/program && $gcc_like frozen.o no_train.o -no-pie -lm -o frozen_run/program &&
@@ -349,20 +348,20 @@ int main(int argc, char **argv)
     return 0;
 }
 END
-job "a plug-in that computes on threads is unloaded" "$gcc_like -O1 -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
+job "a plug-in that computes on threads is unloaded" "$gcc_like -O1 -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
 # Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is undeclared.
 job "threads in strict C" "$gcc_like -std=c99 $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 && ./little_c99"
 for posix in -D_POSIX_SOURCE -D_POSIX_C_SOURCE=199309L -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE; do
     clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS $posix" little.c -fsyntax-only
 done
-job "one thread" "$gcc_like -O0 -I'$root' -DTRF_NO_CBLAS -DTRF_NO_THREADS -c all.c -o one.o && no sh -c 'nm one.o | grep -q pthread'"
+job "one thread" "$quick -O0 -I'$root' -DTRF_NO_CBLAS -DTRF_NO_THREADS -c all.c -o one.o && no sh -c 'nm one.o | grep -q pthread'"
 
 # --- systems ---------------------------------------------------------------------------------------------------------
 # The header's own POSIX functions, as if somebody had written them for another system.
 { printf '#include <fcntl.h>\n#include <sys/stat.h>\n#include <sys/types.h>\n#include <unistd.h>\n'
   sed -n "/^#define TRF_OS_SLASH '.'/,/ trf_os_pid/p" "$root/transformer.h"; } >os.h
-job "file functions of one's own" "mkdir -p own && $gcc_like $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
+job "file functions of one's own" "mkdir -p own && $quick $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
 job "trf without libsentencepiece" "mkdir -p bare && make -s -C '$root' BUILD=\"\$PWD/bare\" SENTENCEPIECE= CFLAGS=-O0 \"\$PWD/bare/trf\" &&
     printf 'ab cd\\tef gh\\n%.0s' 1 2 3 4 >bare/pairs.tsv &&
@@ -384,7 +383,7 @@ there="root/usr/my local"
 version=$(sed -n 's/^#define TRF_VERSION "\(.*\)"/\1/p' "$root/transformer.h")
 if command -v cmake >/dev/null; then
     app() { echo "cmake --build $1 >$1.log 2>&1 && [ \"\$($1/app '$root/tests/golden/old/words' '2 0 1')\" = 'one zero two' ]"; }
-    debug="-DCMAKE_C_COMPILER=$gcc_like -DCMAKE_BUILD_TYPE=Debug"
+    debug="-DCMAKE_C_COMPILER=$quick -DCMAKE_BUILD_TYPE=Debug"
     [ ! -x "$built/trf" ] || job "CMake: installed" "make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" install && mv packed 'un packed' &&
         cmake -S '$root/examples/cmake/installed' -B found $debug \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >found.log 2>&1 && $(app found) &&
         mkdir later && echo 'cmake_minimum_required(VERSION 3.13)
@@ -462,8 +461,8 @@ if command -v nvcc >/dev/null; then
 fi
 [ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
     sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
-    cp page/column.c stale && $gcc_like -O0 -DTRF_NO_CBLAS -c stale/column.c -o stale/column.o &&
-    $gcc_like $alone -DTRF_WITH_AVX2 -c all.c -o stale/all.o &&
+    cp page/column.c stale && $quick -O0 -DTRF_NO_CBLAS -c stale/column.c -o stale/column.o &&
+    $quick $alone -DTRF_WITH_AVX2 -c all.c -o stale/all.o &&
     no $gcc_like -no-pie caller.o stale/all.o stale/column.o -lm -o stale/program 2>stale/said &&
     grep -q 'trf_column_v[1-9][0-9]*_avx2' stale/said"
 
