@@ -188,7 +188,7 @@ expect 1 "a file that one process lacks" "^rank 1: trf train: cannot read 'train
     by 3 train $shared --updates 5 --model failing
 echo '[ $rank != 1 ] || cd other' >before
 expect 1 "other data" "^trf train: process 1 has read other data" by 3 train $shared --updates 5 --model failing
-for other in "--clip-norm 3:clip-norm" "--keep 4:keep" "--parts 5:parts" "--freeze encoder.*:freeze"; do
+for other in "--clip-norm 3:clip-norm" "--keep 4:keep" "--parts 5:parts" "--freeze encoder.*:freeze" "--columns 2,1:columns"; do
     echo "[ \$rank != 2 ] || set -- \"\$@\" ${other%:*}" >before
     expect 2 "other options: ${other##*:}" "^trf train: process 2 has another --${other##*:} than process 0" \
         by 3 train $shared --updates 5 --model failing

@@ -115,30 +115,52 @@ static int check_equal(const struct training *t)
     return rank ? status_of_first(FAILED) : DONE;
 }
 
-/* Processes with other options would train another model, or wait for one another for ever. Files
-   may have other names on other machines. */
+/* Whether all processes need the same value. Files may have other names on other machines, which may
+   have other numbers of processors. */
+static int must_agree(const struct row *row)
+{
+    return (row->commands & TRAIN) && row->kind != HEADING && !row_writes(row, AT(device.threads)) &&
+           !(row->argument && !strcmp(row->argument, "FILE"));
+}
+
+static uint64_t hash_value(uint64_t hash, const struct row *row, const struct settings *s)
+{
+    const void *field = (const char *)s + row->offset;
+    const char *text;
+    char value[64];
+    int i;
+    hash = hash_bytes(hash, row->name, strlen(row->name) + 1);
+    if (row->kind == TEXTS) {
+        const struct texts *list = (const struct texts *)field;
+        for (i = 0; i < list->n; i++)
+            hash = hash_bytes(hash, list->item[i], strlen(list->item[i]) + 1);
+    } else if (row->kind == TEXT) {         /* it may be of any length */
+        memcpy(&text, field, sizeof text);
+        if (text) hash = hash_bytes(hash, text, strlen(text) + 1);
+    } else {
+        value_text(row, s, value, sizeof value);
+        hash = hash_bytes(hash, value, strlen(value) + 1);
+    }
+    return hash;
+}
+
+/* Processes with other options would train another model, or wait for one another for ever. If they
+   differ, the options are compared one by one, and the first that differs is named. */
 static int check_options(const struct settings *s)
 {
-    int i, k, rank;
-    for (i = 0; i < n_rows && n_ranks() > 1; i++) {
-        const struct row *row = &rows[i];
-        const struct texts *list = (const struct texts *)(const void *)((const char *)s +
-                                                                        row->offset);
-        uint64_t hash = 0;
-        char value[256];
-        if (!(row->commands & TRAIN) || row->kind == HEADING || row_writes(row, AT(device.threads)) ||
-            (row->argument && !strcmp(row->argument, "FILE"))) continue;
-        value_text(row, s, value, sizeof value);
-        hash = hash_bytes(hash, value, strlen(value));
-        for (k = 0; row->kind == TEXTS && k < list->n; k++)
-            hash = hash_bytes(hash, list->item[k], strlen(list->item[k]) + 1);
-        if (!(rank = differing_rank(hash))) continue;
+    uint64_t all = 0;
+    int i, rank;
+    if (n_ranks() == 1) return DONE;
+    for (i = 0; i < n_rows; i++) if (must_agree(&rows[i])) all = hash_value(all, &rows[i], s);
+    if (!differing_rank(all)) return DONE;
+    for (i = 0; i < n_rows; i++) {
+        if (!must_agree(&rows[i]) || !(rank = differing_rank(hash_value(0, &rows[i], s)))) continue;
         if (is_first_rank())
             say("process %d has another --%s than process 0: all need the same options", rank,
-                row->name);
-        return status_of_first(USAGE);
+                rows[i].name);
+        break;
     }
-    return DONE;
+    return status_of_first(USAGE);
 }
 
 static int train_once(struct settings *s, double *score)
