@@ -328,7 +328,7 @@ static int check_data(const struct settings *s)
     int pairs =
         s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
     if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
-        (s->metric >= METRIC_ACCURACY && (!learns_labels(s) || hides_words(s)))) {
+        (s->metric >= METRIC_ACCURACY && !is_scored_by_labels(s))) {
         say("--metric %s does not work with this --objective", metric_name((enum metric)s->metric));
         return USAGE;
     }

@@ -85,5 +85,5 @@ void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text
     if (s->metric != METRIC_AUTO) return;
     if (s->objective == OBJECTIVE_TRANSLATE)
         s->metric = (int32_t)translation_metric(vocab, references);
-    else s->metric = learns_labels(s) && !hides_words(s) ? METRIC_ACCURACY : METRIC_LOSS;
+    else s->metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
 }

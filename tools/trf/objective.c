@@ -29,26 +29,42 @@ int leading_side(const struct settings *s)
     return s->objective == OBJECTIVE_TRANSLATE || s->objective == OBJECTIVE_CAUSAL;
 }
 
+int is_scored_by_labels(const struct settings *s) { return learns_labels(s) && !hides_words(s); }
+
+static int has_decoder(const struct settings *s) { return !learns_labels(s) && !hides_words(s); }
+
+trf_kind kind_of_model(const struct settings *s)
+{
+    return !reads_side(s, 0) ? TRF_DECODER_ONLY
+           : has_decoder(s)  ? TRF_ENCODER_DECODER
+                             : TRF_ENCODER_ONLY;
+}
+
+trf_head head_of_model(const struct settings *s)
+{
+    return has_decoder(s)                  ? TRF_HEAD_NONE
+           : hides_words(s)                ? TRF_HEAD_MASKED
+           : s->objective == OBJECTIVE_TAG ? TRF_HEAD_TOKENS
+           : s->pooling                    ? TRF_HEAD_FIRST
+                                           : TRF_HEAD_MEAN;
+}
+
 void set_kind(struct settings *s)
 {
     trf_config *c = &s->config;
     trf_head before = c->head;
-    int encoder = reads_side(s, 0), decoder = s->objective != OBJECTIVE_MASK && !learns_labels(s);
-    c->kind = !encoder ? TRF_DECODER_ONLY : decoder ? TRF_ENCODER_DECODER : TRF_ENCODER_ONLY;
-    c->head = hides_words(s)                       ? TRF_HEAD_MASKED
-              : s->objective == OBJECTIVE_TAG      ? TRF_HEAD_TOKENS
-              : s->objective != OBJECTIVE_CLASSIFY ? TRF_HEAD_NONE
-              : s->pooling                         ? TRF_HEAD_FIRST
-                                                   : TRF_HEAD_MEAN;
+    c->kind = kind_of_model(s);
+    c->head = head_of_model(s);
     /* the layer of another head is another layer */
     if (c->head != before && !is_given(s, AT(config.head_layer)) && !s->shape) c->head_layer = 0;
     if (c->head != before) c->mask = -1;
     if (s->objective != OBJECTIVE_PRETRAIN) c->sequence_labels = 0;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
-    if (!encoder && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
-    if (!decoder && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
+    if (!reads_side(s, 0) && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
+    if (!has_decoder(s) && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
     if (c->kind == TRF_ENCODER_DECODER || is_given(s, AT(config.tying))) return;
-    c->tying = !decoder ? TRF_UNTIED : c->tying == TRF_TIED_ALL ? TRF_TIED_DECODER : c->tying;
+    if (!has_decoder(s)) c->tying = TRF_UNTIED;
+    else if (c->tying == TRF_TIED_ALL) c->tying = TRF_TIED_DECODER;
 }
 
 // -----------------------------------------------------------------------------------------------

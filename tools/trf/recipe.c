@@ -148,18 +148,11 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
 static int find_recipe(const struct settings *s, const struct plan *plan, int64_t planned,
                        trf_recipe *recipe)
 {
-    int decoder = !hides_words(s) && !learns_labels(s);
     trf_data_stats a;
     trf_error err;
     memset(&a, 0, sizeof a);
-    a.kind = !reads_side(s, 0) ? TRF_DECODER_ONLY
-             : decoder         ? TRF_ENCODER_DECODER
-                               : TRF_ENCODER_ONLY;
-    a.head = decoder                          ? TRF_HEAD_NONE
-             : hides_words(s)                 ? TRF_HEAD_MASKED
-             : s->objective == OBJECTIVE_TAG  ? TRF_HEAD_TOKENS
-             : s->pooling                     ? TRF_HEAD_FIRST
-                                              : TRF_HEAD_MEAN;
+    a.kind = kind_of_model(s);
+    a.head = head_of_model(s);
     a.n_labels = hides_words(s) ? 0 : plan->n_labels;
     a.pairs = plan->sizes.pairs;
     a.source_tokens = plan->sizes.tokens[0];
