@@ -311,11 +311,6 @@ static void test_loss(void **state)
     }
 }
 
-static trf_batch part_of(const trf_batch *batch, int32_t first, int32_t count)
-{
-    return kit_slice(batch, first, count);
-}
-
 /* The loss of the same step, dropout's masks included: it follows from the step and the seed. With a second head in
    two parts, each of which weighs the labels of its sequences by its own tokens. */
 static double loss_sum(trf_trainer *t, const trf_batch *batch)
@@ -325,7 +320,7 @@ static double loss_sum(trf_trainer *t, const trf_batch *batch)
     int32_t i, half = two_heads ? batch->source.count / 2 : batch->source.count;
     trf_trainer_discard_gradients(t);
     for (i = 0; i < batch->source.count; i += half, half = batch->source.count - i) {
-        trf_batch part = part_of(batch, i, half);
+        trf_batch part = kit_slice(batch, i, half);
         part.ordinal = 0;               /* counted by the trainer */
         OK(trf_forward_backward(t, &part, &report, &err));
         sum += report.loss * (double)report.target_tokens;
@@ -441,7 +436,7 @@ static void test_parts(void **state)
         kit_get(model, whole, t->gradients, n);
         trf_trainer_discard_gradients(t);
         for (first = 0; first < 9; first += 3) {
-            part = part_of(&batch, first, 3);
+            part = kit_slice(&batch, first, 3);
             part.ordinal = 0;           /* counted by the trainer */
             OK(trf_forward_backward(t, &part, NULL, &err));
         }
@@ -491,9 +486,9 @@ static void test_ranks(void **state)
         p.a = trainer_of(models[1], &o);
         o.rank = 1;
         p.b = trainer_of(models[2], &o);
-        part = part_of(&batch, 4, 4);
+        part = kit_slice(&batch, 4, 4);
         OK(trf_forward_backward(p.b, &part, NULL, &err));
-        part = part_of(&batch, 0, 4);
+        part = kit_slice(&batch, 0, 4);
         OK(trf_forward_backward(p.a, &part, NULL, &err));
         OK(trf_optimizer_step(p.a, &reports[1], &err));
         assert_int_equal(reports[0].target_tokens, reports[1].target_tokens);
