@@ -2262,8 +2262,9 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // -----------------------------------------------------------------------------------------------
 // >>api-stages     a model split by layers over several processes or devices
 //
-// A stage has some layers of a model, and of these alone the weights, gradients, moments and
-// activations. Stages form a chain: each computes its layers for a batch and passes the result on.
+// A stage has some layers of a model. It stores the weights, gradients, moments and activations of
+// these layers alone. Stages form a chain: each computes its layers for a batch and passes the
+// result on.
 // Tutorials call this model parallelism, and with several micro-batches in flight pipeline
 // parallelism. The library computes; your program carries numbers from stage to stage: over MPI,
 // for example, or between threads (examples/pipeline.c).
@@ -2284,23 +2285,28 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 //                            came in
 //   trf_optimizer_step       on all stages
 //
-// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. With M
-// slots, a stage can make all forward passes first (GPipe, Huang et al. 2019). With S - s slots,
-// stage s = 0..S-1 makes so many forward passes and then one backward and one forward in turn
-// (1F1B, Narayanan et al. 2019), which needs less memory. In both, each stage waits for the others
-// during (S - 1) / (M + S - 1) of an update, if all stages take the same time.
+// Between its two passes a micro-batch waits in a slot, so the order of the calls is yours. Two
+// orders are common:
 //
-// Bits. If all stages call forward, and backward, in the order of the micro-batches, the weights
-// are bit-identical to those of one process that calls trf_forward_backward for the same
-// micro-batches, on the CPU. If several stages have a parameter, its gradients are added up in the
-// order of the stages. Then results equal those of one process up to rounding, and are
-// bit-identical for all schedules.
+//   GPipe    each stage has M slots and makes all forward passes first (Huang et al. 2019)
+//   1F1B     stage s = 0..S-1 has S - s slots. It makes S - s forward passes, then one backward and
+//            one forward pass in turn. This needs less memory (Narayanan et al. 2019)
+//
+// In both, each stage waits for the others during (S - 1) / (M + S - 1) of an update, if all stages
+// take the same time.
+//
+// Bits. On the CPU the weights are bit-identical to those of one process that calls
+// trf_forward_backward for the same micro-batches, if two conditions hold: every stage makes its
+// forward passes in the order of the micro-batches, and its backward passes too; and no parameter
+// is in several stages. The gradients of a parameter in several stages are added up in the order of
+// the stages. Then the weights equal those of one process up to rounding, and are bit-identical for
+// all orders of the calls.
 // -----------------------------------------------------------------------------------------------
 
 #if !defined(TRF_NO_TRAIN)
 /* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
-   decoder_layers. Its weights begin with the values that trf_model_create gives them, and have the
-   same names: trf_model_parameter counts those of the stage. With all layers it is a whole model.
+   decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
+   trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
      - trf_trainer_create, trf_model_copy and trf_ema_create accept a stage. trf_checkpoint_save
        writes a file with its layers alone, from which trf_checkpoint_load makes its model and its
        trainer again; then call trf_stage_create.
@@ -2319,7 +2325,7 @@ typedef struct trf_stage trf_stage;
    memory that is needed only during a call exists once. Limits, dropout, recompute and hooks are
    those of the trainer's options. parts must be 0. If n_ranks is not 1, the ranks are copies of
    this stage, which compute other pairs. A trainer has at most one stage, which must be destroyed
-   before it. A whole model may have one too: it computes the passes apart.
+   before it. A whole model may have one too: then its two passes are separate calls.
 
    sum adds up `count` numbers over all stages, in place, in the memory of the model's device; it is
    a function like trf_train_options.all_reduce, and may be the same one. trf_optimizer_step calls
@@ -4487,7 +4493,7 @@ typedef struct trf__now {
                                            the number of the update */
     double learning_rate, source_tokens;        /* source_tokens: of this batch; only added to the
                                                    slots (trf__tally) */
-    double sequence_weight;             /* of the label of a sequence, where that of a token has 1
+    double sequence_weight;             /* of a sequence's label; that of a token weighs 1
                                            (trf__sequence_weight) */
 } trf__now;
 
@@ -12672,9 +12678,9 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // A head (trf_head) takes the decoder's stack, which then has no sublayers. Its rows are the head's
 // rows, its targets are the labels, `out` is projected, and `embedded` holds one row a sequence.
 //
-// A pass over a stage has some of the layers (>>stages). What a layer of another stage would have
-// left is fed: the states into `embedded` of the stack, the encoder's output into `embedded` of an
-// encoder without sublayers.
+// The pass of a stage has the stage's layers alone (>>stages). What they read of the stage before
+// is copied in from outside: the states to `embedded` of their stack, the encoder's output to
+// `embedded` of the encoder's stack, which then has no sublayers.
 //
 // The ids, positions and spans of a batch lie in one block, which the host fills in and uploads at
 // once (>>rows). All activations and their gradients lie in one arena of the device, which is cut
@@ -12964,7 +12970,7 @@ typedef struct trf__cache {
 
 typedef struct trf__stack {
     int decoder;                        /* 0: the encoder, 1: the decoder */
-    int embeds;                         /* 0: `embedded` is fed, see >>stages */
+    int embeds;                         /* 0: `embedded` comes from another stage */
     int first_layer;                    /* number of the first layer that the pass has */
     int per_layer, n_sublayers;
     trf__sublayer *sublayers;
@@ -13036,8 +13042,10 @@ typedef struct trf__pass_block {
 typedef struct trf__pass_back {
     trf_real *gradients;        /* of the weights, in the trainer's arena */
     int first;                  /* 1: they are empty */
-    int options_set;            /* how often the trainer's options have changed, or the scratch that
-                                   the slots of a stage share */
+    int options_set;            /* counts changes of the trainer's options, and of the address of
+                                   what the slots of a stage share: a list of ops that was recorded
+                                   before such a change is not played again */
+    /* gradients of activations: see >>backward and >>acts */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
     /* told where in the arena the gradients begin that are final now: those of a layer and of all
@@ -14671,8 +14679,9 @@ TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, in
 //   post-norm   ds[i] = norm'(din[i+1] + ds[i+1])    dsub = drop(ds[i])    din[i] = sublayer'(dsub)
 //   pre-norm    ds[i] = norm'(din[i+1]) + ds[i+1]    dsub = drop(ds[i])    din[i] = sublayer'(dsub)
 //
-// ds flows past the sublayer, din flows through it. All sublayers share one buffer for each. The
-// decoder comes first: its cross-attentions add up dencoded, the gradient of the encoder's output.
+// ds is the gradient of s, so also of the residual `res`, which goes past the sublayer; din is that
+// of the sublayer's input. All sublayers share one buffer for each. The decoder comes first: its
+// cross-attentions add up dencoded, the gradient of the encoder's output.
 //
 // If the layers of a stack share memory (>>acts), the forward pass leaves the activations of the
 // last layer there. The others are computed again when they are needed, by the same ops with the
@@ -14912,8 +14921,9 @@ TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_
 }
 
 /* The loss of the batch, and the gradients of projection and head. The sums of the loss are stored
-   after the gradients. din becomes the gradient of the decoder's result, or with a head what is
-   returned becomes that of the encoder's, less *more, which is NULL or what a second head adds. */
+   after the gradients. Without a head, din becomes the gradient of the decoder's result, and
+   dencoded is returned, to which the decoder will add. With a head, the gradient of the encoder's
+   result is returned, without the part of a second head: *more becomes that part. */
 TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_train_options *o,
                                            const trf__act **more)
 {
@@ -14933,8 +14943,8 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
 }
 
 /* All gradients of the batch. A tied matrix gets its gradients from the projection, the target and
-   the source, in this order. A stage without the last layer is fed: din is the gradient of the
-   decoder's states, dencoded of the encoder's. */
+   the source, in this order. A stage without the last layer has got two gradients from the next
+   one: in din that of the decoder's states, in dencoded that of the encoder's states or output. */
 TRF__FN trf_status trf__pass_backward(trf__pass *pass, const trf_train_options *o, int may_cancel,
                                       trf_error *err)
 {
@@ -15491,7 +15501,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
     trf__stack_drops(&pass->encoder, &o);
     trf__stack_drops(&pass->decoder, &o);
-    pass->back.options_set++;        /* recorded lists have the old options */
+    pass->back.options_set++;        /* lists recorded so far have the old options */
     pass->run.hooks = o.hooks;
     trainer->options = o;
     return TRF_OK;
@@ -15781,8 +15791,9 @@ TRF__FN trf_status trf__round_part(const trf_trainer *t, const trf_batch *batch,
     return TRF_OK;
 }
 
-/* What the label of a sequence weighs where that of a token weighs 1, so that the sum of both
-   losses over `tokens` labels is the sum of their means: tokens / labelled sequences. */
+/* The weight of a sequence's label, if that of a token weighs 1: tokens / labelled sequences. The
+   sum of both losses is divided by `tokens`, the number of labelled tokens. With this weight the
+   result is the mean loss of the tokens plus the mean loss of the sequences. */
 TRF__FN double trf__sequence_weight(const trf_sequences *target, int64_t tokens)
 {
     int64_t labelled = 0, at = 0;
@@ -16230,17 +16241,18 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
 
 // >>stages         a model split by layers
 //
-// A stage runs the passes of >>forward and >>backward over the layers that it has. At a seam travel
-// the rows of the encoder and then those of the decoder:
+// A stage runs the passes of >>forward and >>backward over the layers that it has. A seam is the
+// place between two layers where one stage ends and the next one begins. Rows cross it, first those
+// of the encoder, then those of the decoder:
 //
 //   layers             forward                            backward
 //   encoder | encoder  the encoder's states               their gradient
 //   encoder | decoder  the encoder's output               its gradient, of all later layers
 //   decoder | decoder  the encoder's output, states       the same, and the states' gradient
 //
-// The states of a seam are s of the last sublayer with pre-norm, y with post-norm: both streams
-// (>>pass) begin in them again. The encoder's output goes through all stages behind the encoder,
-// and its gradient comes back through them, added up from the last layer to the first.
+// The states are s of the last sublayer with pre-norm, y with post-norm. Both streams of the next
+// stage (>>pass) begin with them. The encoder's output goes through all stages behind the encoder.
+// Its gradient comes back through them, added up from the last layer to the first.
 
 enum { TRF__MOST_SLOTS = 1 << 16 };
 
@@ -16368,8 +16380,9 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
 
 // >>stage-seams    rows that come in and go out
 
-/* Rows of the encoder and of the decoder that a batch brings to this stage, or takes from it (`out`
-   1). Returns whether there is another stage on that side. */
+/* Of a batch with these rows of source and target: at[0] rows of the encoder and at[1] rows of the
+   decoder come in from the stage before (`out` 0) or go out to the next one (1). Returns whether
+   there is a stage on that side. */
 TRF__FN int trf__seam_rows(const trf__pass *pass, const int64_t rows[2], int out, int64_t at[2])
 {
     const trf__stack *encoder = &pass->encoder, *decoder = &pass->decoder;
@@ -16380,7 +16393,7 @@ TRF__FN int trf__seam_rows(const trf__pass *pass, const int64_t rows[2], int out
     return source || states;
 }
 
-/* Checks the rows of a seam. */
+/* Checks the caller's tensor for the rows that come in or go out. */
 TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2], int out,
                                    const char *name, const trf_tensor *x, trf_error *err)
 {
@@ -16391,7 +16404,8 @@ TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2],
     return trf__shape_check(x, name, at[0] + at[1], pass->config->d_model, err);
 }
 
-/* Rows of the host; rows that only pad are zero. */
+/* Copies rows from the host to an activation, whose other rows up to `padded` become zero. Returns
+   what follows the rows in `from`. */
 TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
                                        int64_t rows, int64_t padded)
 {
@@ -16403,7 +16417,8 @@ TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, cons
     return from + rows * d;
 }
 
-/* What a seam brings: `encoder` and `decoder` are where its rows go. */
+/* Copies rows of another stage from the host to the device: those of the encoder to `encoder`,
+   those of the decoder to `decoder`. */
 TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x, trf__act *encoder,
                             trf__act *decoder)
 {
@@ -16415,7 +16430,7 @@ TRF__FN void trf__seam_feed(const trf__slot *slot, int out, const trf_tensor *x,
     trf__feed_rows(pass, decoder, from, at[1], pass->decoder.rows);
 }
 
-/* What a seam takes. The results are there after the next sync. */
+/* Copies rows for another stage to the host. They are there after the next sync. */
 TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, const trf__act *encoder,
                              const trf__act *decoder)
 {
@@ -16559,7 +16574,7 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
 }
 
 /* The gradient of the encoder's output is in dencoded where the stage has no encoder layers.
-   Nothing is cancelled: half of a micro-batch could not be removed. */
+   hooks.cancel is not called: what half of a micro-batch has added could not be taken back. */
 TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_tensor *dout,
                                       trf_tensor *din, trf_step_report *report, trf_error *err)
 {
