@@ -1,11 +1,13 @@
 #!/bin/sh
-# Same bits whatever the vectors: sh tests/columns.sh BUILD
+# Results have the same bits with every vector width and compiler: sh tests/columns.sh BUILD
 #
-# Builds tests/hash.c with the built-in product in many ways and compares what it prints: hashes over models, training
-# and translations. Two groups: with fused multiply-add, as GNU modes have it, and with contraction off; inside each,
-# all vectors and compilers must agree. Most programs are one object for any x86-64 with a column of ops linked in, as
-# shipped programs have them; some are whole programs with flags, and those may not draw a warning from the optimiser.
-# What this machine cannot do is left out, and said.
+# Builds tests/hash.c with the built-in product in many ways, and compares the hashes of models, training and translations
+# that the programs print. There are two groups: with fused multiply-add, which is the default of GNU modes, and with
+# contraction off. All programs of a group must print the same hashes.
+#
+# Most programs are one object for any x86-64 with a column of ops linked in, as programs are shipped. Some are compiled as
+# a whole with the flags of a processor; there the optimiser may not warn of anything.
+# A line "left out: ..." names what this machine cannot build or run.
 
 build=${1:?usage: columns.sh BUILD}
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1

@@ -1,9 +1,14 @@
 #!/bin/sh
-# The header, the examples and the studies through every compiler that is here: sh tests/compile.sh BUILD
+# Compiles the header, the examples and the studies with every compiler that is here: sh tests/compile.sh BUILD
 #
-# No warning in any language standard or option; linking in parts, in C and in C++; what must be refused is refused; what
-# the object file shows to the outside; and the words of the header and of the README against the examples.
-# Compilers: gcc, g++, clang, clang++ and nvcc, as far as they are there. Two jobs run at a time.
+# Checks that
+#   - there is no warning in any language standard or with any option,
+#   - the parts of a program link, in C and in C++,
+#   - what must not compile is refused,
+#   - the object file exports and calls only what it should, and has no writable data,
+#   - the header's and README's words agree with the examples.
+# The compilers are gcc, g++, clang, clang++ and nvcc; a line "left out: ..." names one that is not here. Two jobs run at a
+# time.
 
 work=${1:?usage: compile.sh BUILD}/compile
 root=$(cd "$(dirname "$0")/.." && pwd)

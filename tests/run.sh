@@ -1,11 +1,14 @@
 #!/bin/sh
-# Every test: sh tests/run.sh BUILD [builds] [SUITE...]
+# Runs all tests: sh tests/run.sh BUILD [builds] [SUITE...]
 #
-# BUILD holds the test programs, the examples and trf: a suite for every tests/test_*.c, and those named (double_test_*,
-# separate_test_*, cuda_test_*). With `builds`, what takes long too: copy, reverse, classify, fill, resume, the studies, the manual's programs,
-# README's commands, columns.sh, compile.sh, the other devices and every case of each test. Two jobs run at a time, and below
-# them compile.sh, which takes what they leave of the processors; each shows one line when it is done, and its output if it
-# failed. The last line counts test cases.
+# BUILD is the folder of the test programs, the examples and trf. Every tests/test_*.c and tests/test_trf*.sh is a suite;
+# SUITE names more programs to run (double_test_*, separate_test_*, cuda_test_*).
+#
+# `builds` adds what takes long: columns.sh, compile.sh, the suites of other devices, every case of each test, the studies,
+# the manual's programs, README's commands, and the examples copy, reverse, classify, fill and resume.
+#
+# Two jobs run at a time. compile.sh runs beside them with nice, so it takes only processor time that they leave. A job
+# prints one line when it is done, and its output if it failed. The last line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -21,7 +24,7 @@ stop='kill $job $second $below 2>/dev/null; wait; exit 1'
 trap "$stop" INT TERM HUP
 [ -z "$builds" ] || export TRF_TEST_ALL=1      # loops over every case, where make test takes a part of them
 
-# What a job may take; three times of it below the others.
+# The seconds that a job may take, and those of compile.sh.
 limit= longer=
 if command -v timeout >/dev/null; then limit="timeout -k 10 1800" longer="timeout -k 10 5400"; fi
 

@@ -180,14 +180,14 @@ misfit()    # MESSAGE NAME OPTIONS of trf train
     refuses "$1: the field" $1.model "$message"
 }
 misfit "--tying is decoder, but pegasus needs all" both-separate $both
-misfit "its head is --pooling mean, but megatron-bert has only --pooling first --head-layer yes" class-mean --objective classify --tsv labelled $encoder --source-bos yes
+misfit "--pooling is mean and --head-layer no, but megatron-bert needs --pooling first --head-layer yes" class-mean --objective classify --tsv labelled $encoder --source-bos yes
 misfit "--source-bos is no, but megatron-bert needs yes" tag-bos --objective tag --tsv tagged $encoder
 misfit "--head-layer is no, but megatron-bert needs yes" mask-plain --objective mask --text text $encoder --source-bos yes
 misfit "--scale-embeddings is yes, but megatron-bert needs no" mask-scaled --objective mask --text text $encoder --source-bos yes --head-layer yes
-misfit "it has 2 labels of sequences beside the masked head, but --head-layer is no" pretrain-plain --objective pretrain --tsv labelled $encoder --source-bos yes
+misfit "the model has 2 labels of sequences and --head-layer no; only bert and megatron-bert" pretrain-plain --objective pretrain --tsv labelled $encoder --source-bos yes
 awk -F '\t' '{ print $2 "\t" length($1) % 3 "of" }' train.tsv >three
-misfit "it has 3 labels of sequences beside the masked head; only bert and megatron-bert" pretrain-three --objective pretrain --tsv three $encoder --source-bos yes --head-layer yes
-refuses "no RoBERTa either" class-pretrain.model "it has 2 labels of sequences beside the masked head; only bert" --as roberta
+misfit "the model has 3 labels of sequences and --head-layer yes; only bert and megatron-bert" pretrain-three --objective pretrain --tsv three $encoder --source-bos yes --head-layer yes
+refuses "no RoBERTa either" class-pretrain.model "the model has 2 labels of sequences and --head-layer yes; only bert" --as roberta
 misfit "--positions is alibi, but gpt2 needs learned" decoder-alibi $decoder --positions alibi
 misfit "--norm-rule is annotated, but" decoder-annotated $decoder --norm-rule annotated
 misfit "--generator-bias is yes, but gpt2 needs no" decoder-bias $decoder --generator-bias yes

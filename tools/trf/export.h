@@ -13,12 +13,13 @@ struct fit {
     const struct recipe *recipe;
     const struct headed *head;      /* class_name NULL: none */
     cJSON *json;                    /* its config.json */
-    trf_config config;              /* what the recipe makes of that */
-    int faults;                     /* fields that it cannot have */
+    trf_config config;              /* as read from that */
+    int faults;                     /* fields of the model that the recipe cannot have */
 };
 
-/* export_config.c: what the recipe makes of a configuration; counts the faults, and prints them if
-   loud. FAILED: import refuses its config.json. Call cJSON_Delete(fit->json) afterwards. */
+/* export_config.c: writes the recipe's config.json for a configuration, and reads it as trf import
+   does. fit->faults counts the fields that then differ; loud: a message for each. FAILED: trf
+   import refuses that config.json. The caller frees it in either case: cJSON_Delete(fit->json). */
 int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit, int loud);
 
 /* export_weights.c: a model with the fields of the fit that computes the same. */

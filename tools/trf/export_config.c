@@ -1,5 +1,5 @@
-// trf export: which architecture of Hugging Face a model is. A recipe writes its config.json; what
-// import would make of that must be the model's own configuration, or one that computes the same.
+// trf export: which architecture of Hugging Face a model fits. A recipe writes config.json. From
+// that trf import would make a configuration, which must be the model's own, or compute the same.
 
 #include "export.h"
 
@@ -65,7 +65,7 @@ static int can_convert(const trf_config *c, const trf_config *w, size_t field)
 {
     int sines = c->positions < TRF_POSITIONS_LEARNED;
     switch (field) {
-    case FIELD(positions):          /* sines are a table; both orders of features are possible */
+    case FIELD(positions):          /* a table may hold sines, in either order of features */
         if (w->positions == TRF_POSITIONS_LEARNED)
             return sines || c->positions == TRF_POSITIONS_NONE;
         return c->positions == TRF_POSITIONS_INTERLEAVED && w->positions == TRF_POSITIONS_HALVES &&
@@ -122,7 +122,7 @@ static int compare_field(const struct row *row, trf_config *c, trf_config *w, co
             value[1]);
     }
     if (field_of(row) != FIELD(positions)) return 1;
-    /* what only some positions have says nothing more */
+    /* fields of single kinds of positions would differ too, for the same reason */
     c->positions = w->positions = TRF_POSITIONS_NONE;
     make_canonical(c);
     make_canonical(w);
@@ -143,27 +143,26 @@ static int compare(const trf_config *model, const trf_config *wanted, const char
     return faults;
 }
 
-/* Every architecture of encoders has heads, the others have none. */
+/* Finds the class of the model's head. Every architecture of encoders has heads, the others have
+   none. 1: the recipe has no such head. */
 static int find_head_class(struct fit *fit, const trf_config *c, int loud)
 {
-    static const char *const names[TRF_HEAD_COUNT] = {"no head", "mean", "first", "tokens",
-                                                      "masked"};
     for (fit->head = fit->recipe->heads; fit->head->class_name; fit->head++)
         if (fit->head->head == c->head && fit->head->layer == c->head_layer &&
             fit->head->sequence_labels == c->sequence_labels) return 0;
     if (c->head == TRF_HEAD_NONE) return 0;
     if (!loud) return 1;
-    if (c->sequence_labels) {
-        say("it has %d labels of sequences beside the masked head%s", (int)c->sequence_labels,
-            c->head_layer ? "; only bert and megatron-bert can have them, and these have 2"
-                          : ", but --head-layer is no");
-        return 1;
-    }
-    if (c->head == TRF_HEAD_TOKENS || c->head == TRF_HEAD_MASKED)
+    if (c->sequence_labels)
+        say("beside its masked head the model has %d labels of sequences and --head-layer %s; only "
+            "bert and megatron-bert have both heads, with 2 labels and --head-layer yes",
+            (int)c->sequence_labels, c->head_layer ? "yes" : "no");
+    else if (c->head == TRF_HEAD_TOKENS || c->head == TRF_HEAD_MASKED)
         say("--head-layer is %s, but %s needs %s", c->head_layer ? "yes" : "no", fit->recipe->type,
             c->head_layer ? "no" : "yes");
-    else say("its head is --pooling %s%s, but %s has only --pooling first --head-layer yes",
-             names[c->head], c->head_layer ? " --head-layer yes" : "", fit->recipe->type);
+    else
+        say("--pooling is %s and --head-layer %s, but %s needs --pooling first --head-layer yes",
+            c->head == TRF_HEAD_MEAN ? "mean" : "first", c->head_layer ? "yes" : "no",
+            fit->recipe->type);
     return 1;
 }
 
@@ -206,12 +205,14 @@ static cJSON *describe(const struct fit *fit, const trf_config *c)
     return json;
 }
 
-/* Two architectures count positions from behind pad. */
+/* In two architectures the number of the first position is pad + 1. */
 static int lacks_pad(const struct recipe *recipe, const trf_config *c, int loud)
 {
     if (c->pad >= 0 || (strcmp(recipe->type, "roberta") && strcmp(recipe->type, "m2m_100")))
         return 0;
-    if (loud) say("pad is -1, but %s needs the id of a token", recipe->type);
+    if (loud)
+        say("the model has no pad token, but %s needs one: it numbers positions from pad + 1",
+            recipe->type);
     return 1;
 }
 

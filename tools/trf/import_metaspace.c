@@ -8,10 +8,13 @@
 //   scores of Unigram              the same scores
 //   merges of BPE                  scores by the rank of the merges that form a piece
 //
-// SentencePiece merges every pair that forms a piece, and the leftmost of equal ones; tokenizers
-// knows a rank for each pair. So every pair that forms a piece must be a merge, and the merges of a
-// piece must follow one another. Then they differ only where two pairs of one piece are neighbours
-// in a text. Special tokens are in no piece.
+// BPE: tokenizers has a list of merges, and makes the first one of the list that the text allows.
+// SentencePiece has no list. It merges any two pieces that together are a piece: first those of the
+// best score, and of equal scores the leftmost. So a tokenizer is refused unless
+//   - every two pieces that together are a piece are a merge, and
+//   - the merges that form the same piece follow one another in the list.
+// Then both make the same tokens, unless two pairs that form the same piece overlap in a text.
+// Special tokens do not become pieces.
 
 #include "import_sentencepiece.h"
 
@@ -38,7 +41,7 @@ struct metaspace {
     struct table all;                   /* texts and indices of `token` */
 };
 
-/* Fails: a value of tokenizer.json is another one than expected. */
+/* Reports a value in tokenizer.json that is not the expected one. FAILED. */
 static int unexpected(const struct metaspace *m, const char *where, const char *wanted,
                       const char *got)
 {
@@ -74,7 +77,7 @@ static int take_sequence(struct metaspace *m, const char *where, const cJSON *pa
 // >>normalizer     what happens to characters and blanks
 // -----------------------------------------------------------------------------------------------
 
-/* The bytes of a text in base64. */
+/* Takes the map of characters, which is in base64. */
 static int take_map(struct metaspace *m, const char *where, const char *text)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -97,7 +100,7 @@ static int take_map(struct metaspace *m, const char *where, const char *text)
     return DONE;
 }
 
-/* The replacements that a SentencePiece file can say. */
+/* Takes a replacement. A SentencePiece file can have only these. */
 static int take_replace(struct metaspace *m, const char *where, const cJSON *part)
 {
     const cJSON *pattern = member(part, "pattern");
@@ -109,7 +112,7 @@ static int take_replace(struct metaspace *m, const char *where, const cJSON *par
         return DONE;
     }
     if (by && regex && !strcmp(regex, "\\A +| +\\z") && !*by) { m->keeps_last = 0; return DONE; }
-    /* of a text that begins with U+2581: SentencePiece puts one in front of it too */
+    /* a text that begins with U+2581 gets one more in front, as SentencePiece does it */
     if (by && regex && !strcmp(regex, "\\A" BLANK) && !strcmp(by, BLANK BLANK)) {
         m->joins_first = 0;
         return DONE;
@@ -164,7 +167,7 @@ static int take_pre_tokenizer(struct metaspace *m, const char *where, const cJSO
     return DONE;
 }
 
-/* How ids become text again: as SentencePiece does. */
+/* Ids must become text again as SentencePiece does it. */
 static int check_decoding(const struct metaspace *m)
 {
     const cJSON *decoder = member(m->json, "decoder"), *each;
@@ -248,7 +251,7 @@ static int take_vocab(struct metaspace *m)
     return DONE;
 }
 
-/* "added_tokens": special ones, and such as stand alone in a text. */
+/* "added_tokens": special tokens, and texts that are always one token. */
 static int take_added_tokens(struct metaspace *m, size_t n_model)
 {
     const cJSON *each;
@@ -319,13 +322,13 @@ static size_t first_bytes(const char *text)
     return n;
 }
 
-/* Whether texts are split within a token: no text has it as a piece. */
+/* Whether a token has a blank inside, where texts are split: then no text has it as a piece. */
 static int goes_beyond_blank(const struct metaspace *m, const char *text)
 {
     return m->split && *text && strstr(text + 1, BLANK) != NULL;
 }
 
-/* Whether no merge is needed for a token. */
+/* Whether a token is one character or less, which needs no merge. */
 static int is_character(const char *text) { return !text[0] || !text[first_bytes(text)]; }
 
 /* Finds the three tokens of a merge, by their indices. */
@@ -368,8 +371,8 @@ static int check_pairs(const struct metaspace *m, const struct token *t, int32_t
     return FAILED;
 }
 
-/* A piece's merges in a row give it a score: the number of the first one, negated. n: how many a
-   piece has; of a piece that is no text, none. */
+/* The score of a piece is the number of its first merge, negated. Its merges must follow one
+   another. n[i]: counts those of token i. */
 static int score_pieces(struct metaspace *m, const struct merge *merge, int n_merges, int32_t *n)
 {
     int32_t last = -1;
@@ -429,7 +432,7 @@ static int take_merges(struct metaspace *m)
     return status;
 }
 
-/* Unigram: the same tokens have no use. */
+/* Unigram: leaves out tokens that go beyond a blank, which no text has. */
 static void leave_out_phrases(struct metaspace *m)
 {
     size_t k;
@@ -552,14 +555,14 @@ static int take_model(struct metaspace *m)
     return DONE;
 }
 
-/* Where the ends of a text are blanks, SentencePiece's tokens may be others. */
+/* SentencePiece may cut a text that begins or ends with a blank into other tokens. */
 static void tell_ends(const struct metaspace *m)
 {
     const char *what = m->one_blank && m->keeps_last ? "ends"
                        : !m->one_blank && m->prefix && m->joins_first ? "begins" : NULL;
     if (what)
-        inform_line("%s: a text that %s with a blank may have another number of tokens U+2581 than "
-                    "by this file: it is cut as SentencePiece does", m->path, what);
+        inform_line("%s: a text that %s with a blank may get more or fewer tokens U+2581 than this "
+                    "file gives it: trf treats such blanks as SentencePiece does", m->path, what);
 }
 
 int read_metaspace(struct published *p, struct pieces *pieces, int32_t **ids, struct table *more,

@@ -114,5 +114,6 @@
     {TRAIN | INSPECT, CHOICE, "pooling", AT(pooling), "mean|first",
      "for classify: predict from the mean of the encoder's output rows, or from the first", NULL},
     {TRAIN | INSPECT, SWITCH, "head-layer", AT(config.head_layer), NO_YES,
-     "for mask and pretrain, and for classify with --pooling first: a layer before the last "
-     "projection (BERT). pretrain: before each of both", NULL},
+     "a layer before the projection to tokens or labels, as BERT has it: for mask, pretrain, and "
+     "classify with --pooling first. pretrain has two such layers, one before each projection",
+     NULL},
