@@ -171,6 +171,103 @@ expect 1 "a file that may not grow" "File too large" sh -c "ulimit -f 20; '$trf'
 expect 0 "continued with room" "" "$trf" prepare --model start --output full.tokens large.tsv --resume
 check "the same file with room" same large.tokens full.tokens
 
+# the unfinished file loses its name while it is written
+for how in "rm -f" "mv -f other"; do
+    rm -f slow lost.tokens lost.tokens.part
+    mkfifo slow
+    echo "another program's" >other
+    "$trf" prepare --model start --output lost.tokens slow >out 2>err & program=$!
+    tries=0
+    until [ -s lost.tokens.part ] || [ $tries -ge 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+    $how lost.tokens.part
+    cat train.tsv >slow
+    wait $program
+    status=$?
+    check "$how: it fails: $status" test $status -eq 1
+    check "$how: it says why" grep -q "'lost.tokens.part' was removed or replaced while trf wrote it" err
+    check "$how: no file has the name of the finished one" [ ! -e lost.tokens ]
+    [ "$how" = "rm -f" ] || check "another program's file stays" grep -q "another program's" lost.tokens.part
+done
+rm -f slow lost.tokens.part
+
+# --- holding out -------------------------------------------------------------------------------------------------------
+# sources that occur often, once with another target
+{ cat large.tsv; head -n 2000 large.tsv | sed 's/$/ one/'; printf '\t\n5 5\t\n'; } >often.tsv
+hold="--model start --output held.tokens --hold-out 20"
+expect 0 "held out" "held out: [0-9]* pairs, of which 'held.tokens.valid' has the [0-9]* with different sources" "$trf" prepare $hold often.tsv
+check "nothing unfinished is left" [ -z "$(ls held.tokens*.part 2>/dev/null)" ]
+sources() { cut -f1 "$1" | sort -u | wc -l; }
+check "about one of 20 sources" [ $(sources held.tokens.valid) -gt $(($(sources often.tsv) / 40)) -a $(sources held.tokens.valid) -lt $(($(sources often.tsv) / 10)) ]
+check "each is the first pair with its source" awk -F '\t' 'FNR == NR { if (!($1 in first)) first[$1] = $0; next } first[$1] != $0 || seen[$1]++ { bad = 1 } END { exit bad || !NR }' often.tsv held.tokens.valid
+awk -F '\t' 'FNR == NR { held[$1]; next } !($1 in held)' held.tokens.valid often.tsv >rest.tsv
+check "some occur often" test $(($(wc -l <often.tsv) - $(wc -l <rest.tsv))) -gt "$(wc -l <held.tokens.valid)"
+validated="$model $brief --warmup 20 --seed 5 --threads 1 --vocab-from start --valid-tsv held.tokens.valid --updates 20 --valid-every 10"
+expect 0 "the rest, from text" "" "$anew" train --tsv rest.tsv $validated --model text.model
+expect 0 "the rest, from tokens" "" "$anew" train --token-file held.tokens $validated --model tokens.model
+check "the same model without what is held out" same text.model tokens.model
+whole=$(wc -c <held.tokens)
+for left in 0 5000 $((whole / 2)) $whole; do
+    rm -f again.tokens*
+    head -c $left held.tokens >again.tokens.part
+    head -n 3 held.tokens.valid >again.tokens.valid-20.part
+    expect 0 "held out, $left bytes are continued" "" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
+    check "held out, $left bytes: the same files" sh -c "cmp -s held.tokens again.tokens && cmp -s held.tokens.valid again.tokens.valid"
+    check "held out, $left bytes: no others" [ "$(ls again.tokens* | wc -l)" -eq 2 ]
+done
+expect 0 "complete" "is complete" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
+mv again.tokens.valid again.tokens.valid-20.part
+expect 0 "complete, but for a name" "is complete" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
+check "which it has now" same held.tokens.valid again.tokens.valid
+expect 1 "what is held out exists" "'again.tokens.valid' exists: --overwrite" sh -c "rm again.tokens; '$trf' prepare --model start --output again.tokens --hold-out 20 often.tsv"
+expect 1 "what was held out would be trained on" "'again.tokens.valid' has pairs that an earlier run held out" "$trf" prepare --model start --output again.tokens --overwrite often.tsv
+head -c $((whole / 2)) held.tokens >again.tokens.part
+expect 1 "begun without" "'again.tokens.part' was begun without --hold-out" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
+: >again.tokens.valid-20.part
+expect 1 "begun with" "was begun with --hold-out 20: --resume" "$trf" prepare --model start --output again.tokens --resume often.tsv
+expect 1 "begun with another" "was begun with --hold-out 20: --resume" "$trf" prepare --model start --output again.tokens --hold-out 30 --resume often.tsv
+expect 0 "begun again with another" "" "$trf" prepare --model start --output again.tokens --hold-out 30 --overwrite often.tsv
+check "leaves two files" [ "$(ls again.tokens* | wc -l)" -eq 2 ]
+expect 1 "complete without" "was made without --hold-out" "$trf" prepare --model start --output train.tokens --hold-out 20 --resume train.tsv
+cp held.tokens.valid pairs.valid
+for side in 1 2; do cut -f$side often.tsv >often.$side; done
+expect 0 "held out of two files" "" "$trf" prepare $hold --overwrite --source often.1 --target often.2
+check "the same pairs" same pairs.valid held.tokens.valid
+expect 0 "held out of standard input" "" "$trf" prepare $hold --overwrite <often.tsv
+check "the same pairs again" same pairs.valid held.tokens.valid
+mkdir texts
+cp often.tsv texts/a.tsv
+for how in "" --overwrite; do
+    expect 0 "held out of a folder $how" "" "$trf" prepare --model start --output texts/b.tokens --hold-out 20 $how texts
+    check "the same pairs, of a folder $how" same pairs.valid texts/b.tokens.valid
+    check "the same tokens, of a folder $how" same held.tokens texts/b.tokens
+done
+# a tab within a text would make a third column
+sed '1,5000s/ /\t/' often.1 >tabs.1
+expect 0 "tabs in a source" "" "$trf" prepare $hold --overwrite --source tabs.1 --target often.2
+check "no pair with a tab" awk -F '\t' 'NF != 2 { bad = 1 } END { exit bad }' held.tokens.valid
+for how in "" --pack; do
+    rm -f t.tokens*
+    expect 0 "lines held out $how" "held out: [0-9]* lines, of which" "$trf" prepare --model lm --output t.tokens --hold-out 9 $how text
+    grep -v -x -F -f t.tokens.valid text >rest.text
+    expect 0 "the rest, from text $how" "" "$anew" train $causal --text rest.text --valid-text t.tokens.valid --vocab-from lm --updates 20 $how --model text.model
+    expect 0 "the rest, from tokens $how" "" "$anew" train $causal --token-file t.tokens --valid-text t.tokens.valid --vocab-from lm --updates 20 $how --model tokens.model
+    check "the same language model without what is held out $how" same text.model tokens.model
+    head -c $(($(wc -c <t.tokens) * 2 / 3)) t.tokens >m.tokens.part
+    rm -f m.tokens
+    : >m.tokens.valid-9.part
+    expect 0 "lines held out, continued $how" "" "$trf" prepare --model lm --output m.tokens --hold-out 9 $how --resume text
+    check "the same files of lines $how" sh -c "cmp -s t.tokens m.tokens && cmp -s t.tokens.valid m.tokens.valid"
+done
+expect 2 "all held out" "leaves nothing to train on" "$trf" prepare --model start --output x.tokens --hold-out 1 train.tsv
+expect 2 "lines of a document" "give the validation a file of its own" "$trf" prepare --model chars --output x.tokens --hold-out 9 --documents file text
+expect 1 "nothing held out" "holds nothing out of this text: give a smaller number" "$trf" prepare --model start --output x.tokens --hold-out 123456789 train.tsv
+check "no token file without its validation" [ ! -e x.tokens ]
+rm -f x.tokens*
+expect 1 "an empty text to hold out of" "nothing to learn from" sh -c "'$trf' prepare --model start --output x.tokens --hold-out 20 </dev/null"
+check "an empty text leaves nothing beside" [ -z "$(ls x.tokens* 2>/dev/null)" ]
+expect 1 "the model is what is held out" "is the file that --model reads" sh -c "cp start y.tokens.valid; '$trf' prepare --model y.tokens.valid --output y.tokens --hold-out 20 --overwrite train.tsv"
+expect 1 "a text is what is held out" "is also a text to read" sh -c "cp train.tsv z.tokens.valid; '$trf' prepare --model start --output z.tokens --hold-out 20 --overwrite z.tokens.valid"
+
 # --- damage ------------------------------------------------------------------------------------------------------------
 head -c $((size - 1)) large.tokens >cut.tokens
 expect 1 "a file that is cut" "cut.tokens: byte [0-9]*: expected the end of a token file" "$trf" train --token-file cut.tokens $from_text --model w.model

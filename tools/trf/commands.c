@@ -224,11 +224,11 @@ const struct command commands[] = {
      "give pairs as two files. The file has the tokens of the model's vocabularies, and can be used\n"
      "with these only. Training from it gives the same model as from the text.\n"
      "Until it is complete, the file is called FILE.part. After an interruption --resume continues\n"
-     "it; the result is the same.\n"
+     "it; the result is the same. --hold-out writes text for validation to FILE.valid.\n"
      "\n"
      "    head -n 1000000 pairs.tsv | trf train --tsv - --updates 1 --model start\n"
-     "    trf prepare --model start --output pairs.tokens pairs.tsv more.tsv.gz\n"
-     "    trf train --token-file pairs.tokens --vocab-from start --valid-tsv valid.tsv \\\n"
+     "    trf prepare --model start --output pairs.tokens --hold-out 5000 pairs.tsv more.tsv.gz\n"
+     "    trf train --token-file pairs.tokens --vocab-from start --valid-tsv pairs.tokens.valid \\\n"
      "        --model de-en.safetensors",
      EXIT_TEXT},
     {PLOT, "plot", "plot training logs, schedules, positions and masks",

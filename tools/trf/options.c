@@ -33,7 +33,7 @@ const struct row rows[] = {
     {TRAIN, TEXT, "token-file", AT(token_file), "FILE",
      "token ids that trf prepare wrote, instead of text. They stay on the disk: a batch is read "
      "when it is needed. Needs --init-from or --vocab-from, the same as in trf prepare, and pairs "
-     "or text for validation, or --valid-size 0", NULL},
+     "or text for validation (trf prepare --hold-out writes them), or --valid-size 0", NULL},
     {TRAIN | SCORE | PREPARE, TEXT, "source", AT(source), "FILE",
      "source sentences, one per line; '-': standard input", NULL},
     {TRAIN | SCORE | PREPARE, TEXT, "target", AT(target), "FILE",
@@ -95,6 +95,11 @@ const struct row rows[] = {
      "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
      "--updates 1 on a part of the text", NULL},
     {PREPARE, TEXT, "output", AT(output), "FILE", "the token file to write", NULL},
+    {PREPARE | FROM_DATA, LONG_NUMBER, "hold-out", AT(hold_out), "N",
+     "hold out about one of N pairs, or lines of a text, for validation. They are written as text "
+     "to a file with the name of --output and .valid behind it: give it to trf train as "
+     "--valid-tsv or --valid-text. Pairs with the same source are held out together, and only the "
+     "first of them is written (default: none)", NULL},
     {PREPARE, FLAG, "resume", AT(resume), NULL,
      "continue a file that was interrupted. The texts and options must be the same", NULL},
     {PREPARE, FLAG, "overwrite", AT(overwrite), NULL,

@@ -9,6 +9,7 @@
 // all text is cut into tokens again, and as many chunks are skipped as the file has.
 
 #include "encode.h"
+#include "hold_out.h"
 #include "objective.h"
 
 #include <dirent.h>
@@ -22,6 +23,8 @@ struct preparation {
     struct settings *s;
     const trf_vocab *vocab[2];
     trf_token_file *file;
+    struct stat part;               /* of the token file, when it was opened */
+    struct hold_out held;
     struct examples data;           /* one line and what became of it */
     struct stream stream;
     int64_t line, from_line;        /* read so far; the first that counts */
@@ -92,6 +95,9 @@ static int add_line(struct preparation *p, const char *source, const char *targe
     struct pairs *one = &p->data.learn;
     p->line++;
     p->of_line = 0;
+    if (!fault && (learns_from_text(s)
+                       ? hold_out_text(&p->held, leading_side(s) ? target : source)
+                       : hold_out_pair(&p->held, source, target))) return DONE;
     if (p->line < p->from_line) return DONE;
     if (fault) return skip(s, &p->data, SKIP_UNREADABLE, at->name, at->number, fault);
     store_only(&one->text[0], source, at->number);
@@ -141,11 +147,11 @@ static int by_name(const void *a, const void *b)
 /* What the token file is called until it is finished; malloc'd. */
 static char *part_of(const struct settings *s) { return format_text("%s.part", s->output); }
 
-/* Whether a path is the token file, or what an interrupted one is called. */
+/* Whether a path is the token file, what an interrupted one is called, or what was held out. */
 static int is_output(const struct settings *s, const char *path)
 {
     char *part = part_of(s);
-    int is = same_file(s->output, path) || same_file(part, path);
+    int is = same_file(s->output, path) || same_file(part, path) || is_held_out(s, path);
     free(part);
     return is;
 }
@@ -235,6 +241,12 @@ static int check_inputs(const struct settings *s, int argc, char **argv)
     }
     if (check_columns(s->columns)) return USAGE;
     if (s->columns && s->source) { say("--columns is for pairs in one file"); return USAGE; }
+    if (s->hold_out == 1) { say("--hold-out 1 leaves nothing to train on"); return USAGE; }
+    if (s->hold_out && s->documents == DOCUMENTS_FILE) {
+        say("--hold-out takes lines out of a text, which --documents file would break: give the "
+            "validation a file of its own");
+        return USAGE;
+    }
     if (check_written(s, "output", s->output) || check_readable(s->model) ||
         check_readable(s->source) || check_readable(s->target))
         return FAILED;
@@ -256,11 +268,13 @@ static int check_existing(const struct settings *s, int *complete)
     char *part = part_of(s);
     int begun = !access(part, F_OK), status = DONE;
     *complete = s->resume && !begun && is_taken(s->output);
-    if (*complete) inform_line("'%s' is complete", s->output);
-    else if (begun && !s->resume && !s->overwrite) {
+    if (begun && !s->resume && !s->overwrite) {
         say("'%s' was interrupted: --resume continues it, --overwrite begins again", part);
         status = FAILED;
     } else if (!s->resume) status = check_output_name(s);
+    if (!status) status = check_hold_out(s, begun, *complete);
+    if (!status && *complete) status = name_hold_out(s);
+    if (!status && *complete) inform_line("'%s' is complete", s->output);
     free(part);
     return status;
 }
@@ -299,14 +313,28 @@ static int settle(struct settings *s, const trf_model *model, const trf_vocab *v
 // >>all
 // -----------------------------------------------------------------------------------------------
 
+/* Whether the file that is written still has its name: somebody may have removed it, and another
+   trf prepare may write a new one there. */
+static int has_its_name(const struct preparation *p)
+{
+    char *part = part_of(p->s);
+    struct stat there;
+    int has = !stat(part, &there) && there.st_dev == p->part.st_dev &&
+              there.st_ino == p->part.st_ino;
+    free(part);
+    return has;
+}
+
 /* Opens the token file. Chunks of several lines are counted, the others found by their line. */
 static int open_tokens(struct preparation *p)
 {
     const struct settings *s = p->s;
+    char *part = part_of(s);
     trf_token_file_options o = trf_token_file_defaults();
     const trf_token_facts *facts;
     trf_error err;
     int side, by_line = !learns_from_text(s) || (!s->pack && s->documents == DOCUMENTS_LINES);
+    int status = FAILED;
     o.source_vocab = p->vocab[0];
     o.target_vocab = p->vocab[1];
     o.max_length = s->corpus.max_length;
@@ -314,10 +342,11 @@ static int open_tokens(struct preparation *p)
     o.id_bytes = 2;
     for (side = 0; side < 2; side++)
         if (p->vocab[side] && trf_vocab_size(p->vocab[side]) > 65535) o.id_bytes = 4;
-    if (trf_token_file_create(&p->file, s->output, &o, &err)) {
-        say_error(NULL, &err);
-        return FAILED;
-    }
+    if (trf_token_file_create(&p->file, s->output, &o, &err)) say_error(NULL, &err);
+    else if (stat(part, &p->part)) say("cannot find '%s': %s", part, strerror(errno));
+    else status = begin_hold_out(&p->held, s);
+    free(part);
+    if (status) return FAILED;
     facts = trf_token_file_facts(p->file);
     p->from_line = by_line ? facts->mark >> OF_A_LINE : 0;
     p->to_skip = by_line ? facts->mark & ((1 << OF_A_LINE) - 1) : facts->pairs;
@@ -333,13 +362,21 @@ static int finish(struct preparation *p)
     trf_error err;
     show(p, 1);
     say_skips(p->s, &p->data, f->pairs);
+    say_held_out(&p->held, learns_from_text(p->s) ? "line" : "pair");
     if (p->to_skip > 0 || p->line < p->from_line) {
         say("the text ends before the place where the file was interrupted: --resume needs the "
             "same text");
         return FAILED;
     }
     if (f->pairs == 0) { say("the text has nothing to learn from"); return FAILED; }
+    if (!has_its_name(p)) {
+        say("'%s.part' was removed or replaced while trf wrote it: --overwrite begins again",
+            p->s->output);
+        return FAILED;
+    }
+    if (flush_hold_out(&p->held)) return FAILED;
     if (trf_token_file_finish(p->file, &err)) { say_error(NULL, &err); return FAILED; }
+    if (name_hold_out(p->s)) return FAILED;
     if (f->source_unknown + f->target_unknown)
         inform("%lld of %lld source and %lld of %lld target tokens are unknown to the model\n",
                (long long)f->source_unknown, (long long)f->source_ids,
@@ -348,10 +385,10 @@ static int finish(struct preparation *p)
 }
 
 /* A file without pairs has nothing to continue. */
-static void remove_part(const struct settings *s)
+static void remove_part(const struct preparation *p)
 {
-    char *part = part_of(s);
-    unlink(part);
+    char *part = part_of(p->s);
+    if (has_its_name(p)) unlink(part);
     free(part);
 }
 
@@ -361,8 +398,7 @@ int command_prepare(struct settings *s, int argc, char **argv)
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
     trf_error err;
-    int64_t pairs;
-    int complete, status;
+    int empty, complete, status;
     memset(&p, 0, sizeof p);
     p.s = s;
     if ((status = check_inputs(s, argc, argv)) || (status = check_existing(s, &complete)))
@@ -375,9 +411,10 @@ int command_prepare(struct settings *s, int argc, char **argv)
     if (!status) status = open_tokens(&p);
     if (!status) status = add_all(&p, argc, argv);
     if (!status) status = finish(&p);
-    pairs = p.file ? trf_token_file_facts(p.file)->pairs : 1;
+    empty = p.file && trf_token_file_facts(p.file)->pairs == 0;
     trf_token_file_destroy(p.file);
-    if (!pairs) remove_part(s);
+    if (empty) remove_part(&p);
+    end_hold_out(&p.held, empty);
     free_examples(&p.data);
     free(p.stream.ids);
     trf_model_destroy(model);

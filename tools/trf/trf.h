@@ -23,6 +23,7 @@
 //   validate.c        loss and metric on held-out pairs
 //   signals.c         SIGINT, SIGTERM, SIGHUP
 //   prepare.c       trf prepare: token files
+//   hold_out.c        what it holds out of them for validation
 //   encode.c          encodes lines as token ids, fills the corpus
 //   vocabulary.c      vocabularies: learned from the text, or read
 //   recipe.c          chooses from the data what no option sets
@@ -194,6 +195,7 @@ struct settings {
     int32_t objective, documents, pack, chunk, pooling;
     const char *init_from, *vocab_from;
     const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
+    int64_t hold_out;               /* trf prepare: of so many pairs one; 0: none */
     int32_t extend_vocabulary;
     struct texts freeze;
 
