@@ -352,6 +352,7 @@ static const struct tested table[] = {
     OPTION(EXPORT, FLAG, "overwrite", overwrite),
     OPTION(PREPARE, TEXT, "model", model),
     OPTION(PREPARE, TEXT, "output", output),
+    OPTION(PREPARE, LONG_NUMBER, "hold-out", hold_out),
     OPTION(PREPARE, FLAG, "resume", resume),
     OPTION(PREPARE, FLAG, "overwrite", overwrite),
     OPTION(PREPARE, COUNT, "max-length", config.max_length),
