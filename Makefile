@@ -150,7 +150,7 @@ check-defaults: $(BUILD)/trf $(BUILD)/tasks
 $(BUILD)/test_picture: $(wildcard tools/trf/picture*.h)
 METRICS  = $(wildcard tools/metrics/*.[ch])
 $(BUILD)/test_metrics: $(METRICS)
-$(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/trf.h
+$(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/text.c tools/trf/trf.h
 $(BUILD)/test_options: $(patsubst %,tools/trf/%,settings.c options.c options_model.h options_search.h values.c command_line.c options.h trf.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 

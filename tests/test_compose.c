@@ -6,28 +6,11 @@
 #endif
 #define TRF_IMPLEMENTATION
 #include "../tools/trf/compose.c"
+#include "../tools/trf/text.c"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
-
-void say(const char *format, ...) { (void)format; }
-
-void *grow(void *items, size_t *capacity, size_t needed, size_t item_bytes)
-{
-    if (needed <= *capacity) return items;
-    *capacity = 2 * needed;
-    items = realloc(items, *capacity * item_bytes);
-    assert_non_null(items);
-    return items;
-}
-
-void *zeroed(size_t count, size_t item_bytes)
-{
-    void *items = calloc(count ? count : 1, item_bytes);
-    assert_non_null(items);
-    return items;
-}
 
 /* ---- a model of bytes alone, with a map ---- */
 

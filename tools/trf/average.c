@@ -74,10 +74,7 @@ int command_average(struct settings *s, int argc, char **argv)
         if (trf_model_load(&models[n], argv[i], &load, &err)) {
             say_error(NULL, &err);
             status = FAILED;
-        } else if (!has_floats(models[n++])) {
-            say("%s: its weights have 8 bits: give the model that it was made from", argv[i]);
-            status = FAILED;
-        }
+        } else status = check_floats(argv[i], models[n++]);
     for (i = 1; i < n && !status; i++) {        /* the same id must mean the same token */
         if (!same_tokens(trf_model_source_vocab(models[0]), trf_model_source_vocab(models[i])) ||
             !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {

@@ -78,7 +78,6 @@ static int check_saving(const char *path, const char *numbered)
     return FAILED;
 }
 
-
 int check_saved(const struct settings *s, const char *model, const char *checkpoint)
 {
     int averaged = !s->resume && !(is_given(s, AT(ema)) && s->ema <= 0);
@@ -209,7 +208,8 @@ static int check_model_files(const struct settings *s, const char *checkpoint)
         return FAILED;
     }
     trf_file_close(file);
-    if (s->init_from || s->vocab_from) return DONE;     /* it may have the vocabularies: see check_inherited */
+    /* a model may have the vocabularies: see check_inherited */
+    if (s->init_from || s->vocab_from) return DONE;
     return check_subwords(s->source_sentencepiece) ||
                    (!same_file(s->source_sentencepiece, s->target_sentencepiece) &&
                     check_subwords(s->target_sentencepiece))
@@ -267,33 +267,31 @@ static int standard_inputs(const struct settings *s)
     return n;
 }
 
-int check_rereading(const struct settings *s)
+/* The first of the data files that can be read only once, such as a pipe; or NULL. */
+static const char *read_once(const struct settings *s)
 {
     const char *files[N_DATA];
     int i;
     data_files(s, files);
-    for (i = 0; i < N_DATA; i++) {
-        if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
-        say("--seeds reads the data several times, so '%s' cannot be used", files[i]);
-        return USAGE;
-    }
-    return DONE;
+    for (i = 0; i < N_DATA; i++)
+        if (files[i] && (!strcmp(files[i], "-") || is_device(files[i]))) return files[i];
+    return NULL;
 }
 
-/* Several processes read the same files, one time after another. */
+int check_rereading(const struct settings *s)
+{
+    const char *file = read_once(s);
+    if (file) say("--seeds reads the data several times, so '%s' cannot be used", file);
+    return file ? USAGE : DONE;
+}
+
 static int check_processes(const struct settings *s)
 {
-    const char *files[N_DATA];
-    int i;
-    if (n_ranks() == 1) return DONE;
-    data_files(s, files);
-    for (i = 0; i < N_DATA; i++) {
-        if (!files[i] || (strcmp(files[i], "-") && !is_device(files[i]))) continue;
+    const char *file = n_ranks() > 1 ? read_once(s) : NULL;
+    if (file)
         say("each of the %d processes reads the data, so '%s' cannot be used: give a file",
-            n_ranks(), files[i]);
-        return USAGE;
-    }
-    return DONE;
+            n_ranks(), file);
+    return file ? USAGE : DONE;
 }
 
 /* Token ids instead of text. */
@@ -312,8 +310,8 @@ static int check_token_file(const struct settings *s)
         return USAGE;
     }
     if (!s->init_from && !s->vocab_from && !s->resume) {
-        say("--token-file needs the vocabularies of its tokens: give --vocab-from FILE, the --model "
-            "of trf prepare, or start from its weights too: --init-from FILE");
+        say("--token-file needs the vocabularies of its tokens: give --vocab-from FILE, the "
+            "--model of trf prepare, or start from its weights too: --init-from FILE");
         return USAGE;
     }
     if (valid || (is_given(s, AT(valid_size)) && s->valid_size == 0)) return DONE;

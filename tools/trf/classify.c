@@ -148,8 +148,8 @@ static int write_tags(struct labelling *t, const trf_real *p, int64_t number, co
         const trf_real *row = p + (int64_t)words->first[i] * n;
         int32_t best = best_of(row, n);
         size_t bytes;
-        at += strspn(at, " \t\r\n");
-        bytes = strcspn(at, " \t\r\n");
+        at += strspn(at, BLANKS);
+        bytes = strcspn(at, BLANKS);
         if (t->s->json) {
             fputs(i ? ",{\"word\":" : "{\"word\":", t->out);
             print_json_text(t->out, at, bytes);

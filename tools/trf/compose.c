@@ -31,26 +31,11 @@ struct map {
     size_t n_cells, cells_capacity, taken_capacity, from;
 };
 
-static size_t write_utf8(char *to, uint32_t c)
-{
-    if (c < 0x80) { to[0] = (char)c; return 1; }
-    if (c < 0x800) { to[0] = (char)(0xC0 | c >> 6); to[1] = (char)(0x80 | (c & 63)); return 2; }
-    if (c < 0x10000) {
-        to[0] = (char)(0xE0 | c >> 12);
-        to[1] = (char)(0x80 | (c >> 6 & 63));
-        to[2] = (char)(0x80 | (c & 63));
-        return 3;
-    }
-    to[0] = (char)(0xF0 | c >> 18); to[1] = (char)(0x80 | (c >> 12 & 63));
-    to[2] = (char)(0x80 | (c >> 6 & 63)); to[3] = (char)(0x80 | (c & 63));
-    return 4;
-}
-
 /* Up to n characters; 0 ends them before. */
 static size_t write_characters(char *to, const uint32_t *characters, size_t n)
 {
     size_t i, bytes = 0;
-    for (i = 0; i < n && characters[i]; i++) bytes += write_utf8(to + bytes, characters[i]);
+    for (i = 0; i < n && characters[i]; i++) bytes += write_character(to + bytes, characters[i]);
     to[bytes] = 0;
     return bytes;
 }

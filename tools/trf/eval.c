@@ -88,9 +88,7 @@ static int next_lines(struct evaluation *e)
     if (lines == e->n) return 1;
     for (i = 0; i < e->n; i++) while ((got = next_line(&e->readers[i]))) if (got < 0) return -1;
     for (k = 1; e->readers[k].number == e->readers[0].number; k++) { }
-    say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
-        e->readers[0].name, (long long)e->readers[0].number, plural(e->readers[0].number),
-        e->readers[k].name, (long long)e->readers[k].number);
+    say_unequal(&e->readers[0], &e->readers[k]);
     return -1;
 }
 

@@ -229,10 +229,8 @@ int command_export(struct settings *s, int argc, char **argv)
     }
     if (check_readable(argv[0])) return FAILED;
     if (trf_model_load(&model, argv[0], &load, &err)) return load_refused(argv[0], &err);
-    if (!has_floats(model)) {
-        say("%s: its weights have 8 bits: give the model that it was made from", argv[0]);
-        status = FAILED;
-    } else status = export_model(s, argv[0], model);
+    status = check_floats(argv[0], model);
+    if (!status) status = export_model(s, argv[0], model);
     trf_model_destroy(model);
     return status;
 }

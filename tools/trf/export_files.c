@@ -36,8 +36,8 @@ static void catch_signals_here(void)
     int i;
     memset(&action, 0, sizeof action);
     action.sa_handler = end_soon;
-    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;       /* the same signal again ends it at once */
-    for (i = 0; i < N_SIGNALS; i++)                         /* what the parent ignores stays ignored */
+    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;   /* the same signal again ends it at once */
+    for (i = 0; i < N_SIGNALS; i++)                     /* what the parent ignores stays ignored */
         if (!sigaction(signals[i], NULL, &inherited[i]) && inherited[i].sa_handler != SIG_IGN)
             sigaction(signals[i], &action, NULL);
 }
@@ -124,7 +124,8 @@ int write_bytes(const struct folder *f, const char *name, const void *bytes, siz
     char *path = path_in(f, name), *inner = path_in(f, TARGET_FOLDER);
     FILE *file;
     int status = interrupted ? FAILED : DONE;
-    if (!status && strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
+    if (!status && strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST)
+        status = say_failure(inner);
     if (!status) {
         file = fopen(path, "wb");
         if (!file) status = say_failure(path);

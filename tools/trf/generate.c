@@ -74,7 +74,7 @@ static size_t prompt_bytes(const struct generating *t, const int32_t *prompt, in
 static int doubles_space(const char *given, const char *text, size_t begin)
 {
     size_t n = strlen(given);
-    return n && strchr(" \t\r\n", given[n - 1]) && text[begin] == ' ' &&
+    return n && strchr(BLANKS, given[n - 1]) && text[begin] == ' ' &&
            (begin == 0 || text[begin - 1] != ' ');
 }
 

@@ -125,16 +125,16 @@ static int read_part(const struct part *part, const trf_tensor *to)
    there is one. It ends with a NUL, in `piece` itself. */
 static const char *choose_way(const struct importing *m, char *piece, int *found)
 {
-    char name[MOST_NAME], *way = piece, *first = piece;
+    char name[MOST_NAME], *way, *end;
     const char *prefix;
     int32_t index;
-    for (*found = 0; way && !*found; way = *found ? way : strchr(way, 0) + 1) {
-        char *end = strchr(way, '|');
+    for (way = piece; ; way = end + 1) {
+        end = strchr(way, '|');
         if (end) *end = 0;
         *found = find_named(m, way, strcspn(way, " "), name, &prefix, &index) != NULL;
-        if (*found || !end) break;
+        if (*found) return way;
+        if (!end) return piece;
     }
-    return *found ? way : first;
 }
 
 /* One piece of one layer, if the model has the parameter. read 0: only checks. */

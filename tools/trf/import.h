@@ -226,6 +226,10 @@ const char *json_text(const cJSON *json, const char *name);     /* or NULL */
 int json_real(const cJSON *json, const char *path, const char *name, double missing, double *to);
 int json_true(const cJSON *json, const char *name, int missing);
 int has_type(const cJSON *part, const char *type);      /* whether that is its "type" */
+enum { MOST_IDS = 1 << 24 };
+/* Fails with a message unless the id of a token is a whole number from 0 to MOST_IDS - 1. */
+int check_id(const char *path, const char *token, double id);
+int same_id(const char *path, const char *a, const char *b, size_t id);     /* reports it: FAILED */
 
 /* import_json.c: a file that is made in memory, from which the library makes a vocabulary */
 typedef struct made_file { unsigned char *bytes; size_t n, capacity; } made_file;

@@ -35,21 +35,15 @@ struct bpe {
 static int add_entry(struct bpe *b, double id, const char *text, int kind)
 {
     size_t i, before = b->n;
-    if (!(id >= 0 && id < 1 << 24) || id != (double)(size_t)id) {
-        say("%s: expected an id of 0 to %d for \"%s\", got %.17g", b->path, (1 << 24) - 1, text,
-            id);
-        return FAILED;
-    }
+    if (check_id(b->path, text, id)) return FAILED;
     i = (size_t)id;
     b->token = grow(b->token, &b->capacity, i + 1, sizeof *b->token);
     if (i >= b->n) {
         b->n = i + 1;
         memset(b->token + before, 0, (b->n - before) * sizeof *b->token);
     }
-    if (b->token[i].text && strcmp(b->token[i].text, text)) {
-        say("%s: \"%s\" and \"%s\" both have the id %zu", b->path, b->token[i].text, text, i);
-        return FAILED;
-    }
+    if (b->token[i].text && strcmp(b->token[i].text, text))
+        return same_id(b->path, b->token[i].text, text, i);
     /* an ordinary token may turn out to be added too, or special */
     if (!b->token[i].text || kind == IS_SPECIAL) b->token[i].kind = kind;
     if (kind == ADDED) b->token[i].added = 1;

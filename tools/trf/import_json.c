@@ -270,6 +270,19 @@ void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json)
     if (recipe->describe) recipe->describe(c, json);
 }
 
+int check_id(const char *path, const char *token, double id)
+{
+    if (id >= 0 && id < MOST_IDS && id == (double)(int32_t)id) return DONE;
+    say("%s: expected an id of 0 to %d for \"%s\", got %.17g", path, MOST_IDS - 1, token, id);
+    return FAILED;
+}
+
+int same_id(const char *path, const char *a, const char *b, size_t id)
+{
+    say("%s: \"%s\" and \"%s\" both have the id %zu", path, a, b, id);
+    return FAILED;
+}
+
 void name_layer(char to[], const char *from, int layer)
 {
     while (*from) {

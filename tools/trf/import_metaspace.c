@@ -219,11 +219,9 @@ static int sort_tokens(struct metaspace *m)
     size_t i;
     if (m->n) qsort(m->token, m->n, sizeof *m->token, by_id);
     for (i = 0; i < m->n; i++) {
-        if (i && m->token[i].id == m->token[i - 1].id) {
-            say("%s: \"%s\" and \"%s\" both have the id %d", m->path, m->token[i - 1].text,
-                m->token[i].text, (int)m->token[i].id);
-            return FAILED;
-        }
+        if (i && m->token[i].id == m->token[i - 1].id)
+            return same_id(m->path, m->token[i - 1].text, m->token[i].text,
+                           (size_t)m->token[i].id);
         enter_text(&m->all, m->token[i].text, (int32_t)i);
     }
     return sort_unique(&m->all, m->path);

@@ -38,10 +38,7 @@ static const struct {
 static int take_entry(struct table *t, const char *path, const char *text, const cJSON *value)
 {
     double id = cJSON_IsNumber(value) ? value->valuedouble : -1;
-    if (!(id >= 0 && id < MOST_IDS) || id != (double)(int32_t)id) {
-        say("%s: expected an id of 0 to %d for \"%s\", got %.17g", path, MOST_IDS - 1, text, id);
-        return FAILED;
-    }
+    if (check_id(path, text, id)) return FAILED;
     enter_text(t, text, (int32_t)id);
     return DONE;
 }
@@ -62,11 +59,8 @@ static int take_table(struct table *t, const char *path, const cJSON *json)
             say("%s: \"%s\" has the id %zu, but there are only %zu tokens: an id is missing", path,
                 t->entry[i].text, id, t->n);
             status = FAILED;
-        } else if (by_id[id]) {
-            say("%s: \"%s\" and \"%s\" both have the id %zu", path, by_id[id], t->entry[i].text,
-                id);
-            status = FAILED;
-        } else by_id[id] = t->entry[i].text;
+        } else if (by_id[id]) status = same_id(path, by_id[id], t->entry[i].text, id);
+        else by_id[id] = t->entry[i].text;
     }
     free(by_id);
     return status ? status : sort_unique(t, path);

@@ -11,7 +11,6 @@
 enum { MARIAN, T5, LLAMA, M2M100, NLLB, MBART, MBART50, XLM_ROBERTA, CLASSES,
        OTHER = CLASSES,     /* of tokenizer.json alone */
        NO_CLASS };
-enum { MOST_IDS = 1 << 24 };
 
 /* Texts with their ids. Sorted, it is looked up. */
 struct entry { const char *text; int32_t id; int used; };

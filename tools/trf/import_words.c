@@ -19,21 +19,15 @@ struct tokenizer {
 
 static int add_token(struct tokenizer *t, double id, const char *token)
 {
-    size_t i = (size_t)id, before = t->n;
-    if (id < 0 || id >= 1 << 24 || id != (double)i) {
-        say("%s: expected an id of 0 to %d for \"%s\", got %.17g", t->path, (1 << 24) - 1, token,
-            id);
-        return FAILED;
-    }
+    size_t i, before = t->n;
+    if (check_id(t->path, token, id)) return FAILED;
+    i = (size_t)id;
     t->token = grow(t->token, &t->capacity, i + 1, sizeof *t->token);
     if (i >= t->n) {
         t->n = i + 1;
         memset(t->token + before, 0, (t->n - before) * sizeof *t->token);
     }
-    if (t->token[i] && strcmp(t->token[i], token)) {
-        say("%s: \"%s\" and \"%s\" both have the id %zu", t->path, t->token[i], token, i);
-        return FAILED;
-    }
+    if (t->token[i] && strcmp(t->token[i], token)) return same_id(t->path, t->token[i], token, i);
     t->token[i] = token;
     return DONE;
 }

@@ -169,7 +169,8 @@ static int copy_weights(struct training *t, int32_t *copied)
         if (rows_agree(t, w.name)) continue;
         fresh[i] = malloc(count * sizeof **fresh);
         status = !fresh[i] || trf_tensor_read(&w, fresh[i], (int64_t)count, &err) ||
-                         (has_rows_of_labels(t, w.name) && copy_rows_of_labels(t, &old, w, fresh[i]))
+                         (has_rows_of_labels(t, w.name) &&
+                          copy_rows_of_labels(t, &old, w, fresh[i]))
                      ? FAILED
                      : DONE;
     }

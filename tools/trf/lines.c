@@ -135,6 +135,12 @@ int same_stream(FILE *a, FILE *b)
            x.st_dev == y.st_dev && x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
 }
 
+void say_unequal(const struct reader *a, const struct reader *b)
+{
+    say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
+        a->name, (long long)a->number, plural(a->number), b->name, (long long)b->number);
+}
+
 int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv,
                const char *columns)
 {
@@ -223,9 +229,7 @@ int next_pair(struct pair_reader *p)
     }
     while (got_a > 0) got_a = next_line(a);
     while (got_b > 0) got_b = next_line(b);
-    if (got_a == 0 && got_b == 0)
-        say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
-            a->name, (long long)a->number, plural(a->number), b->name, (long long)b->number);
+    if (got_a == 0 && got_b == 0) say_unequal(a, b);
     return -1;
 }
 

@@ -2,8 +2,8 @@
 //
 // From the first validation on the model file holds the best model. See loop.h.
 //
-// Several processes make the same updates. The first one validates, tells the others the scores, and
-// writes all files. Before each update all agree on whether training ends.
+// Several processes make the same updates. The first one validates, tells the others the scores,
+// and writes all files. Before each update all agree on whether training ends.
 
 #include "loop.h"
 #include "measure.h"
@@ -350,7 +350,7 @@ static void log_end(struct run *r, const struct progress *p, const char *why)
 static int learn_with_signals(struct run *r, struct progress *p, const char **why)
 {
     int kept;
-    if (!is_first_rank()) return train_on(r, p, why);       /* leave_ranks waits for the first one */
+    if (!is_first_rank()) return train_on(r, p, why);   /* leave_ranks waits for the first one */
     if (!r->s->resume && (r->s->keep || r->s->average > 1)) warn_of_kept(r);
     log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
               (int64_t)r->validator.pairs->ids[0].count);

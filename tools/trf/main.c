@@ -97,7 +97,8 @@ static void print_version(void)
 #elif defined(TRF_WITH_LIBZIP)
     puts("models of others: imported and exported, with cJSON and libzip");
 #else
-    puts("models of others: imported and exported, with cJSON, but without libzip: no zip files of PyTorch");
+    puts("models of others: imported and exported, with cJSON, but without libzip: no zip files of "
+         "PyTorch");
 #endif
 #ifndef TRF_WITH_ZLIB
     puts("texts: this trf was built without zlib and cannot read .gz files");

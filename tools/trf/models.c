@@ -191,14 +191,16 @@ int32_t source_limit(const trf_config *config)
     return config->max_length - (config->kind == TRF_DECODER_ONLY ? 1 : source_added(config));
 }
 
-int has_floats(const trf_model *model)
+int check_floats(const char *path, const trf_model *model)
 {
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor p = trf_model_parameter(model, i);
-        if (!p.data && !p.device) return 0;
+        if (p.data || p.device) continue;
+        say("%s: its weights have 8 bits: give the model that it was made from", path);
+        return FAILED;
     }
-    return 1;
+    return DONE;
 }
 
 /* Saves the model under another name. */

@@ -1,7 +1,7 @@
 // trf train by several processes, which mpirun starts and MPI connects (mpi.c).
 //
-// MPI calls a process a rank. Rank 0 prints, validates and writes files. The others are silent; what
-// they have to say is printed if they are the ones that fail.
+// MPI calls a process a rank. Rank 0 prints, validates and writes files. The others are silent;
+// what they have to say is printed if they are the ones that fail.
 // SPDX-License-Identifier: MIT
 
 #ifndef TRF_MPI_H
@@ -27,8 +27,8 @@ int is_launched(void);      /* by mpirun, also as the only rank */
 int settle_parts(struct settings *s, int32_t stored);
 
 /* All ranks call these together.
-   agree_status returns the worst status; the first rank that failed prints its messages. Where other
-   ranks do not come, a rank that failed ends them all after some seconds.
+   agree_status returns the worst status; the first rank that failed prints its messages. Where
+   other ranks do not come, a rank that failed ends them all after some seconds.
    share_first copies what rank 0 has to all others. most_of_all replaces each number by the largest
    of all ranks. differing_rank returns the first rank whose number is not that of rank 0, or 0. */
 int agree_status(int status);

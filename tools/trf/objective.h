@@ -19,7 +19,7 @@ int learns_labels(const struct settings *s);
 int hides_words(const struct settings *s);              /* from a model that fills them in */
 int reads_side(const struct settings *s, int side); /* whether the side has its own vocabulary */
 int leading_side(const struct settings *s);             /* of text alone: the side that it is on */
-int is_scored_by_labels(const struct settings *s);      /* by accuracy: its labels are the answers */
+int is_scored_by_labels(const struct settings *s);      /* by accuracy or F1 */
 trf_kind kind_of_model(const struct settings *s);
 trf_head head_of_model(const struct settings *s);
 void set_kind(struct settings *s);                      /* the kind of model and its head */

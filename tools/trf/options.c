@@ -41,8 +41,8 @@ const struct row rows[] = {
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
      "both sides in one file: source, tab, target", NULL},
     {TRAIN, TEXT, "next-sentences", AT(next_sentences), "FILE",
-     "make pairs for classify or pretrain from a text with one sentence per line and empty lines between its "
-     "documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
+     "make pairs for classify or pretrain from a text with one sentence per line and empty lines "
+     "between its documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
      "another document (label random), as in BERT. Needs --segments", NULL},
     {TRAIN, TEXT, "columns", AT(columns), "S,T",
      "which columns of --tsv and --valid-tsv are source and target, counted from 1. Without it, "

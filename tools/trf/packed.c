@@ -34,7 +34,10 @@ static FILE *stream_of(gzFile file)
     return fopencookie(file, "r", calls);
 }
 #else
-static int read_unpacked(void *file, char *to, int n) { return unpack((gzFile)file, to, (size_t)n); }
+static int read_unpacked(void *file, char *to, int n)
+{
+    return unpack((gzFile)file, to, (size_t)n);
+}
 static FILE *stream_of(gzFile file)
 {
     return funopen(file, read_unpacked, NULL, NULL, close_unpacked);

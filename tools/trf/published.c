@@ -110,8 +110,8 @@ static int differences_of(const struct shape *shape, struct difference *to)
                        "instead, which is as large as the layer");
         break;
     case GPT2:
-        DIFFER(0, "GPT-2's tokens are a BPE of bytes; tokens here are words, characters or "
-                  "SentencePiece's subwords");
+        DIFFER(0, "GPT-2's tokens are a BPE of bytes, which trf imports; trf train learns words, "
+                  "characters or SentencePiece's subwords");
         DIFFER(0, "GPT-2 starts with weights of deviation 0.02; the rules of --init and "
                   "--embedding-init differ");
         break;

@@ -167,8 +167,8 @@ static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
 {
     static const size_t of_data[] = {
         AT(corpus.batch_tokens), AT(corpus.batch_sentences), AT(corpus.padded_budget),
-        AT(corpus.shuffle), AT(corpus.buckets), AT(corpus.pool), AT(valid_size), AT(keep_empty), AT(documents),
-        AT(pack), AT(chunk), AT(subword_samples), AT(subword_alpha), AT(seed)};
+        AT(corpus.shuffle), AT(corpus.buckets), AT(corpus.pool), AT(valid_size), AT(keep_empty),
+        AT(documents), AT(pack), AT(chunk), AT(subword_samples), AT(subword_alpha), AT(seed)};
     char value[64], *all = format_text("%s", ""), *change, *longer;
     int i;
     size_t k, n = sizeof of_data / sizeof *of_data;

@@ -86,7 +86,7 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n)
 }
 
 /* Prints a line without control characters. */
-static void print_message(const char *before, const char *format, va_list arguments)
+static void write_message(const char *before, const char *format, va_list arguments)
 {
     FILE *to = message_file ? message_file : stderr;
     char sentence[4096];
@@ -102,7 +102,7 @@ void say(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    print_message(program, format, arguments);
+    write_message(program, format, arguments);
     va_end(arguments);
 }
 
@@ -118,7 +118,7 @@ void inform_line(const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
-    if (!quiet) print_message("", format, arguments);
+    if (!quiet) write_message("", format, arguments);
     va_end(arguments);
 }
 

@@ -126,7 +126,8 @@ static const char *add_joined(struct side *side, const trf_vocab *vocab, const t
             ++*cut;
         }
         *n = of[0] + between + of[1];
-        side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)*n, sizeof *side->ids);
+        side->ids =
+            grow(side->ids, &side->ids_capacity, side->used + (size_t)*n, sizeof *side->ids);
         side->lengths =
             grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
         (void)trf_join(config, ids, of[0], ids + first, of[1], side->ids + side->used, *n, n, &err);

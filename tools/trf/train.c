@@ -115,11 +115,12 @@ static int check_equal(const struct training *t)
     return rank ? status_of_first(FAILED) : DONE;
 }
 
-/* Whether all processes need the same value. Files may have other names on other machines, which may
-   have other numbers of processors. */
+/* Whether all processes need the same value. On another machine files may have other names, and
+   there may be more or fewer processors. */
 static int must_agree(const struct row *row)
 {
-    return (row->commands & TRAIN) && row->kind != HEADING && !row_writes(row, AT(device.threads)) &&
+    return (row->commands & TRAIN) && row->kind != HEADING &&
+           !row_writes(row, AT(device.threads)) &&
            !(row->argument && !strcmp(row->argument, "FILE"));
 }
 

@@ -377,6 +377,7 @@ int check_columns(const char *columns);     /* fails unless NULL or two column n
 int check_pairs_given(const char *prefix, const char *source, const char *target, const char *tsv);
 /* Whether both are the same pipe or terminal, so that each would get a part. */
 int same_stream(FILE *a, FILE *b);
+void say_unequal(const struct reader *a, const struct reader *b);   /* their numbers of lines */
 /* Takes the one file of the command line as --input. */
 int take_input(struct settings *s, int argc, char **argv);
 /* An item for each line of a batch, all zero. NULL: no memory, reported. */
@@ -472,8 +473,8 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 // Tokens that options of a search name (rules.c)
 // -----------------------------------------------------------------------------------------------
 
-/* What s->search and s point into, once read_rules has set it; all 0 at first. model NULL: a command
-   without --source-language and --target-language. */
+/* What s->search and s point into, once read_rules has set it; all 0 at first. model NULL: a
+   command without --source-language and --target-language. */
 struct rules { struct side banned, phrases; char *tags[2]; };
 int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
                const trf_vocab *target, struct rules *rules);
@@ -574,7 +575,7 @@ int copy_model(struct settings *s, const char *from, const char *to);
 /* Reports which vocabulary the file lacks. */
 void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source,
                        const trf_vocab *target);
-int has_floats(const trf_model *model);         /* not so after a file of 8-bit weights */
+int check_floats(const char *path, const trf_model *model);     /* that no weight has 8 bits */
 int check_decoder(const struct settings *s, const trf_model *model);    /* that it has a decoder */
 int32_t longest_trained(const trf_model *model);    /* tokens of the longest text in training */
 int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
