@@ -11,8 +11,6 @@
 /* A line of --worst. */
 struct compared { int64_t number; double value; char *reference, *hypothesis; };
 
-enum { CLASSES = 33 };          /* of --by-length: 0, 1, 2 to 3, 4 to 7 ... */
-
 struct evaluation {
     struct settings *s;
     struct metrics *metrics;
@@ -23,7 +21,7 @@ struct evaluation {
     size_t capacity;
     struct compared *lines;
     size_t n_lines, lines_capacity;
-    struct metrics_sums by_length[CLASSES];
+    struct metrics_sums by_length[LENGTH_CLASSES];
 };
 
 /* The first metric of a list with commas, without the spaces around it, or -1. *next: the rest of
@@ -126,27 +124,12 @@ static enum figure ranking(const struct evaluation *e)
 
 static int is_error_rate(enum figure which) { return which == FIGURE_WER || which == FIGURE_CER; }
 
-/* 0: no words; k: at least 2^(k-1) and fewer than 2^k words. */
-static int length_class(const struct evaluation *e, const char *text)
-{
-    size_t words = 0;
-    int k = 0, inside = 0;
-    for (; *text; text++) {
-        int is_space = strchr(" \t\r\n", *text) != NULL;
-        if (e->s->tokenize == METRICS_CHAR)
-            words += !is_space && ((unsigned char)*text & 0xC0) != 0x80;
-        else words += !is_space && !inside;
-        inside = !is_space;
-    }
-    for (; words && k < CLASSES - 1; words /= 2) k++;
-    return k;
-}
-
 /* sums: of the line alone. */
 static void note_line(struct evaluation *e, const struct metrics_sums *sums)
 {
     struct compared *c;
-    metrics_sums_add(&e->by_length[length_class(e, e->references[0])], sums, 1);
+    int64_t units = count_units(e->references[0], e->s->tokenize == METRICS_CHAR);
+    metrics_sums_add(&e->by_length[length_class(units)], sums, 1);
     if (!e->s->worst) return;
     e->lines = grow(e->lines, &e->lines_capacity, e->n_lines + 1, sizeof *e->lines);
     c = &e->lines[e->n_lines++];
@@ -213,7 +196,7 @@ static void print_by_length(const struct evaluation *e)
     for (i = 0; i < FIGURES && !e->s->json; i++)
         if (e->figures >> i & 1) printf("  %7s", metrics_figures[i].title);
     if (!e->s->json) putchar('\n');
-    for (k = 0; k < CLASSES; k++) {
+    for (k = 0; k < LENGTH_CLASSES; k++) {
         const struct metrics_sums *sums = &e->by_length[k];
         long long from = k ? 1LL << (k - 1) : 0, to = k ? (1LL << k) - 1 : 0;
         if (!sums->sentences) continue;

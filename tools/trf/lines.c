@@ -263,6 +263,26 @@ void *zeroed_batch(int32_t batch, size_t item_bytes)
     return items;
 }
 
+int64_t count_units(const char *text, int characters)
+{
+    int64_t n = 0;
+    int inside = 0;
+    for (; *text; text++) {
+        int blank = strchr(BLANKS, *text) != NULL;
+        if (characters) n += !blank && ((unsigned char)*text & 0xC0) != 0x80;
+        else n += !blank && !inside;
+        inside = !blank;
+    }
+    return n;
+}
+
+int32_t length_class(int64_t units)
+{
+    int32_t k = 0;
+    for (; units && k < LENGTH_CLASSES - 1; units /= 2) k++;
+    return k;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>texts          lines in memory
 // -----------------------------------------------------------------------------------------------

@@ -127,7 +127,6 @@ struct line {
     int32_t class_of;       /* by length: see length_class */
 };
 
-enum { CLASSES = 33 }; /* 0, 1, 2 to 3, 4 to 7 ... */
 
 struct length_sums {
     int64_t lines, units, right;
@@ -146,7 +145,7 @@ struct data {
     size_t n, capacity;
     size_t *worst; /* numbers of lines, the worst first */
     struct metrics *metrics;
-    struct length_sums by_length[CLASSES];
+    struct length_sums by_length[LENGTH_CLASSES];
     int characters;     /* lengths are in characters: no reference has several words */
     int64_t unusable;   /* lines that the model has not read */
     int64_t *counts[2]; /* of each token of a vocabulary, how often the data have it */
@@ -159,7 +158,6 @@ int open_data(struct data *d,
               struct settings *s); /* the model and the lines; refuses what cannot be answered */
 int answer_data(struct data *d);
 void free_data(struct data *d);
-int32_t length_class(int64_t units);
 const char *unit_of_length(const struct data *d);
 
 // -----------------------------------------------------------------------------------------------

@@ -61,7 +61,7 @@ static void put_accuracy(FILE *to, const struct data *d)
     int64_t right = 0, units = 0, counts[3];
     double sum = 0;
     int32_t i, some = 0;
-    for (i = 0; i < CLASSES; i++) {
+    for (i = 0; i < LENGTH_CLASSES; i++) {
         right += d->by_length[i].right;
         units += d->by_length[i].units;
     }
@@ -96,7 +96,7 @@ static void put_perplexity(FILE *to, const struct data *d)
     int64_t texts = 0, tokens = 0;
     double sum = 0;
     int i;
-    for (i = 0; i < CLASSES; i++) {
+    for (i = 0; i < LENGTH_CLASSES; i++) {
         texts += d->by_length[i].lines;
         tokens += d->by_length[i].units;
         sum += d->by_length[i].log_probability;
@@ -266,7 +266,7 @@ static void put_lengths(FILE *to, const struct data *d)
     fputs("<h3>By length</h3>\n", to);
     begin_table(to, "Scores by length", heads);
     free(heads);
-    for (k = 0; k < CLASSES; k++) {
+    for (k = 0; k < LENGTH_CLASSES; k++) {
         const struct length_sums *sums = &d->by_length[k];
         long long from = k ? 1LL << (k - 1) : 0, end = k ? (1LL << k) - 1 : 0;
         if (!sums->lines) continue;
@@ -287,7 +287,7 @@ void put_scores(FILE *to, const struct data *d)
 {
     int64_t counted = 0, broken = 0;
     size_t i;
-    for (i = 0; i < CLASSES; i++) counted += d->by_length[i].lines;
+    for (i = 0; i < LENGTH_CLASSES; i++) counted += d->by_length[i].lines;
     for (i = 0; i < d->n; i++)
         broken += d->lines[i].broken || (d->task == TASK_TEXT && d->lines[i].fault);
     fputs("<section id=scores><h2>Scores</h2>\n<p>Of ", to);

@@ -64,26 +64,6 @@ static int load(struct data *d)
 // >>lines
 // -----------------------------------------------------------------------------------------------
 
-int32_t length_class(int64_t units)
-{
-    int32_t k = 0;
-    for (; units && k < CLASSES - 1; units /= 2) k++;
-    return k;
-}
-
-static int64_t count_units(const char *text, int characters)
-{
-    int64_t n = 0;
-    int inside = 0;
-    for (; *text; text++) {
-        int blank = strchr(" \t\r\n", *text) != NULL;
-        if (characters) n += !blank && ((unsigned char)*text & 0xC0) != 0x80;
-        else n += !blank && !inside;
-        inside = !blank;
-    }
-    return n;
-}
-
 static char *copied(const char *bytes, size_t n)
 {
     char *copy = zeroed(n + 1, 1);
@@ -394,8 +374,8 @@ static void take_tags(struct data *d, struct line *l, const trf_real *p, const i
     for (i = 0; i < n; i++) {
         int32_t given = best_of(p + (int64_t)first[i] * d->labels.n, d->labels.n), wanted;
         const char *name = d->labels.name[given];
-        at += strspn(at, " \t\r\n");
-        bytes = strcspn(at, " \t\r\n");
+        at += strspn(at, BLANKS);
+        bytes = strcspn(at, BLANKS);
         wanted = label_number(&d->labels, at, bytes);
         at += bytes;
         d->confusion[(int64_t)(wanted < 0 ? d->labels.n : wanted) * d->labels.n + given]++;

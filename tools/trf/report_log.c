@@ -123,7 +123,7 @@ int read_run(struct run *run, const char *path)
     if ((status = open_reader(&r, path))) return status;
     while ((got = next_line(&r)) > 0) {
         if (r.fault) run->unusable++;
-        else if (r.line[strspn(r.line, " \t\r\n")]) take_event(run, r.line);
+        else if (r.line[strspn(r.line, BLANKS)]) take_event(run, r.line);
     }
     close_reader(&r);
     if (got) return FAILED;

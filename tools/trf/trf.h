@@ -336,6 +336,8 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
 // NUL byte, not UTF-8, no tab) comes with a `fault`.
 // -----------------------------------------------------------------------------------------------
 
+#define BLANKS " \t\r\n"     /* the library's separators of words */
+
 struct reader {
     FILE *file;
     const char *name;
@@ -382,6 +384,12 @@ void say_unequal(const struct reader *a, const struct reader *b);   /* their num
 int take_input(struct settings *s, int argc, char **argv);
 /* An item for each line of a batch, all zero. NULL: no memory, reported. */
 void *zeroed_batch(int32_t batch, size_t item_bytes);
+
+/* The words of a line, or its characters but blanks. Lines are classed by how many they have: 0, 1,
+   2 to 3, 4 to 7, ... */
+enum { LENGTH_CLASSES = 33 };
+int64_t count_units(const char *text, int characters);
+int32_t length_class(int64_t units);
 
 /* Lines in memory, each with a NUL, and their numbers in the file. */
 struct text {
@@ -500,8 +508,6 @@ char *text_without_unknown(const trf_vocab *vocab, const int32_t *ids, int32_t n
 // -----------------------------------------------------------------------------------------------
 // Labels, and the words of a line (labels.c)
 // -----------------------------------------------------------------------------------------------
-
-#define BLANKS " \t\r\n"     /* the library's separators of words */
 
 /* Sorted names: label i of a model is name[i]. */
 struct labels { char **name; int32_t n; size_t capacity; };

@@ -45,8 +45,8 @@ static void find_words(const trf_vocab *vocab, const char *line, const int32_t *
         for (w = 0; w < words.n_words; w++) {
             int32_t end = w + 1 < words.n_words ? words.first[w + 1] : n;
             size_t bytes;
-            line += strspn(line, " \t\r\n");
-            bytes = strcspn(line, " \t\r\n");
+            line += strspn(line, BLANKS);
+            bytes = strcspn(line, BLANKS);
             for (i = words.first[w]; i < end && ids[i] != unknown_id(vocab); i++) { }
             if (i < end) add_span(to, line, bytes, words.first[w], end);
             line += bytes;      /* the line has been encoded: it is UTF-8 */
