@@ -45,11 +45,7 @@ struct embedding {
     int broken;                 /* 1: the input could not be read to its end */
 };
 
-static int is_npy(const char *path)
-{
-    size_t n = path ? strlen(path) : 0;
-    return n >= 4 && !strcmp(path + n - 4, ".npy");
-}
+static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 
 // -----------------------------------------------------------------------------------------------
 // >>vectors        lines become sequences, rows become a vector

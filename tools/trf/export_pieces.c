@@ -69,16 +69,6 @@ static int write_spm(const struct tokenizer *t, const struct map *m, const char 
     return status;
 }
 
-/* Whether both sides have one table of ids: then vocab.json serves both. */
-static int one_table(const trf_vocab *a, const trf_vocab *b)
-{
-    int32_t id, n = trf_vocab_size(a);
-    if (n != trf_vocab_size(b)) return 0;
-    for (id = 0; id < n; id++)
-        if (strcmp(trf_vocab_token(a, id), trf_vocab_token(b, id))) return 0;
-    return 1;
-}
-
 static int write_marian(const struct tokenizer *t, int side, const char *in)
 {
     const struct vocabulary *source = &t->side[side], *target = source;
@@ -87,7 +77,7 @@ static int write_marian(const struct tokenizer *t, int side, const char *in)
     int separate;
     if (side == 0 && !*in && t->side[1].vocab && trf_vocab_kind(t->side[1].vocab) ==
                                                      TRF_SENTENCEPIECE) target = &t->side[1];
-    separate = !one_table(source->vocab, target->vocab);
+    separate = !same_tokens(source->vocab, target->vocab);  /* else vocab.json serves both */
     maps[0] = read_map(source);
     maps[1] = read_map(target);
     if (separate) set_bool(settings, "separate_vocabs", 1);

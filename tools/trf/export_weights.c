@@ -18,12 +18,6 @@
 //                                  writes states, and in every norm
 // -----------------------------------------------------------------------------------------------
 
-static int ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), length = strlen(end);
-    return n >= length && !strcmp(text + n - length, end);
-}
-
 static int is_embedding(const char *name)
 {
     return !strcmp(name, "src_embed.weight") || !strcmp(name, "tgt_embed.weight");

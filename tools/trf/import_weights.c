@@ -8,12 +8,6 @@
 // >>tensors        of one file of either kind
 // -----------------------------------------------------------------------------------------------
 
-static int ends_with(const char *text, const char *end)
-{
-    size_t n = strlen(text), length = strlen(end);
-    return n >= length && !strcmp(text + n - length, end);
-}
-
 /* Takes the path. */
 static int open_file(struct weights *w, char *path)
 {

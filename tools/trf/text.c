@@ -171,6 +171,12 @@ const char *name_of(const char *path)
     return slash ? slash + 1 : path;
 }
 
+int ends_with(const char *text, const char *end)
+{
+    size_t n = strlen(text), length = strlen(end);
+    return n >= length && !strcmp(text + n - length, end);
+}
+
 const char *plural(int64_t n) { return n == 1 ? "" : "s"; }
 
 char *format_text(const char *format, ...)

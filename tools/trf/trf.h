@@ -121,6 +121,7 @@ void *zeroed(size_t count, size_t item_bytes);  /* a fixed number of items, all 
 
 char *folder_of(const char *path);              /* "a/b" -> "a/", "b" -> "."; malloc'd */
 const char *name_of(const char *path);          /* "a/b" -> "b" */
+int ends_with(const char *text, const char *end);
 const char *plural(int64_t n);                  /* "s", or "" if n is 1 */
 char *format_text(const char *format, ...) __attribute__((format(printf, 1, 2)));   /* malloc'd */
 double now(void);
