@@ -24,13 +24,16 @@ static long long unfinished_n(const char *tail)
 
 int is_held_out(const struct settings *s, const char *path)
 {
-    char *held = held_path(s);
-    const char *tail = strstr(name_of(path), ".valid-");
-    char *output = tail ? format_text("%.*s", (int)(tail - path), path) : NULL;
-    int is = same_file(held, path) ||
-             (output && unfinished_n(tail) && same_file(output, s->output));
+    char *held = held_path(s), *output;
+    const char *at = name_of(path), *tail = NULL;
+    int is = same_file(held, path);
+    while ((at = strstr(at, ".valid-"))) tail = at++;
+    if (!is && tail && unfinished_n(tail)) {
+        output = format_text("%.*s", (int)(tail - path), path);
+        is = same_file(output, s->output);
+        free(output);
+    }
     free(held);
-    free(output);
     return is;
 }
 
@@ -82,19 +85,33 @@ int begin_hold_out(struct hold_out *h, const struct settings *s)
     return FAILED;
 }
 
-/* Adds a hash to the sorted ones. 0: it is there already. */
+/* Where a hash is in a table that is not full, or would be put. All hashes are multiples of N. */
+static size_t slot_of(const struct hold_out *h, uint64_t hash)
+{
+    size_t at = (size_t)(hash / (uint64_t)h->n) & (h->slots - 1);
+    while (h->seen[at] && h->seen[at] != hash) at = (at + 1) & (h->slots - 1);
+    return at;
+}
+
+static void enlarge(struct hold_out *h)
+{
+    uint64_t *old = h->seen;
+    size_t n = h->slots, i;
+    h->slots = n ? 2 * n : 256;
+    h->seen = zeroed(h->slots, sizeof *h->seen);
+    for (i = 0; i < n; i++) if (old[i]) h->seen[slot_of(h, old[i])] = old[i];
+    free(old);
+}
+
+/* Notes the hash of a source. 0: it is there already. */
 static int is_new(struct hold_out *h, uint64_t hash)
 {
-    size_t low = 0, high = h->n_seen;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (h->seen[middle] < hash) low = middle + 1;
-        else high = middle;
-    }
-    if (low < h->n_seen && h->seen[low] == hash) return 0;
-    h->seen = grow(h->seen, &h->capacity, h->n_seen + 1, sizeof *h->seen);
-    memmove(h->seen + low + 1, h->seen + low, (h->n_seen - low) * sizeof *h->seen);
-    h->seen[low] = hash;
+    size_t at;
+    if (hash == 0) hash = (uint64_t)h->n;       /* 0 marks an empty slot */
+    if (2 * h->n_seen >= h->slots) enlarge(h);
+    at = slot_of(h, hash);
+    if (h->seen[at]) return 0;
+    h->seen[at] = hash;
     h->n_seen++;
     return 1;
 }
