@@ -1401,7 +1401,7 @@ half of a micro-batch is cancelled @@ stages @@ trf_stage_backward @@
 a stage checks only what it reads @@ stages @@ trf__stage_needs @@
     batch, whole, need @@ batch, pass->sides, need
 a seam of any width @@ stages @@ trf__check_seam @@
-    x->shape[1] != d @@ 0
+    pass->config->d_model, err @@ x->shape[1], err
 a slot is filled twice @@ stages @@ trf__slot_at @@
     (*slot)->waits == waits @@ 1
 the encoder's output has the gradient of its last layer alone @@ stages @@ trf__seam_rows @@
