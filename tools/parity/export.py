@@ -118,7 +118,7 @@ class Check:
         self.decodes = "CausalLM" in self.json["architectures"][0] or "LMHead" in self.json["architectures"][0]
         self.ids_of_trf = lambda side, lines: self.library(side, "".join(x + "\n" for x in lines), numbers=int)
         r = random.Random(7)
-        special = {self.json.get(k + "_token_id") for k in ("pad", "bos", "eos")}
+        special = {self.json.get(k + "_token_id") for k in ("pad", "bos", "eos", "decoder_start")}
         size = self.json["vocab_size"]
         ids = [i for i in range(4, size) if i not in special]
         self.pairs = [([r.choice(ids) for _ in range(r.randrange(1, 20))], [r.choice(ids) for _ in range(r.randrange(1, 20))])

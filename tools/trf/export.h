@@ -90,7 +90,7 @@ int write_ids(const struct tokenizer *t, const trf_vocab *vocab, const char *in,
 int write_spm(const struct tokenizer *t, const struct map *m, const char *in, const char *name);
 cJSON *add_special_id(cJSON *all, int32_t id, const char *text);
 /* export_languages.c: the tokenizer of a model with languages. export_metaspace.c: the same as
-   tokenizer.json; takes the settings. */
+   tokenizer.json, for ids that have a token each; takes the settings. */
 int write_languages(const struct tokenizer *t);
 void describe_mask(const struct tokenizer *t, cJSON *token);    /* as these classes have <mask> */
 int write_metaspace(const struct tokenizer *t, const struct map *m, cJSON *settings);

@@ -108,6 +108,10 @@ static int check_codes(const char *path, const trf_vocab *vocab, struct language
                 class_name_of(l->is));
             status = FAILED;
         }
+    if (!status && l->is == M2M100 && !l->named) {
+        say("%s: languages has another order than M2M100Tokenizer", path);
+        status = FAILED;
+    }
     return status;
 }
 
@@ -118,7 +122,8 @@ static int check_pair(const char *path, const struct languages *l)
     int i;
     for (i = 0; i < 2; i++) {
         if (!pair[i][1] || (l->codes && has_code(l->codes, pair[i][1]))) continue;
-        if (l->codes) say("--%s-language %s: '%s' knows %s", pair[i][0], pair[i][1], path, l->codes);
+        if (l->codes)
+            say("--%s-language %s: '%s' knows %s", pair[i][0], pair[i][1], path, l->codes);
         else say("--%s-language: '%s' has no tokenizer that is told its languages", pair[i][0],
                  path);
         return USAGE;
@@ -129,7 +134,8 @@ static int check_pair(const char *path, const struct languages *l)
 int find_model_languages(const struct settings *s, const char *path, const trf_model *model,
                          struct languages *l)
 {
-    const trf_vocab *source = trf_model_source_vocab(model), *target = trf_model_target_vocab(model);
+    const trf_vocab *source = trf_model_source_vocab(model);
+    const trf_vocab *target = trf_model_target_vocab(model);
     const char *rule;
     int32_t bos = trf_model_config(model)->bos;
     int status;
@@ -272,11 +278,11 @@ static int is_fairseq(const struct tokenizer *t, const struct map *m)
     struct table known;
     int32_t n = trf_vocab_size(vocab);
     size_t i;
-    int is = m->is;
+    int is = 1;
     memset(&p, 0, sizeof p);
     memset(&known, 0, sizeof known);
     p.is = t->languages->is;
-    if (is) list_fairseq(&p, m->pieces, &known);
+    list_fairseq(&p, m->pieces, &known);
     sort_texts(&known);
     for (i = 0; i < known.n && is; i++)
         is = known.entry[i].id < n &&
@@ -307,16 +313,33 @@ static void add_special_ids(const struct tokenizer *t, const struct map *m, cJSO
     }
 }
 
+/* transformers gives the tokens behind a gap other ids. */
+static int check_gaps(const struct tokenizer *t)
+{
+    const trf_vocab *vocab = t->side[0].vocab;
+    int32_t id = 0, n = trf_vocab_size(vocab);
+    while (n > 0 && !*trf_vocab_token(vocab, n - 1)) n--;
+    while (id < n && *trf_vocab_token(vocab, id)) id++;
+    if (id == n) return DONE;
+    say("the id %d has no token, but %d has one: %s has no such gap", (int)id, (int)n - 1,
+        class_name_of(t->languages->is));
+    return FAILED;
+}
+
 int write_languages(const struct tokenizer *t)
 {
     struct map m = read_map(&t->side[0]);
+    const char *name = class_name_of(t->languages->is);
     cJSON *settings;
     if (t->side[1].vocab) {
-        say("the vocabularies of source and target differ, but %s has one",
-            class_name_of(t->languages->is));
+        say("the vocabularies of source and target differ, but %s has one", name);
         return FAILED;
     }
-    if (check_special(t)) return FAILED;
+    if (!m.is) {
+        say("the vocabulary was learned by trf, but it has languages: %s has ids of its own", name);
+        return FAILED;
+    }
+    if (check_special(t) || check_gaps(t)) return FAILED;
     if (t->languages->is == M2M100) return write_m2m(t, &m);
     settings = settings_of(t, &m);
     if (!is_fairseq(t, &m)) return write_metaspace(t, &m, settings);

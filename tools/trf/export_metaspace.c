@@ -16,7 +16,7 @@ struct token { const char *text; float score; int type; };      /* type 0: no pi
 
 struct proto {
     struct token *token;                    /* n ids; texts are those of the vocabulary */
-    int32_t n, unknown;
+    int32_t n, unknown;                     /* unknown: -1 if there is none */
     int bpe, bytes, prefix, one_blank;
     const unsigned char *map;
     size_t map_bytes;
@@ -140,8 +140,7 @@ static int has_phrases(const struct proto *p)
 {
     int32_t id;
     for (id = 0; id < p->n; id++)
-        if (p->token[id].type == NORMAL && *p->token[id].text &&
-            strstr(p->token[id].text + 1, BLANK)) return 1;
+        if (p->token[id].type == NORMAL && strstr(p->token[id].text + 1, BLANK)) return 1;
     return 0;
 }
 
@@ -167,7 +166,7 @@ static void add_outside(const struct tokenizer *t, const struct proto *p, cJSON 
     for (id = 0; id < p->n; id++) {
         int type = p->token[id].type;
         cJSON *token;
-        if (!*p->token[id].text || type == NORMAL || type == UNUSED || type == BYTE) continue;
+        if (type == NORMAL || type == UNUSED || type == BYTE) continue;
         token = add_token(json, id, p->token[id].text, type != USER);
         if (id == mask) describe_mask(t, token);
     }
@@ -245,7 +244,7 @@ static void add_bpe(const struct proto *p, cJSON *json)
     set_bool(model, "ignore_merges", 0);
     vocab = cJSON_AddObjectToObject(model, "vocab");
     for (id = 0; id < p->n; id++)
-        if (*p->token[id].text) cJSON_AddNumberToObject(vocab, p->token[id].text, id);
+        cJSON_AddNumberToObject(vocab, p->token[id].text, id);
     add_merges(p, model);
 }
 
@@ -269,27 +268,15 @@ int write_metaspace(const struct tokenizer *t, const struct map *m, cJSON *setti
 {
     struct proto p = read_proto(t, m);
     cJSON *json = empty_tokenizer();
-    int32_t id = 0;
-    int status = DONE;
-    while (id < p.n && *p.token[id].text) id++;
-    if (id < p.n) {
-        say("the id %d has no token, but one behind it has: tokenizer.json has no such gap",
-            (int)id);
-        cJSON_Delete(json);
-        cJSON_Delete(settings);
-        status = FAILED;
-    } else {
-        add_outside(t, &p, json);
-        add_normalizer(&p, json);
-        add_metaspace(&p, json, "pre_tokenizer");
-        set_text(json, "post_processor", NULL);     /* the class makes it for its languages */
-        add_metaspace(&p, json, "decoder");
-        if (p.bpe) add_bpe(&p, json);
-        else add_unigram(&p, json);
-        status = write_both(t, "", json, settings);
-    }
+    add_outside(t, &p, json);
+    add_normalizer(&p, json);
+    add_metaspace(&p, json, "pre_tokenizer");
+    set_text(json, "post_processor", NULL);     /* the class makes it for its languages */
+    add_metaspace(&p, json, "decoder");
+    if (p.bpe) add_bpe(&p, json);
+    else add_unigram(&p, json);
     free(p.token);
-    return status;
+    return write_both(t, "", json, settings);
 }
 #else
 typedef int export_metaspace_is_empty;
