@@ -123,6 +123,7 @@ again "NLLB from its own file"
 check "the file is as it was" cmp -s to/sentencepiece.bpe.model from/sentencepiece.bpe.model
 plain to/tokenizer_config.json >got
 check "its languages have the ids of fairseq" has got '"61":{"content":"ace_Arab",'
+check "each once" [ "$(grep -o '"[0-3]":{' got | wc -l)" -eq 4 ]
 check "and <mask> the last one" has got '"263":{"content":"<mask>",[^}]*}}}$'
 check "the tag of a source stands before it" [ "$(grep -c legacy got)" -eq 0 ]
 echo '{"tokenizer_class": "NllbTokenizer", "legacy_behaviour": true, "mask_token": null, "added_tokens_decoder": {"264": {"content": "<extra>"}}}' >from/tokenizer_config.json
@@ -138,9 +139,29 @@ again "NLLB without English"
 check "begins with another language" has to/tokenizer_config.json '"src_lang":.*"ace_Arab"'
 check "English is no language" [ "$(grep -c 'eng_Latn' to/tokenizer_config.json)" -eq 0 ]
 mv from.model english.model
+# ids in another order than scores; and words that a folder adds, which make the ids of languages those of fairseq by chance
+original nllb; echo '{"tokenizer_class": "NllbTokenizer"}' >from/tokenizer_config.json
+sed 's/"re": 4,/"re": 5,/; s/"an": 5,/"an": 4,/' "$golden/nllb/tokenizer.json" >from/tokenizer.json
+again "NLLB with other ids"
+part to/tokenizer.json merges >got; part "$golden/nllb/tokenizer.json" merges >want
+check "its merges are in the order of scores" cmp got want
+"$trf" export nllb.model --output no --source-language xx 2>&1 | sed 's/.* knows //' | tr ' ' '\n' >after
+echo '<mask>' >>after
+awk 'FNR == NR { code[n++] = $0; next } /"content": "(<mask>|[a-z]*_[A-Z][a-z]*)"/ { sub(/"content": "[^"]*"/, "\"content\": \"" code[i++] "\"") }
+    /"added_tokens": \[/ { print; for (k = 264; k < 266; k++) print "{\"id\": " k ", \"content\": \"<u" k ">\", \"special\": false}," ; next }
+    /"k": 60/ { sub(/60/, "60, \"<u264>\": 264, \"<u265>\": 265") } { print }' after "$golden/nllb/tokenizer.json" >from/tokenizer.json
+check "two words are added" has from/tokenizer.json '"<u264>": 264'
+again "NLLB with words of its own"
+check "its ids are not those of fairseq" [ -e to/tokenizer.json ] && [ ! -e to/sentencepiece.bpe.model ]
+check "its words are not special" sh -c "tr -d ' \t\n' <to/tokenizer.json | grep -q '\"id\":265,\"content\":\"<u265>\",[^}]*\"special\":false'"
 cp -R "$golden/m2m_100" wmt; echo '{"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21"}' >wmt/tokenizer_config.json
 rm -rf from; mv wmt from; again "the languages of WMT 21"
 check "its list" has to/tokenizer_config.json '"language_codes":.*"wmt21"'
+# Marian's tags are words of the text
+rm -rf from; cp -R "$golden/marian" from; sed 's/"f": 17/">>fra<<": 17/' "$golden/marian/vocab.json" >from/vocab.json
+again "Marian with a language"
+check "is Marian's" has to/tokenizer_config.json '"MarianTokenizer"'
+expect 2 "it is told no pair" "has no tokenizer that is told its languages" "$trf" export from.model --output no --target-language fra
 # a pair
 for pair in m2m_100:de:fr:forced_bos_token_id:85 nllb:fra_Latn:eng_Latn:forced_bos_token_id:108 mbart50:en_XX:sl_SI:forced_bos_token_id:90 mbart:de_DE:ar_AR:decoder_start_token_id:39; do
     IFS=: read -r folder from to field id <<END
@@ -326,6 +347,8 @@ learn both-two $both $post
 "$trf" export both-two.model --output two 2>err
 expect 0 "a folder in the folder" "^two: bert" "$trf" export bert.model --output two --overwrite
 check "its files are gone" [ -z "$(ls two/target_tokenizer)" ]
+"$trf" export bert.model --output m2m_100 --overwrite 2>err
+check "the pieces of M2M-100 are gone" [ ! -e m2m_100/sentencepiece.bpe.model ]
 mkdir empty
 expect 0 "an empty folder" "^empty/: bert" "$trf" export bert.model --output empty/
 check "it is one" cmp -s empty/config.json marian/config.json
