@@ -67,10 +67,8 @@ TRAINED = {     # options of trf train, the expected model_type, and options of 
     "classify-roberta": (LABELS + BERT + " --norm-place post-norm --final-norm no --embedding-norm yes", "roberta",
                          "--as roberta"),
     "tag": (TAGS + " --source-bos yes", "megatron-bert", ""),
-    "mask": ("--objective mask --text text" + MASKED,
-             "megatron-bert", ""),
-    "pretrain": ("--objective pretrain --tsv labels" + MASKED,
-                 "megatron-bert", ""),
+    "mask": ("--objective mask --text text" + MASKED, "megatron-bert", ""),
+    "pretrain": ("--objective pretrain --tsv labels" + MASKED, "megatron-bert", ""),
     "pretrain-post": ("--objective pretrain --tsv labels" + MASKED +
                       " --norm-place post-norm --final-norm no --embedding-norm yes --segments 2 --positions learned", "bert", ""),
 }
