@@ -22,7 +22,7 @@ near()
 
 # --- imported models: the folder that trf export writes becomes the same file, byte for byte -----------
 for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next:bert bert_tokens:bert bert_masked:bert bert_both:bert roberta_first:roberta \
-    roberta_masked:roberta marian:marian bart:bart t5:t5 gpt2:gpt2 llama:llama; do
+    roberta_masked:roberta marian:marian bart:bart t5:t5 gpt2:gpt2 llama:llama m2m_100:m2m_100 nllb:m2m_100 mbart:mbart mbart50:mbart; do
     type=${folder#*:} folder=${folder%:*}
     "$trf" import "$golden/$folder" --output $folder.model 2>err
     expect 0 "export of $folder" "^$folder: $type, [A-Za-z0-9]*, [0-9]* weights$" "$trf" export $folder.model --output $folder
@@ -73,6 +73,108 @@ expect 0 "16 bits become 32" "bert, BertModel" "$trf" export half.model --output
 "$trf" quantize bert.model --weights int8 --output eighth.model
 expect 1 "8 bits" "its weights have 8 bits: give the model that it was made from" "$trf" export eighth.model --output eighth
 check "nothing is written" test ! -e eighth
+
+# --- models of several languages: their tokenizers have all languages and the tags -------------------
+for folder in m2m_100 mbart mbart50; do
+    check "$folder: the pieces as they were" cmp -s $folder/sentencepiece.bpe.model "$golden/$folder/sentencepiece.bpe.model"
+done
+for class in m2m_100:M2M100Tokenizer nllb:NllbTokenizer mbart:MBartTokenizer mbart50:MBart50Tokenizer; do
+    check "a ${class#*:}" has ${class%:*}/tokenizer_config.json "\"tokenizer_class\":.\"${class#*:}\""
+done
+plain() { tr -d ' \t\n' <"$1"; }
+part() { plain "$1" | sed -e "s/.*\"$2\":\[/[/" -e 's/\]\].*/]]/'; }      # a list of lists
+part nllb/tokenizer.json merges >got; part "$golden/nllb/tokenizer.json" merges >want
+check "the merges are those of tokenizers" cmp got want
+check "they are many" [ "$(tr ']' '\n' <got | wc -l)" -gt 38 ]
+check "the blanks of its texts too" sh -c "tr -d ' \t\n' <nllb/tokenizer.json | grep -q '\"normalizer\":null.*\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\".*\",\"prepend_scheme\":\"always\",\"split\":true},'"
+check "M2M-100 has its words before the languages" [ "$(grep -c '<s>\|</s>\|<pad>\|<unk>' m2m_100/vocab.json)" -eq 4 ]
+check "which no file lists" [ "$(grep -c '__af__' m2m_100/vocab.json)" -eq 0 ]
+check "its list of languages" has m2m_100/tokenizer_config.json '"language_codes":.*"m2m100"'
+check "a language of NLLB" has nllb/tokenizer_config.json '"zho_Hans", "zho_Hant", "zul_Latn"\]'
+for class in nllb:true mbart:false mbart50:false; do
+    plain ${class%:*}/tokenizer_config.json >got; plain ${class%:*}/tokenizer.json >>got 2>err
+    check "${class%:*}: its mask takes blanks" has got "\"content\":\"<mask>\",[^}]*\"lstrip\":true,\"normalized\":${class#*:}}"
+done
+check "mBART-25 begins with its language" has mbart/config.json '"decoder_start_token_id":.58'
+check "which is not its BOS for transformers" has mbart/config.json '"bos_token_id":.0'
+check "nor for its tokenizer" has mbart/tokenizer_config.json '"bos_token":."<s>"'
+check "no pair is chosen" [ "$(cat m2m_100/*.json nllb/*.json mbart/*.json mbart50/*.json | grep -c 'src_lang\|tgt_lang\|forced_bos')" -eq 0 ]
+# other forms: tokenizer.json of mBART-50 with a map of characters; the file of SentencePiece for NLLB
+original() { rm -rf from; cp -R "$golden/$1" from; rm -f from/tokenizer.json from/tokenizer_config.json from/sentencepiece.bpe.model from/vocab.json; }
+again()     # WHAT: the folder `from` becomes the folder `to`, and the same model
+{
+    rm -rf to; "$trf" import from --output from.model --overwrite 2>err
+    expect 0 "export of $1" "^to: m" "$trf" export from.model --output to
+    expect 0 "import of $1" "m" "$trf" import to --output again.model --overwrite
+    check "$1: the same model" cmp -s from.model again.model
+}
+original mbart50; cp "$golden/json/mbart50.json" from/tokenizer.json; echo '{"tokenizer_class": "MBart50Tokenizer"}' >from/tokenizer_config.json
+again "mBART-50 from tokenizer.json"
+check "it has no file of SentencePiece" [ ! -e to/sentencepiece.bpe.model ]
+map() { plain "$1" | sed 's/.*"precompiled_charsmap":"\([^"]*\)".*/\1/'; }
+map to/tokenizer.json >got; map from/tokenizer.json >want
+check "its map of characters" cmp got want
+check "is one" grep -q '^AAQA.*==$' got
+part to/tokenizer.json vocab | tr ']' '\n' | sed 's/.*"\(.*\)",.*/\1/' >got; part from/tokenizer.json vocab | tr ']' '\n' | sed 's/.*"\(.*\)",.*/\1/' >want
+check "its tokens" cmp got want
+check "are ninety-two" [ "$(grep -c . got)" -ge 92 ]
+original nllb; cp "$golden/m2m_100/sentencepiece.bpe.model" from; echo '{"tokenizer_class": "NllbTokenizer"}' >from/tokenizer_config.json
+again "NLLB from its own file"
+check "the file is as it was" cmp -s to/sentencepiece.bpe.model from/sentencepiece.bpe.model
+plain to/tokenizer_config.json >got
+check "its languages have the ids of fairseq" has got '"61":{"content":"ace_Arab",'
+check "each once" [ "$(grep -o '"[0-3]":{' got | wc -l)" -eq 4 ]
+check "and <mask> the last one" has got '"263":{"content":"<mask>",[^}]*}}}$'
+check "the tag of a source stands before it" [ "$(grep -c legacy got)" -eq 0 ]
+echo '{"tokenizer_class": "NllbTokenizer", "legacy_behaviour": true, "mask_token": null, "added_tokens_decoder": {"264": {"content": "<extra>"}}}' >from/tokenizer_config.json
+again "NLLB with the tag behind"
+check "which its tokenizer does" has to/tokenizer_config.json '"legacy_behaviour":.true'
+check "a token that a folder adds" has to/tokenizer_config.json '"zul_Latn", "<extra>"\]'
+sed 's/264/266/' from/tokenizer_config.json >new && mv new from/tokenizer_config.json
+"$trf" import from --output gap.model 2>err
+expect 1 "ids with a gap" "the id 264 has no token, but 266 has one: NllbTokenizer has no such gap" "$trf" export gap.model --output no
+original nllb; cp "$golden/nllb/tokenizer.json" from; echo '{"tokenizer_class": "NllbTokenizer"}' >from/tokenizer_config.json
+sed 's/"eng_Latn"/"<extra1>"/' from/tokenizer.json >new && mv new from/tokenizer.json
+again "NLLB without English"
+check "begins with another language" has to/tokenizer_config.json '"src_lang":.*"ace_Arab"'
+check "English is no language" [ "$(grep -c 'eng_Latn' to/tokenizer_config.json)" -eq 0 ]
+mv from.model english.model
+# ids in another order than scores; and words that a folder adds, which make the ids of languages those of fairseq by chance
+original nllb; echo '{"tokenizer_class": "NllbTokenizer"}' >from/tokenizer_config.json
+sed 's/"re": 4,/"re": 5,/; s/"an": 5,/"an": 4,/' "$golden/nllb/tokenizer.json" >from/tokenizer.json
+again "NLLB with other ids"
+part to/tokenizer.json merges >got; part "$golden/nllb/tokenizer.json" merges >want
+check "its merges are in the order of scores" cmp got want
+"$trf" export nllb.model --output no --source-language xx 2>&1 | sed 's/.* knows //' | tr ' ' '\n' >after
+echo '<mask>' >>after
+awk 'FNR == NR { code[n++] = $0; next } /"content": "(<mask>|[a-z]*_[A-Z][a-z]*)"/ { sub(/"content": "[^"]*"/, "\"content\": \"" code[i++] "\"") }
+    /"added_tokens": \[/ { print; print "{\"id\": 264, \"content\": \"<u264>\", \"special\": false}, {\"id\": 265, \"content\": \"rean\", \"special\": false}," ; next }
+    /"k": 60/ { sub(/60/, "60, \"<u264>\": 264, \"rean\": 265") } { print }' after "$golden/nllb/tokenizer.json" >from/tokenizer.json
+check "two words are added" has from/tokenizer.json '"<u264>": 264'
+again "NLLB with words of its own"      # no merges make "rean" of "re" and "an"
+check "its ids are not those of fairseq" [ -e to/tokenizer.json ] && [ ! -e to/sentencepiece.bpe.model ]
+check "its words are not special" sh -c "tr -d ' \t\n' <to/tokenizer.json | grep -q '\"id\":265,\"content\":\"rean\",[^}]*\"special\":false'"
+cp -R "$golden/m2m_100" wmt; echo '{"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21"}' >wmt/tokenizer_config.json
+rm -rf from; mv wmt from; again "the languages of WMT 21"
+check "its list" has to/tokenizer_config.json '"language_codes":.*"wmt21"'
+# Marian's tags are words of the text
+rm -rf from; cp -R "$golden/marian" from; sed 's/"f": 17/">>fra<<": 17/' "$golden/marian/vocab.json" >from/vocab.json
+again "Marian with a language"
+check "is Marian's" has to/tokenizer_config.json '"MarianTokenizer"'
+expect 2 "it is told no pair" "has no tokenizer that is told its languages" "$trf" export from.model --output no --target-language fra
+# a pair
+for pair in m2m_100:de:fr:forced_bos_token_id:85 nllb:fra_Latn:eng_Latn:forced_bos_token_id:108 mbart50:en_XX:sl_SI:forced_bos_token_id:90 mbart:de_DE:ar_AR:decoder_start_token_id:39; do
+    IFS=: read -r folder from to field id <<END
+$pair
+END
+    rm -rf paired
+    expect 0 "a pair of $folder" "^paired: " "$trf" export $folder.model --output paired --source-language "$from" --target-language "$to"
+    check "$folder: its source" has paired/tokenizer_config.json "\"src_lang\":.*\"$from\""
+    check "$folder: its target" has paired/tokenizer_config.json "\"tgt_lang\":.*\"$to\""
+    check "$folder: $field is $id" has paired/generation_config.json "\"$field\":.$id,"
+    expect 0 "$folder with a pair" "" "$trf" import paired --output again.model --overwrite
+    check "$folder: the same model with a pair" cmp -s $folder.model again.model
+done
 
 # --- models that trf train makes: the same numbers after export and import -----------------------------
 cut -f 2 train.tsv >text
@@ -172,6 +274,36 @@ refuses "a mistral without biases" decoder-biases.model "--qkv-bias is yes, but 
 refuses "BERT as Megatron" bert.model "--embedding-norm is yes, but megatron-bert needs no" --as megatron-bert
 refuses "learned positions as sines" both-bart.model "--positions is learned, but marian needs halves" --as marian
 refuses "sines of another rule" both-m2m.model "--positions is halves-n1, but pegasus needs halves" --as pegasus
+# metadata that do not fit: a model file checks its data, but these are words
+damaged()   # NAME MODEL SED MESSAGE
+{
+    LC_ALL=C sed "$3" "$2" >damaged.model
+    check "$1: it is another file" sh -c "! cmp -s '$2' damaged.model"
+    refuses "$1" damaged.model "damaged.model: $4"
+}
+damaged "tags in other places" nllb.model 's/"target.tag":"forced-first \*"/"target.tag":"start        *"/' "source.tag is \"source-first \*\" and target.tag is \"start        \*\", but no tokenizer"
+damaged "no tags of sources" m2m_100.model 's/"source.tag"/"source.tax"/' "source.tag is \"\" and target.tag is \"forced-first __\*__\", but no"
+damaged "languages of another class" nllb.model 's/"languages":"ace_Arab/"languages":"xxx_Arab/' "languages begins with \"xxx_Arab\", which is a code of no tokenizer"
+damaged "no language" nllb.model 's/"languages":"ace_Arab/"languages":"        /' "languages begins with \"\", which"
+damaged "a language of another class" nllb.model 's/ ace_Latn acm/ xxx_Latn acm/' "languages has \"xxx_Latn\", but NllbTokenizer has no such language"
+damaged "a language without a token" english.model 's/ ace_Latn acm/ ars_Arab acm/; s/"languages":"ace_Arab/"languages":"eng_Latn/' "languages has \"eng_Latn\", but no token of the vocabulary is its tag"
+damaged "a language that is missing" mbart.model 's/"languages":"ar_AR cs_CZ/"languages":"cs_CZ cs_CZ/' "languages lacks \"ar_AR\", but MBartTokenizer has a token for it"
+codes_of() { "$trf" export $1.model --output no --source-language xx 2>&1 | sed 's/.* knows //' | tr ' ' '\n'; }
+codes_of m2m_100 >codes; codes_of nllb >others
+check "M2M-100 has a hundred languages" lines_are 100 codes
+check "NLLB has two hundred and two" lines_are 202 others
+paste -d ' ' others codes | awk 'NF == 2 { print "s/\"" $1 "\"/\"__" $2 "__\"/" }' >rename
+original nllb; sed -f rename "$golden/nllb/tokenizer.json" >from/tokenizer.json; echo '{"tokenizer_class": "M2M100Tokenizer"}' >from/tokenizer_config.json
+"$trf" import from --output behind.model 2>err
+refuses "tokens behind the languages" behind.model "the ids of the languages are not a row behind all other tokens, but M2M100Tokenizer has no others"
+damaged "languages in another order" m2m_100.model 's/"languages":"af am/"languages":"am af/' "languages has another order than M2M100Tokenizer"
+expect 2 "a source that is no language" "^trf export: --source-language xx: 'mbart50.model' knows ar_AR cs_CZ" "$trf" export mbart50.model --output no --source-language xx --target-language ar_AR
+expect 2 "a target that is no language" "^trf export: --target-language fr: 'mbart50.model' knows ar_AR cs_CZ" "$trf" export mbart50.model --output no --target-language fr
+expect 2 "a part of a code" "^trf export: --target-language ar: 'mbart50.model' knows" "$trf" export mbart50.model --output no --target-language ar
+expect 2 "a pair of codes" "knows ar_AR" "$trf" export mbart50.model --output no --target-language "ar_AR cs_CZ"
+expect 2 "no code" "knows ar_AR" "$trf" export mbart50.model --output no --target-language ""
+expect 2 "a model without languages" "^trf export: --target-language: 'marian.model' has no tokenizer that is told its languages" "$trf" export marian.model --output no --target-language fr
+check "nothing is written for them" [ -z "$(ls -d no* 2>ls.err)" ]
 misfit()    # MESSAGE NAME OPTIONS of trf train
 {
     message=$1; shift
@@ -215,6 +347,8 @@ learn both-two $both $post
 "$trf" export both-two.model --output two 2>err
 expect 0 "a folder in the folder" "^two: bert" "$trf" export bert.model --output two --overwrite
 check "its files are gone" [ -z "$(ls two/target_tokenizer)" ]
+"$trf" export bert.model --output m2m_100 --overwrite 2>err
+check "the pieces of M2M-100 are gone" [ ! -e m2m_100/sentencepiece.bpe.model ]
 mkdir empty
 expect 0 "an empty folder" "^empty/: bert" "$trf" export bert.model --output empty/
 check "it is one" cmp -s empty/config.json marian/config.json

@@ -30,6 +30,7 @@ GOLDENS = ["bert", "bert_shards", "byte_bpe", "bert_first", "bert_next", "bert_t
 PAIRS, TEXTS, LABELS, TAGS, PIECES = "--tsv pairs", "--objective causal --text text", "--objective classify --tsv labels", \
     "--objective tag --tsv tags", " --tokens sentencepiece:unigram --vocab-size 60"
 BERT = " --pooling first --head-layer yes --source-bos yes"
+MASKED = " --head-layer yes --source-bos yes --scale-embeddings no --activation gelu"
 LLAMA = " --norm-rule rms --positions rotary --feed-forward-gate yes --activation silu --qkv-bias no --out-bias no --feed-forward-bias no"
 T5 = " --norm-rule rms --positions relative --attention-scale 1 --scale-embeddings no --generator-bias no --qkv-bias no" \
     " --out-bias no --feed-forward-bias no --decoder-start pad --joint-vocabulary yes"
@@ -66,11 +67,9 @@ TRAINED = {     # options of trf train, the expected model_type, and options of 
     "classify-roberta": (LABELS + BERT + " --norm-place post-norm --final-norm no --embedding-norm yes", "roberta",
                          "--as roberta"),
     "tag": (TAGS + " --source-bos yes", "megatron-bert", ""),
-    "mask": ("--objective mask --text text --head-layer yes --source-bos yes --scale-embeddings no --activation gelu",
-             "megatron-bert", ""),
-    "pretrain": ("--objective pretrain --tsv labels --head-layer yes --source-bos yes --scale-embeddings no --activation gelu",
-                 "megatron-bert", ""),
-    "pretrain-post": ("--objective pretrain --tsv labels --head-layer yes --source-bos yes --scale-embeddings no --activation gelu"
+    "mask": ("--objective mask --text text" + MASKED, "megatron-bert", ""),
+    "pretrain": ("--objective pretrain --tsv labels" + MASKED, "megatron-bert", ""),
+    "pretrain-post": ("--objective pretrain --tsv labels" + MASKED +
                       " --norm-place post-norm --final-norm no --embedding-norm yes --segments 2 --positions learned", "bert", ""),
 }
 WORDS = "zero one two three four five six seven eight nine".split()
@@ -118,7 +117,7 @@ class Check:
         self.decodes = "CausalLM" in self.json["architectures"][0] or "LMHead" in self.json["architectures"][0]
         self.ids_of_trf = lambda side, lines: self.library(side, "".join(x + "\n" for x in lines), numbers=int)
         r = random.Random(7)
-        special = {self.json.get(k + "_token_id") for k in ("pad", "bos", "eos")}
+        special = {self.json.get(k + "_token_id") for k in ("pad", "bos", "eos", "decoder_start")}
         size = self.json["vocab_size"]
         ids = [i for i in range(4, size) if i not in special]
         self.pairs = [([r.choice(ids) for _ in range(r.randrange(1, 20))], [r.choice(ids) for _ in range(r.randrange(1, 20))])

@@ -10,6 +10,7 @@ tests/test_trf_import.sh imports them and compares.
 import json, os, pathlib, shutil
 import sentencepiece, torch
 import transformers as tf
+import transformers.models.nllb.tokenization_nllb as nllb
 import published as p
 
 p.NORMALISED["normalization_rule_name"] = "identity"
@@ -35,20 +36,28 @@ def tokenizer_of(folder, cls, kind):
         words = ["<s>", "<pad>", "</s>", "<unk>"] + [pieces.id_to_piece(i) for i in range(pieces.get_piece_size() - 1, 2, -1)]
         (folder / "vocab.json").write_text(json.dumps({w: i for i, w in enumerate(words)}))
     if cls == "NllbTokenizer":
-        import transformers.models.nllb.tokenization_nllb as nllb
         config["additional_special_tokens"] = nllb.FAIRSEQ_LANGUAGE_CODES
     (folder / "tokenizer_config.json").write_text(json.dumps(config))
     return getattr(tf, cls).from_pretrained(folder)
 
 
 def json_of_others():
-    """tokenizer.json of the folders t5 and llama, which have the file of SentencePiece: as the class saves it, and as version 4
-    converted it."""
+    """tokenizer.json of the folders t5, mbart50 and llama, which have the file of SentencePiece: as the class saves it, and as version
+    4 converted it. mbart50.json also has a map of characters, which makes "ab" of "A"."""
     from languages import converted
+    from sentencepiece import sentencepiece_model_pb2
+    from tokenizers import Regex, normalizers
     folder = begin("json")
     tf.T5Tokenizer.from_pretrained(FOLDER / "t5").save_pretrained(folder)
     (folder / "tokenizer.json").rename(folder / "t5.json")
-    (folder / "tokenizer_config.json").unlink()
+    (folder / "rules").write_text("41\t61 62\n42\t62\n")
+    p.spm(folder, "mapped.model", 60, normalization_rule_tsv=str(folder / "rules"))
+    tokenizer = tf.MBart50Tokenizer.from_pretrained(FOLDER / "mbart50")
+    proto = sentencepiece_model_pb2.ModelProto.FromString((folder / "mapped.model").read_bytes())
+    tokenizer._tokenizer.normalizer = normalizers.Sequence([
+        normalizers.Precompiled(proto.normalizer_spec.precompiled_charsmap), normalizers.Replace(Regex(" {2,}"), " ")])
+    tokenizer._tokenizer.save(str(folder / "mbart50.json"))
+    for left in ("tokenizer_config.json", "mapped.model", "rules"): (folder / left).unlink()
     spm = FOLDER / "llama/tokenizer.model"
     converted(sentencepiece.SentencePieceProcessor(model_file=str(spm)), spm, "llama").save(str(folder / "llama.json"))
 

@@ -209,8 +209,9 @@ const struct command commands[] = {
      "\n"
      "Words and characters become a WordLevel tokenizer; subwords get the files that they had. A\n"
      "model with two vocabularies has the target's tokenizer in the folder target_tokenizer, unless\n"
-     "both are of SentencePiece, for which Marian's tokenizer has two files. All files are written\n"
-     "into FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
+     "both are of SentencePiece, for which Marian's tokenizer has two files. Imported M2M-100, NLLB\n"
+     "and mBART keep the tokenizer of their class with all languages. All files are written into\n"
+     "FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
      "\n"
      "    trf export de-en.safetensors --output de-en\n"
      "    trf export sst2.safetensors --as bert --output sst2",

@@ -99,8 +99,10 @@ static void add_banned(cJSON *list, int32_t id)
     cJSON_AddItemToArray(list, word);
 }
 
-/* Answers end with EOS and contain neither pad nor BOS, as those of trf. */
-static int write_generation(const struct folder *f, const struct fit *fit)
+/* Answers end with EOS and contain neither pad nor BOS, as those of trf. They are in the language
+   of --target-language. */
+static int write_generation(const struct folder *f, const struct fit *fit,
+                            const struct languages *l)
 {
     static const char *const same[] = {"pad_token_id", "bos_token_id", "eos_token_id",
                                        "decoder_start_token_id"};
@@ -116,6 +118,8 @@ static int write_generation(const struct folder *f, const struct fit *fit)
         const cJSON *id = cJSON_GetObjectItemCaseSensitive(fit->json, same[i]);
         if (cJSON_IsNumber(id)) set_number(json, same[i], id->valuedouble);
     }
+    if (l->start >= 0) set_number(json, "decoder_start_token_id", l->start);
+    if (l->forced_first >= 0) set_number(json, "forced_bos_token_id", l->forced_first);
     set_number(json, "max_length", c->max_length);
     banned = cJSON_CreateArray();
     if (c->pad >= 0) add_banned(banned, c->pad);
@@ -145,7 +149,7 @@ static int read_vocabulary(trf_file *file, const char *name, struct vocabulary *
 }
 
 static int export_vocabularies(const char *path, const trf_model *model, const struct fit *fit,
-                               struct folder *folder)
+                               const struct languages *l, struct folder *folder)
 {
     struct tokenizer t;
     trf_file *file = NULL;
@@ -155,6 +159,7 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
     t.folder = folder;
     t.config = &fit->config;
     t.recipe = fit->recipe;
+    t.languages = l;
     t.side[0].vocab = trf_model_source_vocab(model);
     t.side[1].vocab = trf_model_target_vocab(model);
     if (trf_file_open(&file, path, NULL, &err)) {
@@ -179,7 +184,7 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
 // -----------------------------------------------------------------------------------------------
 
 static int write_folder(const char *path, const trf_model *model, const struct fit *fit,
-                        struct folder *folder)
+                        const struct languages *l, struct folder *folder)
 {
     char *weights = path_in(folder, "model.safetensors");
     trf_model *made = NULL;
@@ -187,21 +192,25 @@ static int write_folder(const char *path, const trf_model *model, const struct f
                      ? FAILED : DONE;
     trf_model_destroy(made);
     free(weights);
+    if (l->bos >= 0) set_number(fit->json, "bos_token_id", l->bos);
     return status || add_labels(model, path, fit->json) ||
-                   write_json(folder, "config.json", fit->json) || write_generation(folder, fit) ||
-                   export_vocabularies(path, model, fit, folder) || finish_folder(folder)
+                   write_json(folder, "config.json", fit->json) ||
+                   write_generation(folder, fit, l) ||
+                   export_vocabularies(path, model, fit, l, folder) || finish_folder(folder)
                ? FAILED : DONE;
 }
 
 static int export_model(const struct settings *s, const char *path, const trf_model *model)
 {
     struct folder folder;
+    struct languages languages;
     struct fit fit;
     int status = choose(s, path, model, &fit);
+    if (!status) status = find_model_languages(s, path, model, &languages);
     if (!status) {
         status = begin_folder(&folder, s->output, path, s->overwrite);
         if (!status) {
-            status = write_folder(path, model, &fit, &folder);
+            status = write_folder(path, model, &fit, &languages, &folder);
             drop_folder(&folder);
         }
     }

@@ -37,6 +37,20 @@ int write_text(const struct folder *f, const char *name, const made_file *text);
 int finish_folder(struct folder *f);
 void drop_folder(struct folder *f);
 
+/* export_languages.c: the languages of a model whose tokenizer puts their tags around texts. */
+struct languages {
+    const char *codes;              /* with blanks between them; NULL: it has no such tokenizer */
+    int is;                         /* a class of import_sentencepiece.h */
+    int legacy;                     /* NLLB: the tag of a source stands behind it */
+    const char *named;              /* M2M-100: which list of codes */
+    const char *source, *target;    /* --source-language, --target-language; or NULL */
+    int32_t forced_first, start;    /* the tag of the target, where the class has it; or -1 */
+    int32_t bos;                    /* <s>, where the model's BOS is a tag; or -1 */
+};
+/* FAILED or USAGE after a message. */
+int find_model_languages(const struct settings *s, const char *path, const trf_model *model,
+                         struct languages *l);
+
 /* The files of a tokenizer. */
 struct vocabulary {
     const trf_vocab *vocab;
@@ -47,6 +61,7 @@ struct tokenizer {
     struct folder *folder;
     const trf_config *config;
     const struct recipe *recipe;
+    const struct languages *languages;
     struct vocabulary side[2];      /* of source and target; vocab NULL: the model has no such side,
                                        or one vocabulary serves both */
 };
@@ -57,10 +72,33 @@ int write_levels(const struct tokenizer *t, int side, const char *in);
 int write_word_piece(const struct tokenizer *t, int side, const char *in);
 int write_byte_bpe(const struct tokenizer *t, int side, const char *in);
 int write_pieces(const struct tokenizer *t, int side, const char *in);
+/* The map of ids that such a vocabulary stores (transformer.h, >>pieces-map). */
+enum { SIZE_AT = 12, PIECES_AT = 44, MORE_AT = 48, TEXTS_AT = 52, IDS_AT = 56 };
+struct map {
+    int is;                     /* 0: the ids are those of transformer.h, 4 and on */
+    int codes, numbered;        /* numbered: piece i has the id i */
+    uint32_t pieces, more;
+    const char *texts;          /* of the further tokens */
+    const unsigned char *file;  /* of SentencePiece */
+    size_t n_file;
+};
+struct map read_map(const struct vocabulary *v);
+/* Tokens and their ids below `end`; the SentencePiece file; one token of
+   "added_tokens_decoder". */
+int write_ids(const struct tokenizer *t, const trf_vocab *vocab, const char *in, const char *name,
+              int32_t end);
+int write_spm(const struct tokenizer *t, const struct map *m, const char *in, const char *name);
+cJSON *add_special_id(cJSON *all, int32_t id, const char *text);
+/* export_languages.c: the tokenizer of a model with languages. export_metaspace.c: the same as
+   tokenizer.json, for ids that have a token each; takes the settings. */
+int write_languages(const struct tokenizer *t);
+void describe_mask(const struct tokenizer *t, cJSON *token);    /* as these classes have <mask> */
+int write_metaspace(const struct tokenizer *t, const struct map *m, cJSON *settings);
 /* export_parts.c: what the files of all kinds have. tokenizer.json with its special tokens; its
    template; tokenizer_config.json. */
 cJSON *new_tokenizer(const trf_vocab *vocab);
-void add_token(cJSON *json, int32_t id, const char *text, int special);
+cJSON *empty_tokenizer(void);               /* without the special tokens */
+cJSON *add_token(cJSON *json, int32_t id, const char *text, int special);
 void add_template(const struct tokenizer *t, int side, cJSON *json);
 /* An object with a "type". It replaces a member of this name. */
 cJSON *new_part(cJSON *json, const char *name, const char *type);

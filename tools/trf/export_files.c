@@ -15,7 +15,7 @@
 static const char *const names[] = {
     "model.safetensors", "generation_config.json", "tokenizer.json", "tokenizer_config.json",
     "vocab.txt", "vocab.json", "merges.txt", "source.spm", "target.spm", "target_vocab.json",
-    "spiece.model", "tokenizer.model", TARGET_FOLDER "/tokenizer.json",
+    "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", TARGET_FOLDER "/tokenizer.json",
     TARGET_FOLDER "/tokenizer_config.json", TARGET_FOLDER "/vocab.txt", TARGET_FOLDER "/vocab.json",
     TARGET_FOLDER "/merges.txt", TARGET_FOLDER "/source.spm", TARGET_FOLDER "/target.spm",
     "config.json"};

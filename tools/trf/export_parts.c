@@ -15,7 +15,7 @@ cJSON *new_part(cJSON *json, const char *name, const char *type)
     return part;
 }
 
-void add_token(cJSON *json, int32_t id, const char *text, int special)
+cJSON *add_token(cJSON *json, int32_t id, const char *text, int special)
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
     cJSON *token = cJSON_CreateObject();
@@ -27,24 +27,31 @@ void add_token(cJSON *json, int32_t id, const char *text, int special)
     set_bool(token, "normalized", 0);
     set_bool(token, "special", special);
     cJSON_AddItemToArray(list, token);
+    return token;
 }
 
-cJSON *new_tokenizer(const trf_vocab *vocab)
+cJSON *empty_tokenizer(void)
 {
     cJSON *json = cJSON_CreateObject();
-    int32_t id, n = trf_vocab_size(vocab);
-    int which;
     set_text(json, "version", "1.0");
     set_text(json, "truncation", NULL);
     set_text(json, "padding", NULL);
     cJSON_AddArrayToObject(json, "added_tokens");
+    set_text(json, "normalizer", NULL);
+    return json;
+}
+
+cJSON *new_tokenizer(const trf_vocab *vocab)
+{
+    cJSON *json = empty_tokenizer();
+    int32_t id, n = trf_vocab_size(vocab);
+    int which;
     for (id = 0; id < n; id++)
         for (which = 0; which < TRF_SPECIAL_COUNT; which++)
             if (trf_vocab_special(vocab, (trf_special)which) == id) {
                 add_token(json, id, trf_vocab_token(vocab, id), 1);
                 break;
             }
-    set_text(json, "normalizer", NULL);
     return json;
 }
 

@@ -5,19 +5,7 @@
 
 #if defined(TRF_WITH_CJSON)
 
-/* transformer.h, >>pieces-map */
-enum { SIZE_AT = 12, PIECES_AT = 44, MORE_AT = 48, TEXTS_AT = 52, IDS_AT = 56 };
-
-struct map {
-    int is;                     /* 0: the ids are those of transformer.h, 4 and on */
-    int codes, numbered;        /* numbered: piece i has the id i */
-    uint32_t pieces, more;
-    const char *texts;          /* of the further tokens */
-    const unsigned char *file;  /* of SentencePiece */
-    size_t n_file;
-};
-
-static struct map read_map(const struct vocabulary *v)
+struct map read_map(const struct vocabulary *v)
 {
     struct map m;
     size_t texts;
@@ -43,14 +31,14 @@ static struct map read_map(const struct vocabulary *v)
 // >>marian         source.spm, target.spm, vocab.json
 // -----------------------------------------------------------------------------------------------
 
-static int write_ids(const struct tokenizer *t, const trf_vocab *vocab, const char *in,
-                     const char *name)
+int write_ids(const struct tokenizer *t, const trf_vocab *vocab, const char *in, const char *name,
+              int32_t end)
 {
     char *path = format_text("%s%s", in, name);
     cJSON *json = cJSON_CreateObject();
     int32_t id;
     int status;
-    for (id = 0; id < trf_vocab_size(vocab); id++) {
+    for (id = 0; id < end; id++) {
         const char *token = trf_vocab_token(vocab, id);
         if (*token) cJSON_AddNumberToObject(json, token, id);
     }
@@ -60,8 +48,7 @@ static int write_ids(const struct tokenizer *t, const trf_vocab *vocab, const ch
     return status;
 }
 
-static int write_spm(const struct tokenizer *t, const struct map *m, const char *in,
-                     const char *name)
+int write_spm(const struct tokenizer *t, const struct map *m, const char *in, const char *name)
 {
     char *path = format_text("%s%s", in, name);
     int status = write_bytes(t->folder, path, m->file, m->n_file);
@@ -85,8 +72,9 @@ static int write_marian(const struct tokenizer *t, int side, const char *in)
         inform_line("the tokenizer is Marian's, the one whose ids are free: its texts end with %s "
                     "unless add_special_tokens is False",
                     trf_vocab_token(source->vocab, t->config->eos));
-    return write_ids(t, source->vocab, in, "vocab.json") ||
-                   (separate && write_ids(t, target->vocab, in, "target_vocab.json")) ||
+    return write_ids(t, source->vocab, in, "vocab.json", trf_vocab_size(source->vocab)) ||
+                   (separate && write_ids(t, target->vocab, in, "target_vocab.json",
+                                          trf_vocab_size(target->vocab))) ||
                    write_spm(t, &maps[0], in, "source.spm") ||
                    write_spm(t, &maps[1], in, "target.spm") || write_both(t, in, NULL, settings)
                ? FAILED : DONE;
@@ -111,20 +99,25 @@ static int are_sentinels(const struct vocabulary *v, const struct map *m)
     return 1;
 }
 
+cJSON *add_special_id(cJSON *all, int32_t id, const char *text)
+{
+    char number[16];
+    cJSON *token;
+    snprintf(number, sizeof number, "%d", (int)id);
+    token = cJSON_AddObjectToObject(all, number);
+    set_text(token, "content", text);
+    set_bool(token, "normalized", 0);
+    set_bool(token, "special", 1);
+    return token;
+}
+
 static void add_further(const struct vocabulary *v, const struct map *m, cJSON *settings)
 {
-    cJSON *all = cJSON_AddObjectToObject(settings, "added_tokens_decoder"), *token;
+    cJSON *all = cJSON_AddObjectToObject(settings, "added_tokens_decoder");
     const char *text = m->texts;
     uint32_t i;
-    for (i = 0; i < m->more; i++, text += strlen(text) + 1) {
-        char number[16];
-        snprintf(number, sizeof number, "%u",
-                 (unsigned)u32_at(v, IDS_AT + 4 * ((size_t)m->pieces + i)));
-        token = cJSON_AddObjectToObject(all, number);
-        set_text(token, "content", text);
-        set_bool(token, "normalized", 0);
-        set_bool(token, "special", 1);
-    }
+    for (i = 0; i < m->more; i++, text += strlen(text) + 1)
+        add_special_id(all, (int32_t)u32_at(v, IDS_AT + 4 * ((size_t)m->pieces + i)), text);
 }
 
 int write_pieces(const struct tokenizer *t, int side, const char *in)

@@ -21,6 +21,7 @@ int write_tokenizer(const struct tokenizer *t)
         inform_line("the model has no vocabulary: no tokenizer is written");
         return DONE;
     }
+    if (t->languages->codes) return write_languages(t);
     if (!strcmp(t->recipe->type, "qwen2") && target && trf_vocab_kind(target) != TRF_BYTE_BPE)
         inform_line("AutoTokenizer takes Qwen's own tokenizer for a qwen2: load this one by "
                     "PreTrainedTokenizerFast");

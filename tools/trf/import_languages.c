@@ -57,10 +57,19 @@ static const char nllb_codes[] =
 // >>languages
 // -----------------------------------------------------------------------------------------------
 
-const char *codes_of(const struct published *p)
+const struct tag_rule tag_rules[] = {
+    {MARIAN, 0, NULL, "source-first >>*<<"},
+    {M2M100, 0, "source-first __*__", "forced-first __*__"},
+    {NLLB, 0, "source-first *", "forced-first *"},
+    {NLLB, 1, "source-last *", "forced-first *"},
+    {MBART, 0, "source-last *", "start *"},     /* without --target-language: the language of
+                                                   starts_with_tag */
+    {MBART50, 0, "source-first *", "forced-first *"},
+    {NO_CLASS, 0, NULL, NULL}};
+
+const char *codes_of(int is, const char *named)
 {
-    const char *named = json_text(p->config, "language_codes");
-    switch (p->is) {
+    switch (is) {
     case M2M100: return named && !strcmp(named, "wmt21") ? wmt21_codes : m2m_codes;
     case NLLB: return nllb_codes;
     case MBART: return mbart_codes;
@@ -93,7 +102,9 @@ static void add_language(struct tags *tags, const char *code, size_t n)
 
 void find_languages(const struct published *p, const struct table *all, struct tags *tags)
 {
-    const char *codes = codes_of(p);
+    const char *codes = codes_of(p->is, json_text(p->config, "language_codes"));
+    int legacy = p->is == NLLB && json_true(p->config, "legacy_behaviour", 0);
+    const struct tag_rule *rule = tag_rules;
     char *code;
     size_t i;
     for (; (code = next_code(&codes)) != NULL; free(code)) {
@@ -108,25 +119,14 @@ void find_languages(const struct published *p, const struct table *all, struct t
             add_language(tags, text + 2, n - 4);
     }
     if (!tags->languages) return;
-    switch (p->is) {
-    case MARIAN: tags->target = "source-first >>*<<"; break;
-    case M2M100: tags->source = "source-first __*__"; tags->target = "forced-first __*__"; break;
-    case NLLB:
-        tags->source = json_true(p->config, "legacy_behaviour", 0) ? "source-last *"
-                                                                   : "source-first *";
-        tags->target = "forced-first *";
-        break;
-    case MBART:             /* without --target-language: the language of starts_with_tag */
-        tags->source = "source-last *";
-        tags->target = "start *";
-        break;
-    default: tags->source = "source-first *"; tags->target = "forced-first *";
-    }
+    while (rule->is != p->is || rule->legacy != legacy) rule++;
+    tags->source = rule->source;
+    tags->target = rule->target;
 }
 
 int32_t starts_with_tag(const struct published *p, const struct table *all)
 {
-    const char *codes = p->is == MBART ? codes_of(p) : "";
+    const char *codes = p->is == MBART ? codes_of(MBART, NULL) : "";
     int32_t start = -1;
     char *code;
     for (; (code = next_code(&codes)) != NULL; free(code)) {

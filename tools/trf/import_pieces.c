@@ -30,6 +30,8 @@ static const struct {
     {"MBart50Tokenizer", "sentencepiece.bpe.model", NULL, "mbart"},
     {"XLMRobertaTokenizer", "sentencepiece.bpe.model", NULL, NULL}};
 
+const char *class_name_of(int is) { return classes[is].class_name; }
+
 // -----------------------------------------------------------------------------------------------
 // >>table          vocab.json
 // -----------------------------------------------------------------------------------------------
@@ -70,10 +72,8 @@ static int take_table(struct table *t, const char *path, const cJSON *json)
 // >>file           the texts of a SentencePiece file's pieces
 // -----------------------------------------------------------------------------------------------
 
-/* Moves to the next field of a message of protocol buffers. Returns its key, or 0 at the end and at
-   a fault. *field and *length are the bytes of a field that has some. */
-static uint64_t next_field(const unsigned char **at, const unsigned char *end,
-                           const unsigned char **field, size_t *length)
+uint64_t next_field(const unsigned char **at, const unsigned char *end,
+                    const unsigned char **field, size_t *length)
 {
     uint64_t number[2] = {0, 0};
     int k, shift, type = 0;
@@ -87,7 +87,10 @@ static uint64_t next_field(const unsigned char **at, const unsigned char *end,
         if (type == 1 || type == 5) { number[1] = type == 1 ? 8 : 4; break; }
     }
     *field = *at;
-    if (type == 0) return number[0];
+    if (type == 0) {
+        *length = (size_t)number[1];
+        return number[0];
+    }
     if (number[1] > (uint64_t)(end - *at)) return 0;
     *length = (size_t)number[1];
     *at += *length;
@@ -215,6 +218,12 @@ static const char *made_text(struct published *p, char *text)
     return p->made[p->n_made++] = text;
 }
 
+void free_made(struct published *p)
+{
+    while (p->n_made > 0) free(p->made[--p->n_made]);
+    free(p->made);
+}
+
 /* T5's sentinels, whose ids go down from the last one. */
 static int take_sentinels(struct published *p, size_t n, struct table *more)
 {
@@ -278,7 +287,7 @@ static int make_vocabulary(const struct token_list *t, int32_t n_ids, int codes,
 /* Adds the tokens of languages behind the n tokens of `all`. */
 static void add_codes(struct published *p, struct table *all, int32_t n)
 {
-    const char *codes = codes_of(p);
+    const char *codes = codes_of(p->is, json_text(p->config, "language_codes"));
     char *code;
     for (; (code = next_code(&codes)) != NULL; free(code))
         enter_text(all, made_text(p, tag_of(p->is, code)), n++);
@@ -350,16 +359,22 @@ static int add_if_new(const struct published *p, struct table *all, struct table
     return DONE;
 }
 
-/* Pieces with the ids of fairseq, and the tokens that are no pieces. */
-static void number_like_fairseq(struct published *p, struct token_list *t)
+void list_fairseq(struct published *p, size_t n, struct table *more)
 {
     static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
-    struct table *more = &t->more;
-    size_t n = t->pieces.n, i, k, known;
-    t->ids = zeroed(n + 1, sizeof *t->ids);
+    size_t k;
     for (k = 0; k < 4; k++) enter_text(more, first[k], (int32_t)k);
     add_codes(p, more, (int32_t)n + 1);
     enter_text(more, "<mask>", (int32_t)(n + more->n - 3));
+}
+
+/* Pieces with the ids of fairseq, and the tokens that are no pieces. */
+static void number_like_fairseq(struct published *p, struct token_list *t)
+{
+    struct table *more = &t->more;
+    size_t n = t->pieces.n, i, k, known;
+    t->ids = zeroed(n + 1, sizeof *t->ids);
+    list_fairseq(p, n, more);
     known = more->n;
     for (i = 0; i < n; i++) {
         t->ids[i] = (int32_t)i + 1;
@@ -449,19 +464,27 @@ static int take_json(struct published *p, struct token_list *t, int *found)
     return DONE;
 }
 
+/* The tokens of all classes but Marian's and M2M-100's. */
+static int take_tokens(struct published *p, struct token_list *t, int *found)
+{
+    switch (p->is) {
+    case NO_CLASS: return take_json(p, t, found);
+    case T5: case LLAMA: return take_numbered(p, t);
+    default: return take_fairseq(p, t);
+    }
+}
+
 /* One vocabulary for all sides. */
 static int take_one(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
 {
     struct token_list t;
-    int status;
+    int status, has_tokens;
     memset(&t, 0, sizeof t);
-    if (p->is == NO_CLASS) status = take_json(p, &t, found);
-    else status = p->is == T5 || p->is == LLAMA ? take_numbered(p, &t) : take_fairseq(p, &t);
-    if (!status && *found) {
-        status = find_special(p, &t.all, special) ||
-                         make_vocabulary(&t, ids_of_model(p), 0, special, vocab) ? FAILED : DONE;
-        if (!status) find_languages(p, &t.all, p->tags);
-    }
+    status = take_tokens(p, &t, found);
+    has_tokens = !status && *found;
+    if (has_tokens) status = find_special(p, &t.all, special);
+    if (has_tokens && !status) status = make_vocabulary(&t, ids_of_model(p), 0, special, vocab);
+    if (has_tokens && !status) find_languages(p, &t.all, p->tags);
     free_tokens(&t);
     return status;
 }
@@ -502,8 +525,7 @@ int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], tr
     else if (!status && p.is == M2M100)
         status = take_listed(&p, classes[p.is].file, "vocab.json", 0, vocab, special);
     else if (!status) status = take_one(&p, vocab, special, found);
-    while (p.n_made > 0) free(p.made[--p.n_made]);
-    free(p.made);
+    free_made(&p);
     cJSON_Delete(p.config);
     cJSON_Delete(p.json);
     free(p.config_path);

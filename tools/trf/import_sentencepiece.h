@@ -35,18 +35,38 @@ struct published {
 /* A SentencePiece file and the texts of its pieces. */
 struct pieces { char *path, *bytes, **text; size_t n_bytes, n, capacity; };
 
+/* import_pieces.c: the name of a class in tokenizer_config.json. */
+const char *class_name_of(int is);
+/* Moves to the next field of a message of protocol buffers. Returns its key, or 0 at the end and at
+   a fault. *field and *length are the bytes of a field that has some; *length is the value of a
+   number. */
+uint64_t next_field(const unsigned char **at, const unsigned char *end,
+                    const unsigned char **field, size_t *length);
+/* Lists the tokens of fairseq that are no pieces, with the ids that they have beside n pieces: <s>
+   <pad> </s> <unk>, then behind the pieces the languages of p->is, and <mask>. */
+void list_fairseq(struct published *p, size_t n, struct table *more);
+void free_made(struct published *p);
+
 /* import_metaspace.c: makes a SentencePiece file from tokenizer.json. more: the tokens that are no
    pieces. Their texts live as long as p->json. *found 0: there is none of this kind. */
 int read_metaspace(struct published *p, struct pieces *pieces, int32_t **ids, struct table *more,
                    int *found);
 
-/* import_languages.c: the codes of a class, with blanks between them. */
-const char *codes_of(const struct published *p);
+/* import_languages.c: the codes of a class, with blanks between them. named: "language_codes" of
+   tokenizer_config.json, which M2M-100 may have; or NULL. */
+const char *codes_of(int is, const char *named);
 char *next_code(const char **codes);        /* malloc'd; NULL after the last one */
 char *tag_of(int class_of, const char *code);           /* the token of a code; malloc'd */
 /* mBART's answers begin with the tag of their language instead of <s>: its id if the model has a
    fixed one, or -1. */
 int32_t starts_with_tag(const struct published *p, const struct table *all);
+/* Where a class has its tags, in the words of struct tags. */
+struct tag_rule {
+    int is;                     /* NO_CLASS: the end */
+    int legacy;                 /* "legacy_behaviour" of NLLB's tokenizer_config.json */
+    const char *source, *target;
+};
+extern const struct tag_rule tag_rules[];
 /* The languages that are among the tokens, and the tags of the class. */
 void find_languages(const struct published *p, const struct table *all, struct tags *tags);
 #endif

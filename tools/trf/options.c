@@ -549,6 +549,11 @@ const struct row rows[] = {
     {EXPORT, TEXT, "as", AT(as), "TYPE",
      "the model_type; without it, the one that the model was imported from, or the first that fits",
      NULL},
+    {EXPORT, TEXT, "source-language", AT(source_language), "CODE",
+     "for an imported model of many languages: the language of sources (src_lang)", NULL},
+    {EXPORT, TEXT, "target-language", AT(target_language), "CODE",
+     "the language of its answers (tgt_lang, and in generation_config.json the token that begins "
+     "them)", NULL},
     {EXPORT, FLAG, "overwrite", AT(overwrite), NULL,
      "let --output be a folder with files: those of a model are replaced, others stay", NULL},
     {PLOT, HEADING, "Picture", 0, NULL, NULL, NULL},

@@ -6,8 +6,8 @@
 //   main.c          the commands; the library's implementation
 //   manual.c        the man page, completion for bash and zsh
 //   export.c        trf export; see export.h
-//   export_tokenizer.c, export_levels.c, export_bpe.c, export_pieces.c, export_parts.c,
-//   export_weights.c, export_config.c, export_files.c
+//   export_tokenizer.c, export_languages.c, export_metaspace.c, export_levels.c, export_bpe.c,
+//   export_pieces.c, export_parts.c, export_weights.c, export_config.c, export_files.c
 //   import.c        trf import; see import.h, import_sentencepiece.h
 //   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_levels.c,
 //   import_pieces.c, import_metaspace.c, import_languages.c, import_bpe.c, import_weights.c,
