@@ -2266,8 +2266,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // these layers alone. Stages form a chain: each computes its layers for a batch and passes the
 // result on.
 // Tutorials call this model parallelism, and with several micro-batches in flight pipeline
-// parallelism. The library computes; your program carries numbers from stage to stage: over MPI,
-// for example, or between threads (examples/pipeline.c).
+// parallelism. The library computes; your program carries numbers from stage to stage.
+// examples/pipeline.c does so between threads and, with MPI, between processes.
 //
 // The layers are numbered along the chain: first those of the encoder, then those of the decoder.
 // What is not in a layer goes with one:
