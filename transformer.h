@@ -15345,8 +15345,10 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "gradients",
-                         "no memory for gradients and moments of %lld weights",
-                         (long long)layout->n_weights);
+                         "no memory for gradients and moments of %lld weights: %llu bytes, with "
+                         "gradients for each part of a batch that this rank computes (%d)",
+                         (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
+                         (int)trf__rounds(&t->options));
     trf__trainer_layout(t, run, layout, t->arena);
     trf__cut_tiles(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;
