@@ -2266,8 +2266,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 // these layers alone. Stages form a chain: each computes its layers for a batch and passes the
 // result on.
 // Tutorials call this model parallelism, and with several micro-batches in flight pipeline
-// parallelism. The library computes; your program carries numbers from stage to stage: over MPI,
-// for example, or between threads (examples/pipeline.c).
+// parallelism. The library computes; your program carries numbers from stage to stage.
+// examples/pipeline.c does so between threads and, with MPI, between processes.
 //
 // The layers are numbered along the chain: first those of the encoder, then those of the decoder.
 // What is not in a layer goes with one:
@@ -15345,8 +15345,10 @@ TRF__FN trf_status trf__trainer_arena(trf_trainer *t, trf_error *err)
     t->arena = (char *)trf__device_zeroed(run, t->arena_bytes);
     if (!t->arena)
         return trf__fail(err, TRF_E_NOMEM, -1, "gradients",
-                         "no memory for gradients and moments of %lld weights",
-                         (long long)layout->n_weights);
+                         "no memory for gradients and moments of %lld weights: %llu bytes, with "
+                         "gradients for each part of a batch that this rank computes (%d)",
+                         (long long)layout->n_weights, (unsigned long long)t->arena_bytes,
+                         (int)trf__rounds(&t->options));
     trf__trainer_layout(t, run, layout, t->arena);
     trf__cut_tiles(t, t->options.decay_all);
     t->pass.back.gradients = t->gradients;

@@ -219,6 +219,12 @@ for file in "$root"/examples/*.c "$root"/examples/cmake/app.c; do
     example_in_cxx() { clean "$compiler" "-std=c++11 -DTRF__IMPLEMENTED $more" "$file" -fsyntax-only; }
     for_cxx example_in_cxx
 done
+pipeline_mpi() { clean "$1" "$2 -DPIPELINE_MPI -DTRF__IMPLEMENTED $mpi" "$root/examples/pipeline.c" -fsyntax-only; }
+pipeline_mpi_in_cxx() { pipeline_mpi "$compiler" -std=c++11; }
+if [ -n "$mpi" ]; then
+    for compiler in $c_compilers; do pipeline_mpi "$compiler" -std=c99; done
+    for_cxx pipeline_mpi_in_cxx
+fi
 for file in "$root"/examples/studies/*.c; do
     for compiler in $c_compilers; do clean "$compiler" '-std=c99 -DSTUDY_LINKED' "$file" -fsyntax-only; done
 done

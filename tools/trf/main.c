@@ -48,13 +48,10 @@ static void print_overview(FILE *file)
                   "  trf completion bash  a completion script for bash (or zsh)\n");
 }
 
-static int run_command(const struct command *command, int argc, char **argv)
+static int run_connected(const struct command *command, int argc, char **argv)
 {
     static struct settings s;
-    static char name[32];
     int status;
-    snprintf(name, sizeof name, "trf %s", command->name);
-    program = name;
     set_defaults(&s);
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return close_output(stdout, NULL);
@@ -62,14 +59,25 @@ static int run_command(const struct command *command, int argc, char **argv)
     quiet |= s.quiet;
     if (optind < argc && command->bit & TRAIN) {
         say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
-            "--text FILE; all options: %s --help", argv[optind], name);
+            "--text FILE; all options: %s --help", argv[optind], program);
         return USAGE;
     }
     /* a command ends when nobody reads its results any more, but a training run goes on */
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
     status = join_ranks(&s, command->bit & TRAIN);
     if (!status && command->bit & (RUN | ATTENTION)) status = check_device(&s);
-    if (!status) status = runs[command - commands](&s, argc - optind, argv + optind);
+    return status ? status : runs[command - commands](&s, argc - optind, argv + optind);
+}
+
+static int run_command(const struct command *command, int argc, char **argv)
+{
+    static char name[32];
+    int status = DONE;
+    snprintf(name, sizeof name, "trf %s", command->name);
+    program = name;
+    /* before anything that can fail in one rank alone */
+    if (command->bit & TRAIN) status = connect_ranks();
+    if (!status) status = run_connected(command, argc, argv);
     return leave_ranks(status);
 }
 

@@ -362,9 +362,10 @@ static void make_communicators(void)
     }
 }
 
-static int connect_ranks(void)
+int connect_ranks(void)
 {
     int provided;
+    if (launched == 0) return DONE;
     if (MPI_Init_thread(NULL, NULL, MPI_THREAD_FUNNELED, &provided)) {
         say("MPI cannot begin");
         return FAILED;
@@ -386,7 +387,6 @@ int join_ranks(struct settings *s, int trains)
         say("only trf train runs as several processes, but mpirun started %d", launched);
         return USAGE;
     }
-    if (connect_ranks()) return FAILED;
     s->training.rank = number;
     s->training.n_ranks = count;
     if (count == 1) return DONE;
@@ -406,6 +406,7 @@ int join_ranks(struct settings *s, int trains)
 int n_ranks(void) { return 1; }
 int is_first_rank(void) { return 1; }
 int has_mpi(void) { return 0; }
+int connect_ranks(void) { return DONE; }
 int64_t bytes_sent(void) { return 0; }
 int agree_status(int status) { return status; }
 int leave_ranks(int status) { return status; }

@@ -10,9 +10,12 @@
 #include "trf.h"
 
 void meet_launcher(void);   /* first of all: ranks but 0 are silent from here on */
-/* Joins the processes that mpirun started, and sets what the trainer needs for that. A command
-   other than trf train, a trf without MPI, or a device that it cannot add up on: a message, and the
-   exit status. Without mpirun nothing happens. */
+/* Joins the processes that mpirun started. With MPICH they would wait for ever for one that ends
+   before that. Where MPI cannot begin: a message, and the exit status. Without mpirun, or without
+   MPI, nothing happens. */
+int connect_ranks(void);
+/* Sets what the trainer needs to train with them. A command other than trf train, a trf without
+   MPI, or a device that it cannot add up on: a message, and the exit status. */
 int join_ranks(struct settings *s, int trains);
 /* Waits for all ranks at the end. Returns the worst status of all, which is that of the program. */
 int leave_ranks(int status);
