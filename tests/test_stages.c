@@ -526,6 +526,330 @@ static void one_stage(void **state)
     }
 }
 
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
+/* The slots of a whole model share the scratch of its trainer's own pass, which may grow between
+   two of their micro-batches: what a device has recorded with the old one is not played again. */
+static void scratch_grows_between(void **state)
+{
+    stage_job j = base_job(0, 0);
+    kit_pairs *few = (kit_pairs *)malloc(sizeof *few), *many = (kit_pairs *)malloc(sizeof *many);
+    trf_batch b, more;
+    uint64_t first = 0, now;
+    int i;
+    (void)state;
+    assert_true(few && many);
+    b = kit_fill(few, 2, 3, 6, 11, 5);
+    more = kit_fill(many, 40, 12, 16, 11, 6);
+    j.c.max_length = 20;
+    j.o.source_tokens = j.o.target_tokens = j.o.sequences = 1;
+    j.o.longest = 2;
+    OK(trf_model_create(&j.model, &j.c, &err));
+    OK(trf_trainer_create(&j.trainer, j.model, &j.o, &err));
+    OK(trf_stage_create(&j.stage, j.trainer, 1, sum_alone, NULL, &err));
+    for (i = 0; i < 6; i++) {
+        if (i == 3) {
+            OK(trf_forward_backward(j.trainer, &more, NULL, &err));
+            trf_trainer_discard_gradients(j.trainer);
+        }
+        OK(trf_stage_forward(j.stage, 0, &b, NULL, NULL, &err));
+        OK(trf_stage_backward(j.stage, 0, NULL, NULL, NULL, &err));
+        now = hash_gradients(HASH_START, j.trainer);
+        if (i == 0) first = now;
+        assert_true(now == first);
+        trf_trainer_discard_gradients(j.trainer);
+    }
+    stages_close(&j, 1);
+    free(few);
+    free(many);
+}
+
 /* Limits that no batch fits, so that slots and scratch grow while others are in flight; numbers of
    16 bits; threads; other conventions. */
 static void other_options(void **state)
@@ -1036,6 +1360,15 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_division),
         cmocka_unit_test(one_stage),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
+        cmocka_unit_test(scratch_grows_between),
         cmocka_unit_test(scratch_grows_between),
         cmocka_unit_test(other_options),
         cmocka_unit_test(copies_of_stages),
