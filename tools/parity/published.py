@@ -8,6 +8,7 @@ trf import reads.
 For every model in MODELS: random weights in a published configuration, cut to two layers and a small vocabulary
 (--whole: as published), saved by save_pretrained beside a tokenizer that is made here, imported by trf.
 1. Logits, and the encoder's states, are those of transformers in double to 1e-5 of the largest one.
+   Of BERT and RoBERTa: logits of the masked tokens' head, and the encoder's states; nothing else follows.
 2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4.
 3. Fifty updates from the same weights, as transformers draws them (T5, Llama, GPT-2): every loss is as
    near to PyTorch's in double as PyTorch's own in float is, or within 1e-5.
@@ -86,7 +87,31 @@ def gpt2_words(folder, c):
              {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"})
 
 
+def bert_words(folder, c):
+    """A WordPiece vocabulary in which special tokens have the ids of bert-base-uncased."""
+    tokens = ["[PAD]", *(f"[unused{i}]" for i in range(99)), "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+    tokens += [f"word{i}" for i in range(c.vocab_size - len(tokens))]
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n")
+    (folder / "tokenizer_config.json").write_text(json.dumps({"tokenizer_class": "BertTokenizer", "do_lower_case": True}))
+
+
+def roberta_words(folder, c):
+    byte_bpe(folder, c.vocab_size, ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
+             {"tokenizer_class": "RobertaTokenizer", "bos_token": "<s>", "eos_token": "</s>", "cls_token": "<s>",
+              "sep_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask>"})
+
+
 def small(whole, **cut): return {} if whole else cut
+
+
+def bert(whole):
+    return tf.BertForMaskedLM(tf.BertConfig(vocab_size=30522 if whole else SMALL_VOCAB, num_hidden_layers=12 if whole else 2))
+
+
+def roberta(whole):
+    return tf.RobertaForMaskedLM(tf.RobertaConfig(
+        vocab_size=50265 if whole else SMALL_VOCAB, num_hidden_layers=12 if whole else 2, max_position_embeddings=514,
+        type_vocab_size=1, layer_norm_eps=1e-5))
 
 
 def marian(whole):
@@ -133,6 +158,8 @@ def llama(whole, kind=tf.LlamaForCausalLM, config=tf.LlamaConfig, **more):
 
 # name: the model, its tokenizer, whether it is trained
 MODELS = {
+    "bert": (bert, bert_words, False),
+    "roberta": (roberta, roberta_words, False),
     "marian": (marian, marian_words, False),
     "bart": (bart, bart_words, False),
     # their own tokenizers: languages.py
@@ -197,18 +224,19 @@ class Both:
         self.net = shake(make(whole)) if shaken else make(whole)
         self.c = self.net.config
         self.translates = self.c.is_encoder_decoder
+        self.encodes = "bert" in name
         folder.mkdir()
         self.net.save_pretrained(folder)
         words(folder, self.c)
         self.model = folder / "model.trf"
         run(TRF, "import", folder, "--output", self.model)
-        g = self.net.generation_config
         eos = self.c.eos_token_id
         self.eos = eos[0] if isinstance(eos, list) else eos
         bos = getattr(self.c, "bos_token_id", None)
+        if name == "bert": bos, self.eos = 101, 102
         self.start = self.c.decoder_start_token_id if self.translates else bos
         self.special = {i for i in (getattr(self.c, "pad_token_id", None), bos, self.eos, self.start) if i is not None}
-        self.begin = [self.c.bos_token_id] if name.startswith("bart") else []
+        self.begin = [bos] if name.startswith("bart") or self.encodes else []
         self.r = random.Random(len(name))
 
     def ids(self, most):
@@ -224,20 +252,23 @@ class Both:
 
     def forward(self, source, target):
         """Logits of one pair, and the encoder's states."""
+        if self.encodes:
+            out = self.net(input_ids=torch.tensor([self.begin + source + [self.eos]]), output_hidden_states=True)
+            return out.logits[0], out.hidden_states[-1][0]
         target = torch.tensor([[self.start] + target])
         if not self.translates: return self.net(input_ids=target).logits[0], None
         out = self.net(input_ids=torch.tensor([self.begin + source + [self.eos]]), decoder_input_ids=target)
         return out.logits[0], out.encoder_last_hidden_state[0]
 
     def check_logits(self):
-        pairs = [(self.ids(40) if self.translates else [], self.ids(40)) for _ in range(4)]
+        pairs = [(self.ids(40) if self.translates or self.encodes else [], [] if self.encodes else self.ids(40)) for _ in range(4)]
         single, self.net = self.net, copy.deepcopy(self.net).double()
         with torch.no_grad(): want = [self.forward(s, t) for s, t in pairs]
         self.net = single
         logits = torch.cat([x for x, _ in want])
         got = torch.tensor(self.c_side("logits", [pairs])).view(-1, self.c.vocab_size)
         worst = relative(got, logits)
-        if self.translates:
+        if self.translates or self.encodes:
             states = torch.cat([x for _, x in want])
             got = torch.tensor(self.c_side("encode", [pairs])).view(states.shape)
             worst = max(worst, relative(got, states))
@@ -306,14 +337,14 @@ def main():
         for name in a.names or MODELS:
             both = Both(name, a.whole, pathlib.Path(folder) / name)
             logits = both.check_logits()
-            wrong = [both.answers(beam, a.answers) for beam in (1, 4)]
+            wrong = [] if both.encodes else [both.answers(beam, a.answers) for beam in (1, 4)]
             losses = None
             if both.trains and not a.whole:
                 losses = Both(name, False, pathlib.Path(folder) / (name + "-train"), False).check_training()
             bad = not logits < TOLERANCE or any(wrong) or losses is not None and not losses[0] <= max(TOLERANCE, losses[1])
             failed |= bad
-            print(f"{name:14} logits and states {logits:.1e}  answers that differ, greedy {wrong[0]} of {a.answers}, "
-                  f"beam {wrong[1]} of {a.answers}"
+            print(f"{name:14} logits and states {logits:.1e}"
+                  + (f"  answers that differ, greedy {wrong[0]} of {a.answers}, beam {wrong[1]} of {a.answers}" if wrong else "")
                   + (f"  losses {losses[0]:.1e}, PyTorch's {losses[1]:.1e}" if losses is not None else "") + ("  FAILED" if bad else ""), flush=True)
     sys.exit(failed)
 
