@@ -350,6 +350,8 @@ static const struct tested table[] = {
     OF(EXPORT, "format", format, int32_t, {"huggingface", 0}),
     OPTION(EXPORT, TEXT, "as", as),
     OPTION(EXPORT, FLAG, "overwrite", overwrite),
+    OPTION(EXPORT, TEXT, "source-language", source_language),
+    OPTION(EXPORT, TEXT, "target-language", target_language),
     OPTION(PREPARE, TEXT, "model", model),
     OPTION(PREPARE, TEXT, "output", output),
     OPTION(PREPARE, LONG_NUMBER, "hold-out", hold_out),
