@@ -7772,8 +7772,8 @@ typedef struct trf__product_job {
     int blas;
 } trf__product_job;
 
-/* Columns of a tile of C (m, n) that has `rows` of its rows. If two tiles for each thread need it,
-   they are narrower, but have 64 columns: fewer do not pay for starting a tile. */
+/* Columns of a tile of C (m, n) that has `rows` of its rows. If tiles are fewer than two for each
+   thread, they become narrower. They keep at least 64 columns, which pay for starting a tile. */
 TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int threads)
 {
     int64_t most = m <= 256 ? 512 : trf__round_up(trf__max64(1, n), 16),
@@ -10285,7 +10285,7 @@ TRF__FN int trf__processors(void)
 // after it has entered (acquire). Its results are visible to the caller after it has left.
 
 struct trf__worker {
-    /* TRF__TAKEN * the number of a work + the turns that are taken of this thread's part of it */
+    /* TRF__TAKEN * the number of a work + how many turns of this thread's part of it are taken */
     uint32_t taken;
     char apart[TRF__ALIGN - sizeof(uint32_t)];
     trf__team *team;
@@ -10337,8 +10337,9 @@ TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, 
     int64_t first = work->n_tiles * owner / team->threads,
         last = work->n_tiles * (owner + 1) / team->threads,
         each = trf__max64(1, (last - first) / TRF__TURNS);
-    uint32_t *taken = &team->workers[owner].taken, turns,
-        old = __atomic_load_n(taken, __ATOMIC_RELAXED);
+    uint32_t *taken = &team->workers[owner].taken, turns, old;
+    if (first == last) return 0;        /* of few tiles most threads have none */
+    old = __atomic_load_n(taken, __ATOMIC_RELAXED);
     do {
         turns = old / TRF__TAKEN == team->number ? old % TRF__TAKEN : 0;
         if (first + turns * each >= last) return 0;

@@ -268,8 +268,9 @@ fi
 clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS" "$PWD/macros.c" -fsyntax-only
 
 # --- linking -----------------------------------------------------------------------------------------------------
-# Without CBLAS: only libm. The quickest compiler makes what does not depend on the compiler. -fno-pie, so that constant tables of pointers are constant in the object file too. These
-# objects are compiled before all jobs, and what they show to the outside is looked at further down.
+# Without CBLAS: only libm. The quickest compiler makes what does not depend on the compiler. With -fno-pie, constant tables
+# of pointers are constant in the object file too. These objects are compiled before all jobs; "what the object file shows",
+# further down, looks at their symbols.
 alone="-O0 $quiet -fno-pie -DTRF_NO_CBLAS -I'$root'"
 objects=
 object()
