@@ -1803,7 +1803,8 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
                                       const int32_t *target, int32_t n_target, int64_t mark,
                                       trf_error *err);
 /* Writes what is left, flushes the file to the disk and gives it its name. TRF_E_STATE: a resumed
-   file was longer, so its pairs were others. */
+   file was longer, so its pairs were others. TRF_E_IO: path.part was removed or replaced meanwhile;
+   what has its name now stays. */
 TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
 /* Without trf_token_file_finish, path.part stays. */
 TRF_API void trf_token_file_destroy(trf_token_file *file);
@@ -7010,7 +7011,7 @@ typedef struct trf__int8_kernel {
 
 static const trf__int8_kernel trf__int8_kernels[] = {
 #if TRF__TILES
-    { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 4, trf__int8_tiles },
+    { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
 #endif
 #if TRF__X86
     { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
@@ -7157,24 +7158,60 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
     return trf__mul(trf__load(x), trf__set((trf_real)scales[row % 16]));
 }
 
+/* Sixteen integers or floats of memory. A loop over single numbers would store them in two halves,
+   and the load of the whole vector would wait for both. */
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
+TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
+{
+    trf__v16 x;
+    int i;
+    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++) {
+        trf__ivec part;
+        memcpy(&part, from + i * (16 / TRF__PARTS), sizeof part);
+        x.part[i] = __builtin_convertvector(part, trf__vec);
+    }
+    return x;
+}
+TRF__INLINE trf__v16 trf__of_floats(const float *from) { return trf__load(from); }
+#else
+TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
+{
+    trf_real x[TRF__WIDE];
+    int i;
+    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
+    return trf__load(x);
+}
+TRF__INLINE trf__v16 trf__of_floats(const float *from)
+{
+    trf_real x[TRF__WIDE];
+    int i;
+    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)from[i];
+    return trf__load(x);
+}
+#endif
+
 /* Sixteen sums as results, in C's columns from `column` on. A negative one says how many of the
    first sums belong to rows of the panel in front of the product's. */
 TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
                              const int32_t *sums, float scale, const float *scales)
 {
-    int i, low = column < 0 ? (int)-column : 0;
+    int low = column < 0 ? (int)-column : 0;
     int64_t at = column + low, n = trf__min64(TRF__WIDE - low, p->n - at);
-    trf_real *c = p->c + row * p->ldc + at, sum[TRF__WIDE], s[TRF__WIDE];
+    trf_real *c = p->c + row * p->ldc + at;
     const trf_real *from = p->add ? c : p->bias ? p->bias + at : NULL;
-    trf__v16 x, y, first;
-    for (i = 0; i < TRF__WIDE; i++) {
-        sum[i] = (trf_real)sums[i];
-        s[i] = (trf_real)scales[i];
+    int32_t later_sums[TRF__WIDE];
+    float later_scales[TRF__WIDE];
+    trf__v16 first = from ? trf__load_n(from, n) : trf__set(0);
+    if (low) {
+        memset(later_sums, 0, sizeof later_sums);
+        memset(later_scales, 0, sizeof later_scales);
+        memcpy(later_sums, sums + low, (size_t)(TRF__WIDE - low) * sizeof *sums);
+        memcpy(later_scales, scales + low, (size_t)(TRF__WIDE - low) * sizeof *scales);
+        sums = later_sums;
+        scales = later_scales;
     }
-    x = trf__load_n(sum + low, TRF__WIDE - low);
-    y = trf__mul(trf__load_n(s + low, TRF__WIDE - low), trf__set((trf_real)scale));
-    first = from ? trf__load_n(from, n) : trf__set(0);
-    trf__store_n(c, trf__fma(trf__held(x), trf__held(y), trf__held(first)), n);
+    trf__store_n(c, trf__fma(trf__held(trf__of_ints(sums)), trf__held(
+        trf__mul(trf__of_floats(scales), trf__set((trf_real)scale))), trf__held(first)), n);
 }
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
@@ -7225,7 +7262,8 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 // A kernel multiplies a block and some panels. The first that the processor supports is used:
 //   AMX          adds 32 products at once: those of even and of odd places apart, then both to the
 //                sum. Numbers below 2^-126 count as 0
-//   vdpbf16ps    adds two products to a float at once. It takes numbers below 2^-126 as 0, and
+//   vdpbf16ps    adds two products to a float at once. It takes numbers below 2^-126 as 0, as does
+//                the instruction that rounds for it and for AMX, and
 //                rounds in its own way: results are near those of the other, not the same bits
 //   vectors      widens numbers to floats, and works everywhere. Large products are no faster than
 //                those of floats. Products of few rows are: they wait for weights, which have half
@@ -7237,15 +7275,18 @@ enum {
     TRF__BF16_TILE_ROWS = 32,       /* of one with tiles, */
     TRF__BF16_MOST = 4,             /* and panels, */
     TRF__BF16_PANELS = TRF__PARTS == 1 ? 2 : 1,         /* those of vectors */
-    TRF__BF16_TALL = 96,            /* rows of a block, */
-    TRF__BF16_TILES_DEEP = 2 * TRF__DEEP,               /* and numbers of a row, for tiles */
-    TRF__BF16_FAR = 4096            /* numbers of a row of a block of up to six rows */
+    TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
+    TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
+    TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
+    TRF__BF16_SCRATCH = 1 << 16     /* trf_reals for blocks: 256 KB */
 };
 
-/* C (rows, 16 * panels) += A B. */
+/* C (rows, 16 * panels) = first + A B. */
 typedef struct trf__bf16_call {
     trf_real *c;
     int64_t ldc;
+    const trf_real *first;          /* C itself, a bias or zeros, */
+    int64_t first_row;              /* and the numbers between its rows: ldc or 0 */
     const trf_real *a;              /* of a block with block_rows rows; a row of it takes the
                                        bytes of sixteen trf_real */
     int64_t block_rows;
@@ -7337,7 +7378,8 @@ TRF__INLINE void trf__bf16_rows(const trf__bf16_call *x, int rows, int panels)
     int64_t t, i;
     int r, p;
     TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++) sum[r][p] = trf__load(x->c + r * x->ldc + 16 * p);
+        TRF__UNROLL for (p = 0; p < panels; p++)
+            sum[r][p] = trf__load(x->first + r * x->first_row + 16 * p);
     for (t = 0; t < x->k; t += 16) {
         const trf_real *a = x->a + t * x->block_rows;
         for (i = 0; i < 16; i += 2, w += 16) {
@@ -7387,36 +7429,134 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 /* A test emulates the instruction. */
 #if !defined(TRF__DPBF16)
 #define TRF__DPBF16(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+#define TRF__TO_BF16(upper, lower) (__m512i)_mm512_cvtne2ps_pbh(upper, lower)
 #define TRF__HAS_DPBF16() __builtin_cpu_supports("avx512bf16")
 #endif
+
+TRF__FN int trf__has_dpbf16(void)
+{
+    return TRF__HAS_DPBF16() && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+
+/* Sixteen rows of a block, whose pairs are words: 32 numbers of each row, without an instruction
+   that rounds. */
+TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
+{
+    trf_real chunk[16 * 16];
+    int64_t h, r;
+    int part;
+    memset(to, 0, (size_t)rows * 64);
+    for (h = 0; h < trf__min64(32, numbers); h += 16) {
+        trf__pack_panel(chunk, trf__view_of(a.at + h * a.column, a.row, a.column), rows,
+                        numbers - h);
+        for (r = 0; r < rows; r++) {
+            trf__v16 x = trf__bf16_round(trf__load(chunk + 16 * r));
+            char *at = (char *)(to + 16 * r) + 2 * h;
+            for (part = 0; part < TRF__PARTS; part++, at += 32 / TRF__PARTS) {
+                trf__bits_in_memory bits = __builtin_convertvector((trf__uvec)x.part[part] >> 16,
+                                                                   trf__bits_in_memory);
+                memcpy(at, &bits, sizeof bits);
+            }
+        }
+    }
+}
+
+#define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
+
+/* Sixteen vectors of sixteen words, transposed: blocks of four by four words, then their order. */
+TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
+{
+    __m512i y[16];
+    int i;
+    TRF__UNROLL for (i = 0; i < 16; i += 2) {
+        y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
+        y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+    }
+    TRF__UNROLL for (i = 0; i < 16; i += 4) {
+        x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
+        x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
+        x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
+        x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+    }
+    TRF__UNROLL for (i = 0; i < 4; i++) {
+        y[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
+        y[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xDD);
+        y[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
+        y[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xDD);
+    }
+    TRF__UNROLL for (i = 0; i < 4; i++) {
+        x[i] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0x88);
+        x[i + 4] = _mm512_shuffle_i32x4(y[i + 4], y[i + 12], 0x88);
+        x[i + 8] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0xDD);
+        x[i + 12] = _mm512_shuffle_i32x4(y[i + 4], y[i + 12], 0xDD);
+    }
+}
+
+/* Which of sixteen numbers are among the first n. */
+TRF__INLINE __mmask16 trf__first_of(int64_t n)
+{
+    return (__mmask16)(n >= 16 ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
+}
+
+/* Vectors of words. If the numbers of a row are contiguous, vector i has the pairs of row i. Else
+   those of a column are, and vector i has pair i of all rows. */
+TRF__BF16_INLINE void trf__bf16_words_of(__m512i words[16], trf__view x, int64_t rows,
+                                         int64_t numbers, int by_rows)
+{
+    const __m512i places = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9,
+                                            24, 8, 23, 7, 22, 6, 21, 5, 20, 4, 19, 3, 18, 2, 17, 1,
+                                            16, 0);
+    const int64_t lines = by_rows ? rows : numbers, step = by_rows ? x.row : 2 * x.column;
+    const __mmask16 first = trf__first_of(by_rows ? numbers : rows);
+    const __mmask16 second = by_rows ? trf__first_of(numbers - 16) : first;
+    const trf_real *at = x.at;
+    int i;
+    TRF__UNROLL for (i = 0; i < 16; i++, at += step) {
+        int line = by_rows ? i : 2 * i;
+        const trf_real *other = at + (by_rows ? 16 : x.column);
+        __m512 lower = _mm512_setzero_ps(), upper = lower;
+        if (line < lines) lower = _mm512_maskz_loadu_ps(first, at);
+        if (line + !by_rows < lines) upper = _mm512_maskz_loadu_ps(second, other);
+        words[i] = TRF__TO_BF16(upper, lower);
+        if (!by_rows) words[i] = _mm512_permutexvar_epi16(places, words[i]);
+    }
+}
+
+/* The pairs of up to sixteen rows of 32 numbers: pair p of row i becomes word 16 i + p, or, in a
+   panel, word 16 p + i. Zeros follow the last number, and in a panel the last row. */
+TRF__BF16_TARGET static TRF__UNUSED
+void trf__bf16_pairs16(uint32_t *to, trf__view x, int64_t rows, int64_t numbers, int panel)
+{
+    const int by_rows = x.column == 1;
+    __m512i words[16];
+    int i;
+    /* with constants, so that no loop asks for them */
+    if (rows < 16 || numbers < 32) trf__bf16_words_of(words, x, rows, numbers, by_rows);
+    else if (by_rows) trf__bf16_words_of(words, x, 16, 32, 1);
+    else trf__bf16_words_of(words, x, 16, 32, 0);
+    if (by_rows == panel) trf__transpose16(words);
+    TRF__UNROLL for (i = 0; i < 16; i++)
+        if (panel || i < rows) _mm512_storeu_si512(to + 16 * i, words[i]);
+}
 
 /* A block as pairs of numbers: 32 of each row, then the next 32. */
 TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
 {
-    trf_real chunk[16 * 16];
-    uint16_t *to = (uint16_t *)(void *)block;
-    int64_t t, i, h, r, n;
-    int part;
-    for (t = 0; t < deep; t += 32, to += 32 * rows)
-        for (i = 0; i < rows; i += 16)
-            for (h = 0; h < 32; h += 16) {
-                n = trf__min64(16, rows - i);
-                if (t + h >= deep) memset(chunk, 0, sizeof chunk);
-                else trf__pack_panel(chunk, trf__view_of(a.at + i * a.row + (t + h) * a.column,
-                                                         a.row, a.column), n, deep - t - h);
-                for (r = 0; r < n; r++) {
-                    trf__v16 x = trf__bf16_round(trf__load(chunk + 16 * r));
-                    uint16_t *at = to + 32 * (i + r) + h;
-                    for (part = 0; part < TRF__PARTS; part++, at += 16 / TRF__PARTS) {
-                        trf__bits_in_memory bits = __builtin_convertvector(
-                            (trf__uvec)x.part[part] >> 16, trf__bits_in_memory);
-                        memcpy(at, &bits, sizeof bits);
-                    }
-                }
-            }
+    const int fast = trf__has_dpbf16() && (a.row == 1 || a.column == 1);
+    uint32_t *to = (uint32_t *)(void *)block;
+    int64_t t, i;
+    for (t = 0; t < deep; t += 32)
+        for (i = 0; i < rows; i += 16) {
+            trf__view x = trf__view_of(a.at + i * a.row + t * a.column, a.row, a.column);
+            int64_t n = trf__min64(16, rows - i);
+            if (fast) trf__bf16_pairs16(to, x, n, deep - t, 0);
+            else trf__bf16_pairs_plain(to, x, n, deep - t);
+            to += 16 * n;
+        }
 }
 
-#define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 void trf__bf16_pair_rows(const trf__bf16_call *x, int rows, int panels)
 {
@@ -7427,7 +7567,7 @@ void trf__bf16_pair_rows(const trf__bf16_call *x, int rows, int panels)
     int r, p;
     TRF__UNROLL for (r = 0; r < rows; r++)
         TRF__UNROLL for (p = 0; p < panels; p++)
-            sum[r][p] = _mm512_loadu_ps(x->c + r * x->ldc + 16 * p);
+            sum[r][p] = _mm512_loadu_ps(x->first + r * x->first_row + 16 * p);
     for (t = 0; t < x->k; t += 32, a += 64 * x->block_rows)
         for (i = 0; i < 16; i++, w += 16) {
             __m512i column[TRF__BF16_MOST];
@@ -7463,11 +7603,6 @@ void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 #undef TRF__CASE
 }
 
-TRF__FN int trf__has_dpbf16(void)
-{
-    return TRF__HAS_DPBF16() && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
-}
 #else
 #define TRF__BF16_PAIRS 0
 #endif
@@ -7477,8 +7612,8 @@ TRF__FN int trf__has_dpbf16(void)
 TRF__TILE_PRODUCT(trf__bf16_tile_product, TRF__TILE_BF16)
 TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
-    const char *c = (const char *)(const void *)x->c;
-    trf__tile_call call = { (char *)(void *)x->c, (size_t)x->ldc * 4, c, (size_t)x->ldc * 4, 64,
+    trf__tile_call call = { (char *)(void *)x->c, (size_t)x->ldc * 4,
+                            (const char *)(const void *)x->first, (size_t)x->first_row * 4, 64,
                             (const char *)(const void *)x->a, 64, (size_t)x->block_rows * 64,
                             (const char *)(const void *)x->w, (size_t)x->w_step * 4,
                             trf__ceil_div(x->k, TRF__BF16_DEEP) };
@@ -7488,28 +7623,31 @@ TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t pane
 #define TRF__BF16_TILES 0
 #endif
 
-/* tiles: C is written in whole tiles of sixteen rows. */
+/* tiles: C is written in whole tiles of sixteen rows. A has as many blocks at a time as fit into
+   the scratch, and the panels of B are read once for all of them. */
 typedef struct trf__bf16_kernel {
     const char *name;
     int (*supported)(void);
     int tiles;
-    int64_t rows, deep;         /* of a call, and of a block of more than TRF__BF16_ROWS rows */
-    int64_t panels;             /* of a call; the last ones are computed one by one */
+    int64_t rows, panels;       /* of a call; the last panels are computed one by one */
+    int64_t block_rows;
+    int64_t deep;               /* the most numbers of a row of more than TRF__BF16_ROWS */
+    int64_t words;              /* trf_reals for 32 numbers of a row of a block */
     void (*block)(trf_real *block, trf__view a, int64_t rows, int64_t deep);
     void (*function)(const trf__bf16_call *x, int64_t rows, int64_t panels);
 } trf__bf16_kernel;
 
 static const trf__bf16_kernel trf__bf16_kernels[] = {
 #if TRF__BF16_TILES
-    { "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_TILES_DEEP, TRF__BF16_MOST,
-      trf__bf16_pairs_block, trf__bf16_tiles },
+    { "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, TRF__BF16_MOST, TRF__BF16_TILE_ROWS,
+      TRF__BF16_TILE_DEEP, 16, trf__bf16_pairs_block, trf__bf16_tiles },
 #endif
 #if TRF__BF16_PAIRS
-    { "AVX-512 BF16", trf__has_dpbf16, 0, TRF__BF16_ROWS, TRF__DEEP, TRF__BF16_MOST,
-      trf__bf16_pairs_block, trf__bf16_pairs },
+    { "AVX-512 BF16", trf__has_dpbf16, 0, TRF__BF16_ROWS, TRF__BF16_MOST, TRF__BF16_BLOCK,
+      TRF__DEEP, 16, trf__bf16_pairs_block, trf__bf16_pairs },
 #endif
-    { "vectors", trf__has_c, 0, TRF__BF16_ROWS, TRF__DEEP, TRF__BF16_PANELS, trf__bf16_block,
-      trf__bf16_vectors }
+    { "vectors", trf__has_c, 0, TRF__BF16_ROWS, TRF__BF16_PANELS, TRF__BF16_BLOCK, TRF__DEEP, 32,
+      trf__bf16_block, trf__bf16_vectors }
 };
 
 /* The number of the first kernel that may be chosen; tests define it. */
@@ -7541,6 +7679,14 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
     trf_real chunk[TRF__BF16_DEEP * 16];
     int64_t t, i, n;
     for (t = 0; t < deep; t += TRF__BF16_DEEP) {
+#if TRF__BF16_PAIRS
+        if (trf__bf16_chosen(0)->function == trf__bf16_pairs && (b.row == 1 || b.column == 1)) {
+            trf__bf16_pairs16(to, trf__view_of(b.at + t * b.row, b.column, b.row),
+                              trf__min64(16, columns), deep - t, 1);
+            to += 8 * TRF__BF16_DEEP;
+            continue;
+        }
+#endif
         n = trf__min64(TRF__BF16_DEEP, deep - t);
         trf__pack_panel(chunk, trf__view_of(b.at + t * b.row, b.row, b.column), n, columns);
         memset(chunk + 16 * n, 0, (size_t)(16 * (TRF__BF16_DEEP - n)) * sizeof *chunk);
@@ -7565,24 +7711,29 @@ TRF__FN trf__v16 trf__bf16_read(const void *packed, int64_t row, int64_t c, int6
 /* One call of the kernel: columns `column` .. of C, of which the first or the last may lie outside
    C. first: C begins with the bias or with 0. */
 TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kernel,
-                            trf__bf16_call call, int64_t row, int64_t rows, int64_t column,
+                            trf__bf16_call *call, int64_t row, int64_t rows, int64_t column,
                             int64_t panels, int first)
 {
+    static const trf_real zeros[TRF__BF16_MOST * 16] = {0};
     trf_real sums[TRF__BF16_TILE_ROWS * TRF__BF16_MOST * 16];
     int whole = column >= 0 && column + 16 * panels <= p->n && !(kernel->tiles && rows % 16);
     int64_t r, q;
-    call.ldc = whole ? p->ldc : 16 * panels;
-    call.c = whole ? p->c + row * p->ldc + column : sums;
-    for (r = 0; (first || !whole) && r < rows; r++)
+    call->ldc = call->first_row = whole ? p->ldc : 16 * panels;
+    call->first = call->c = whole ? p->c + row * p->ldc + column : sums;
+    if (whole && first) {
+        call->first = p->bias ? p->bias + column : zeros;
+        call->first_row = 0;
+    }
+    for (r = 0; !whole && r < rows; r++)
         for (q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
             const trf_real *from = !first ? p->c + (row + r) * p->ldc + at
                                  : p->bias ? p->bias + at : NULL;
-            trf_real *to = call.c + r * call.ldc + 16 * q;
-            if (!whole) trf__store(to, trf__set(0));
+            trf_real *to = sums + (r * panels + q) * 16;
+            trf__store(to, trf__set(0));
             trf__store_n(to + low, from ? trf__load_n(from, p->n - at) : trf__set(0), 16 - low);
         }
-    kernel->function(&call, rows, panels);
+    kernel->function(call, rows, panels);
     for (r = 0; !whole && r < rows; r++)
         for (q = 0; q < panels; q++) {
             int64_t low = trf__max64(0, -(column + 16 * q)), at = column + 16 * q + low;
@@ -7592,48 +7743,75 @@ TRF__FN void trf__bf16_tile(const trf__product *p, const trf__bf16_kernel *kerne
         }
 }
 
+/* trf_reals of a row of a block. */
+TRF__FN int64_t trf__bf16_line(const trf__bf16_kernel *kernel, int64_t deep)
+{
+    return trf__ceil_div(deep, 32) * kernel->words;
+}
+
+/* Rows `row` .. row + rows - 1 of C, and `deep` numbers of A's rows from t on. While the first
+   panels are multiplied, blocks of A are converted one by one: each is then in the cache. */
+TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
+                            const trf__bf16_kernel *kernel, const uint32_t *panels, int64_t skip,
+                            int64_t row, int64_t rows, int64_t t, int64_t deep)
+{
+    const int64_t n_panels = trf__ceil_div(skip + p->n, 16), line = trf__bf16_line(kernel, deep);
+    int64_t j, top, r, n;
+    trf__bf16_call call;
+    TRF__ZERO(call);
+    call.w_step = trf__bf16_words(p->k);
+    call.k = deep;
+    for (j = 0; j < n_panels; j += n) {
+        n = n_panels - j < kernel->panels ? 1 : kernel->panels;
+        call.w = panels + j * call.w_step + 8 * t;
+        for (top = 0; top < rows; top += kernel->block_rows) {
+            trf__view a = trf__view_of(p->a.at + (row + top) * p->a.row + t * p->a.column,
+                                       p->a.row, p->a.column);
+            call.block_rows = trf__min64(kernel->block_rows, rows - top);
+            if (j == 0) kernel->block(scratch + top * line, a, call.block_rows, deep);
+            for (r = 0; r < call.block_rows; r += kernel->rows) {
+                call.a = scratch + top * line + 16 * r;
+                trf__bf16_tile(p, kernel, &call, row + top + r,
+                               trf__min64(kernel->rows, call.block_rows - r), 16 * j - skip, n,
+                               t == 0 && !p->add);
+            }
+        }
+    }
+}
+
 /* The product with rows of a packed weight as B^T. They may begin inside a panel: then the first
    columns are computed for nothing. */
 TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
 {
     const trf__bf16_kernel *kernel = trf__bf16_chosen(p.tiles);
-    const int64_t words = trf__bf16_words(p.k), skip = row % 16;
-    const int64_t n_panels = trf__ceil_div(skip + p.n, 16);
+    const uint32_t *panels = (const uint32_t *)packed + row / 16 * trf__bf16_words(p.k);
     const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
-    int64_t t, i, j, r, panels;
+    const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
+    const int64_t blocks = trf__max64(1, TRF__BF16_SCRATCH / line / kernel->block_rows);
+    const int64_t tall = blocks * kernel->block_rows;
+    int64_t t, i;
     if (kernel->tiles) trf__tiles_begin();
     for (t = 0; t == 0 || t < p.k; t += most)
-        for (i = 0; i < p.m; i += TRF__BF16_TALL) {
-            int64_t deep = trf__min64(most, p.k - t), tall = trf__min64(TRF__BF16_TALL, p.m - i);
-            trf__bf16_call call = { NULL, 0, NULL, tall, NULL, words, deep };
-            kernel->block(scratch, trf__view_of(p.a.at + i * p.a.row + t * p.a.column, p.a.row,
-                                                p.a.column), tall, deep);
-            for (j = 0; j < n_panels; j += panels) {
-                panels = n_panels - j < kernel->panels ? 1 : kernel->panels;
-                call.w = (const uint32_t *)packed + (row / 16 + j) * words + 8 * t;
-                for (r = 0; r < tall; r += kernel->rows) {
-                    call.a = scratch + 16 * r;
-                    trf__bf16_tile(&p, kernel, call, i + r, trf__min64(kernel->rows, tall - r),
-                                   16 * j - skip, panels, t == 0 && !p.add);
-                }
-            }
-        }
+        for (i = 0; i < p.m; i += tall)
+            trf__bf16_part(scratch, &p, kernel, panels, row % 16, i, trf__min64(tall, p.m - i), t,
+                           trf__min64(most, p.k - t));
     if (kernel->tiles) trf__tiles_end();
 }
 
 // >>format-table   each format, and the conversion of activations
 //
-/* A format: the bytes of a packed matrix; sixteen numbers of a row; and a product with the rows
-   from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
-   a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
-   scales packs whole rows first .. first + rows - 1 instead. If the format's products read
-   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
-   the layout of packed weights. */
+/* A format: the bytes of a packed matrix; sixteen numbers of a row; a product with the rows from
+   `row` on as B^T; and the trf_reals of scratch that it needs. Matrices are packed panel by panel,
+   so that products can pack their own B: a panel of k rows has round_up(k, deep) * 16 numbers of
+   `number` bytes. A format whose rows have scales packs whole rows first .. first + rows - 1
+   instead. If the format's products read converted activations: the bytes of a row of k numbers,
+   and its conversion. Nothing else knows the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
     trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
     void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
+    int scratch;
     void (*panel)(void *packed, int64_t k, int64_t row, int64_t column, trf__view b, int64_t deep,
                   int64_t columns);
     int number, deep;
@@ -7644,12 +7822,12 @@ typedef struct trf__format {
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
-    { "float32", trf__panels_bytes, trf__panels_read, trf__panels_product, trf__panels_panel,
-      (int)sizeof(trf_real), 1, NULL, NULL, NULL },
-    { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
-      TRF__BF16_DEEP, NULL, NULL, NULL },
-    { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
-      trf__int8_row_bytes, trf__int8_convert }
+    { "float32", trf__panels_bytes, trf__panels_read, trf__panels_product, TRF__GEMM_SCRATCH,
+      trf__panels_panel, (int)sizeof(trf_real), 1, NULL, NULL, NULL },
+    { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, TRF__BF16_SCRATCH,
+      trf__bf16_panel, 2, TRF__BF16_DEEP, NULL, NULL, NULL },
+    { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, TRF__GEMM_SCRATCH, NULL, 0, 0,
+      trf__int8_pack, trf__int8_row_bytes, trf__int8_convert }
 };
 
 typedef struct trf__conversion {
@@ -7785,7 +7963,7 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
 
 /* Sets the size of tiles. Those of CBLAS depend on the product alone, as its bits depend on them.
    Of the built-in product there are two for each thread. Those of a transposed A have at most the
-   rows that can be packed. */
+   rows that can be packed; in 16 bits they have whole blocks. */
 TRF__FN void trf__product_cut(trf__product_job *j, int workers)
 {
     int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
@@ -7793,6 +7971,12 @@ TRF__FN void trf__product_cut(trf__product_job *j, int workers)
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
+    if (j->packed && j->packed->format == TRF__BF16) {
+        j->rows = trf__round_up(trf__ceil_div(j->p.m, 2 * threads), TRF__BF16_TILE_ROWS);
+        j->rows = trf__min64(256, trf__max64(TRF__BF16_TILE_ROWS, j->rows));
+        j->columns = trf__round_up(j->p.n, 16);
+        return;
+    }
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
     j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))),
@@ -8582,12 +8766,12 @@ TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, i
 }
 
 /* Scratch of one worker: the larger of what attention and a packing product need. */
-TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head)
+TRF__FN size_t trf__scratch_bytes(const trf__run *run, int64_t longest, int64_t d_head)
 {
     trf__attention_scratch work;
     size_t bytes = trf__attention_cut(&work, NULL, longest, d_head);
-    return bytes > TRF__GEMM_SCRATCH * sizeof(trf_real) ? bytes
-                                                        : TRF__GEMM_SCRATCH * sizeof(trf_real);
+    size_t product = trf__formats[run->format].scratch * sizeof(trf_real);
+    return bytes > product ? bytes : product;
 }
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. S = q k^T reads k
@@ -9897,7 +10081,7 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
                                     int64_t weight, size_t converted)
 {
     int threads = run->device.threads;
-    size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head));
+    size_t scratch = trf__bytes(threads, trf__scratch_bytes(run, longest, d_head));
     return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
                          trf__add_size(trf__work_bytes(run, weight, converted), scratch));
 }
@@ -9924,7 +10108,7 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
                                     size_t converted, trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(longest, d_head);
+    size_t each = trf__scratch_bytes(run, longest, d_head);
     size_t work = trf__work_bytes(run, weight, converted);
     void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
@@ -24569,6 +24753,22 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
     return error;
 }
 
+/* Whether the temporary file still has its name. If not, what has the name now is not removed. */
+TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
+{
+    int again, error;
+    if (saving->held < 0) return TRF_OK;
+    errno = 0;
+    again = TRF_OS(hold)(saving->temporary, saving->held);
+    error = again < 0 ? trf__errno() : trf__close(again);
+    if (!error) return TRF_OK;
+    if (again >= 0 || error != EAGAIN)
+        return trf__fail_io(err, error, saving->temporary, "examine it");
+    saving->made = 0;
+    return trf__fail(err, TRF_E_IO, -1, saving->path, "the file to get this name was removed or "
+                     "replaced while it was written");
+}
+
 /* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
    failure. */
 TRF__COLD
@@ -24578,6 +24778,7 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
     saving->fd = -1;
     if (error || closing)
         return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
+    TRF__TRY(trf__save_named(saving, err));
     error = trf__open_folder(saving, &folder);
     if (error) return trf__fail_io(err, error, saving->path, "open its folder");
     errno = 0;

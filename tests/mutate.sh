@@ -56,6 +56,10 @@ rows beside whole tiles are written @@ bf16 @@ trf__bf16_tile @@
     kernel->tiles && rows % 16 @@ 0
 panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
     (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
+a file that lost its name gets another @@ tokens files @@ trf__save_commit @@
+    TRF__TRY(trf__save_named(saving, err)) @@ (void)0
+a file that took the name is removed @@ files @@ trf__save_named @@
+    saving->made = 0 @@ (void)0
 an embedding of its own is not packed @@ pack bf16 int8 @@ trf__pack_weights @@
     i < 2 && pass->run.format != TRF__FLOAT32 @@ i < 0
 a tied embedding in another place than the generator @@ pack int8 @@ trf__add_embedding @@
@@ -110,12 +114,22 @@ the panel's zeros are left over numbers @@ bf16 @@ trf__bf16_panel @@
     16 * (TRF__BF16_DEEP - n) @@ 0
 activations are not rounded to 16 bits @@ bf16 @@ trf__bf16_block @@
     trf__bf16_round(trf__load(block + 16 * i)) @@ trf__load(block + 16 * i)
-a block begins at the first row @@ bf16 @@ trf__bf16_product @@
-    p.a.at + i * p.a.row @@ p.a.at
-a product of 16 bits forgets C @@ bf16 @@ trf__bf16_product @@
-    t == 0 && !p.add @@ t == 0
+a block begins at the first row @@ bf16 @@ trf__bf16_part @@
+    p->a.at + (row + top) * p->a.row @@ p->a.at + row * p->a.row
+a product of 16 bits forgets C @@ bf16 @@ trf__bf16_part @@
+    t == 0 && !p->add @@ t == 0
+a bias of 16 bits is added for each part of k @@ bf16 @@ trf__bf16_part @@
+    t == 0 && !p->add @@ !p->add
+numbers of 16 bits beyond a block are lost @@ bf16 @@ trf__bf16_product @@
+    t < p.k; t += most @@ t < trf__min64(p.k, 2048); t += most
+numbers beyond a row of 16 bits are read @@ bf16 @@ trf__bf16_words_of @@
+    trf__first_of(numbers - 16) @@ trf__first_of(numbers)
+the last of an odd number of rows is lost @@ bf16 @@ trf__bf16_words_of @@
+    if (line < lines) @@ if (line + 1 < lines)
+pairs of 16 bits that are not transposed @@ bf16 @@ trf__bf16_pairs16 @@
+    by_rows == panel @@ 0
 rows of 16 bits begin at their panel @@ bf16 @@ trf__bf16_product @@
-    skip = row % 16 @@ skip = 0
+    panels, row % 16, i @@ panels, 0, i
 columns beside C are written @@ bf16 @@ trf__bf16_tile @@
     column >= 0 && column + 16 * panels <= p->n @@ column >= 0
 small weights are not rounded in training @@ bf16 @@ trf__work_bytes @@

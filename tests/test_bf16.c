@@ -4,8 +4,8 @@
 static int first_kernel;
 #include "tiles.h"
 #if defined(__GNUC__) && defined(__x86_64__) && !defined(TRF_SCALAR)
-/* vdpbf16ps as two multiply-adds, so that its kernel runs wherever AVX-512 is, with exact results;
-   and the instruction itself where the processor has it. */
+/* vdpbf16ps as two multiply-adds and vcvtne2ps2bf16 by integers, so that their kernel runs wherever
+   AVX-512 is, with exact results; and the instructions where the processor has them. */
 #include <immintrin.h>
 __attribute__((target("avx512f"))) static inline __m512 two_products(__m512 sum, __m512i a, __m512i b)
 {
@@ -15,6 +15,22 @@ __attribute__((target("avx512f"))) static inline __m512 two_products(__m512 sum,
     return _mm512_fmadd_ps(_mm512_castsi512_ps(_mm512_and_si512(a, upper)),
                            _mm512_castsi512_ps(_mm512_and_si512(b, upper)), sum);
 }
+__attribute__((target("avx512f"))) static inline __m256i sixteen_rounded(__m512 x)
+{
+    __m512i bits = _mm512_castps_si512(x), odd = _mm512_and_si512(_mm512_srli_epi32(bits, 16),
+                                                                  _mm512_set1_epi32(1));
+    __m512i up = _mm512_add_epi32(bits, _mm512_add_epi32(odd, _mm512_set1_epi32(0x7FFF)));
+    up = _mm512_mask_mov_epi32(up, _mm512_cmp_ps_mask(x, x, _CMP_UNORD_Q),
+                               _mm512_or_si512(bits, _mm512_set1_epi32(0x400000)));
+    return _mm512_cvtepi32_epi16(_mm512_srli_epi32(up, 16));
+}
+__attribute__((target("avx512f"))) static inline __m512i all_rounded(__m512 upper, __m512 lower)
+{
+    return _mm512_inserti64x4(_mm512_castsi256_si512(sixteen_rounded(lower)),
+                              sixteen_rounded(upper), 1);
+}
+#define TRF__TO_BF16(upper, lower) \
+    (real_instructions ? (__m512i)_mm512_cvtne2ps_pbh(upper, lower) : all_rounded(upper, lower))
 #define TRF__DPBF16(sum, a, b) \
     (real_instructions ? _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b)) : two_products(sum, a, b))
 #define TRF__HAS_DPBF16() \
@@ -130,7 +146,7 @@ static KIT_UNUSED void packed_products_by_one(void)
     int round;
     for (round = 0; round < (kit_all() ? 400 : 80); round++) {
         int64_t rows = 1 + (int64_t)((round % 4 ? 9.5 : 150) * (drawn() + 1));
-        int64_t in = 1 + (int64_t)((round % 8 ? 75 : 300) * (drawn() + 1));
+        int64_t in = 1 + (int64_t)((round % 40 == 7 ? 2000 : round % 8 ? 75 : 300) * (drawn() + 1));
         int64_t out = 1 + (int64_t)(50 * (drawn() + 1)), above = round % 3 ? 0 : round % 40, i, c;
         trf_real *x = numbers(rows * in), *w = numbers((above + out) * in), *b = numbers(out);
         trf_real *y = numbers(rows * out + 1), *rx, *rw, sixteen[16];
@@ -216,6 +232,44 @@ static KIT_UNUSED void products_of_training_by_one(void)
         free(x); free(w); free(y); free(dx); free(dw); free(dx0); free(dw0); free(db);
         free(rx); free(rw); free(ry);
     }
+}
+
+/* The pairs of sixteen rows, from rows or columns, for a block or a panel: with the instruction,
+   without it, and emulated. */
+static void pairs_are_packed(void **state)
+{
+    (void)state;
+#if TRF__BF16_PAIRS
+    int round, way, i, t;
+    for (round = 0; round < 2000; round++) {
+        int rows = 1 + (int)(7.9 * (drawn() + 1)), n = 1 + (int)(20 * (drawn() + 1));
+        int by_rows = round % 2, panel = round / 2 % 2;
+        trf_real *x = numbers(rows * n);
+        trf__view view = trf__view_of(x, by_rows ? n : 1, by_rows ? 1 : rows);
+        uint32_t words[257];
+        if (round % 8 == 0) x[round % (rows * n)] = (trf_real)(round % 16 ? NAN : -HUGE_VAL);
+        for (way = 0; way < 3; way++) {
+            if (way == 0 && panel) continue;
+            real_instructions = way == 1;
+            if (way > 0 && !trf__has_dpbf16()) continue;
+            memset(words, 7, sizeof words);
+            if (way == 0) trf__bf16_pairs_plain(words, view, rows, n);
+            else trf__bf16_pairs16(words, view, rows, n, panel);
+            for (i = 0; i < 16; i++)
+                for (t = 0; t < 32; t++) {
+                    uint32_t word = words[panel ? t / 2 * 16 + i : i * 16 + t / 2];
+                    trf_real got = (trf_real)trf__float_of(t % 2 ? word & 0xFFFF0000u : word << 16);
+                    trf_real want = i < rows && t < n
+                        ? nearest(view.at[i * view.row + t * view.column]) : 0;
+                    if (i >= rows && !panel) assert_int_equal(word, 0x07070707);
+                    else assert_true(got == want || (got != got && want != want));
+                }
+            assert_int_equal(words[256], 0x07070707);
+        }
+        free(x);
+    }
+    real_instructions = 0;
+#endif
 }
 
 static KIT_UNUSED void packed_products(void **state)
@@ -438,7 +492,7 @@ static void gradients_are_near(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rounding),
+        cmocka_unit_test(rounding),             cmocka_unit_test(pairs_are_packed),
 #if !defined(TRF__TEST_BACKEND)             /* these call an op with memory of the host */
         cmocka_unit_test(packed_products),      cmocka_unit_test(products_of_training),
         cmocka_unit_test(rows_that_are_not_finite),

@@ -26,10 +26,12 @@
    (0: none), `fault.all` makes all later ones fail too, `fault.interrupt` interrupts each call once
    and shortens reads and writes; `fault.lie` lets stat call everything a regular file;
    `fault.unheld` lets no file be held (1: none can be, 2: somebody else does, who came between).
+   `fault.taken` takes the file away that is flushed (1: removed, 2: there is another of its name).
    `trace` has one letter a call that worked. */
 static struct {
-    int calls, at, all, interrupt, interrupted, lie, unheld, open_files;
+    int calls, at, all, interrupt, interrupted, lie, unheld, taken, open_files;
     int64_t bytes_read;
+    char held[256];
     char trace[4096];
 } fault;
 
@@ -79,7 +81,17 @@ static int faulty_stat(const char *path, int fd, struct trf_os_facts *facts)
     if (path) facts->regular |= fault.lie;
     return 0;
 }
-static int faulty_sync(int fd) { return fails('S') ? -1 : trf_os_sync(fd); }
+static int faulty_sync(int fd)
+{
+    FILE *other;
+    if (fault.taken) unlink(fault.held);
+    if (fault.taken == 2 && (other = fopen(fault.held, "wb"))) {
+        fputs("mine", other);
+        fclose(other);
+    }
+    fault.taken = 0;
+    return fails('S') ? -1 : trf_os_sync(fd);
+}
 /* As on Linux: an error of close comes after the descriptor is gone. */
 static int faulty_close(int fd)
 {
@@ -107,6 +119,7 @@ static int faulty_hold(const char *path, int fd)
     if (fault.unheld) errno = fault.unheld == 1 ? ENOLCK : EAGAIN;
     if (fault.unheld == 2 && fd >= 0) unlink(path);
     if (held >= 0) fault.open_files++;
+    if (held >= 0) snprintf(fault.held, sizeof fault.held, "%s", path);
     return held;
 }
 
@@ -1014,7 +1027,7 @@ static void test_failing_writes(void **state)
     calls = fault.calls;
     assert_string_equal(
         fault.trace,
-        "?OFMWWWWWWSCONSCC"); /* the file is flushed before, the folder after the rename */
+        "?OFMWWWWWWSCCONSCC"); /* the file is flushed before, the folder after the rename */
     whole = get_file(path, &n_whole);
     for (all = 0; all < 2; all++) for (k = 1; k <= calls; k++) {
         trf_error err;
@@ -1492,6 +1505,15 @@ static void test_held(void **state)
         assert_int_equal(fault.open_files, 0);
     }
     fault.unheld = 0;
+    unlink(names[0]);
+    for (i = 1; i <= 2; i++) {      /* what somebody else puts there is not taken for the model */
+        fault.taken = i;
+        assert_int_equal(write_large(path, 10), TRF_E_IO);
+        assert_true(read_large(path) == 8);
+        assert_int_equal(leftovers(), i - 1);
+        assert_int_equal(fault.open_files, 0);
+    }
+    unlink(fault.held);
     for (i = 0; i < 4; i++) put_file(names[i], "", 0, 0);
     if (geteuid() == 0) {           /* somebody else's, in a folder that all may write */
         assert_int_equal(chmod(folder, 0777), 0);

@@ -652,6 +652,35 @@ static void interrupted(void **state)
     }
 }
 
+/* path.part is removed, or another file gets its name: that is no finished file, and it stays. */
+static void name_is_lost(void **state)
+{
+    int replaced;
+    (void)state;
+    for (replaced = 0; replaced < 2; replaced++) {
+        trf_token_file_options o = form_of(0);
+        pairs d = {10, most_of(0), {0}, {0}, 0, 0};
+        trf_token_file *f;
+        char *bytes;
+        size_t n;
+        unlink(in_folder("b"));
+        OK(trf_token_file_create(&f, in_folder("b"), &o, &err));
+        OK(add_one(f, &d, 3));
+        assert_int_equal(unlink(in_folder("b.part")), 0);
+        if (replaced) assert_true(put_file(in_folder("b.part"), "mine", 4));
+        assert_int_equal(trf_token_file_finish(f, &err), TRF_E_IO);
+        assert_non_null(strstr(err.message, "removed or replaced"));
+        assert_true(access(in_folder("b"), F_OK) != 0);
+        assert_int_equal(trf_token_file_finish(f, &err), TRF_E_STATE);
+        trf_token_file_destroy(f);
+        if (!replaced) continue;
+        bytes = kit_read_file(in_folder("b.part"), &n);
+        assert_true(bytes && n == 4 && !memcmp(bytes, "mine", 4));
+        free(bytes);
+        unlink(in_folder("b.part"));
+    }
+}
+
 /* A file whose end was written, but which did not get its name, goes on with more pairs. */
 static void grown(void **state)
 {
@@ -1167,7 +1196,7 @@ int main(void)
         cmocka_unit_test(seeking), cmocka_unit_test(checkpoints), cmocka_unit_test(every_byte),
         cmocka_unit_test(damaged_blocks), cmocka_unit_test(hostile), cmocka_unit_test(each_rule),
         cmocka_unit_test(negative_ids), cmocka_unit_test(interrupted),
-        cmocka_unit_test(grown),
+        cmocka_unit_test(name_is_lost), cmocka_unit_test(grown),
         cmocka_unit_test(resumed_otherwise), cmocka_unit_test(vocabularies),
         cmocka_unit_test(limits), cmocka_unit_test(large_pairs), cmocka_unit_test(many_ids),
         cmocka_unit_test(memory_a_pair),

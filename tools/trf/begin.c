@@ -3,6 +3,7 @@
 #include "training.h"
 #include "labelled.h"
 #include "measure.h"
+#include "mpi.h"
 #include "objective.h"
 
 /* A model without unknown tokens among its targets need not write any: see trf translate
@@ -57,7 +58,7 @@ static int decide(struct training *t)
     int status = decide_model(s, &t->plan);
     if (status) return status;
     set_kind(s);
-    if ((status = decide_batches(s, &t->plan))) return status;
+    if ((status = decide_batches(s, &t->plan)) || (status = check_parts(s))) return status;
     if (fill_corpus(s, &t->data, (const trf_vocab *const *)t->vocabularies.of, &t->run.corpus,
                     &t->plan)) return FAILED;
     settle_metric(s, t->vocabularies.of[1], references);

@@ -86,6 +86,14 @@ int settle_parts(struct settings *s, int32_t stored)
     return USAGE;
 }
 
+int check_parts(const struct settings *s)
+{
+    if (s->training.parts <= s->corpus.batch_tokens) return DONE;
+    say("--parts %d is more than the %d tokens of a batch (--batch-tokens): some parts would be empty",
+        (int)s->training.parts, (int)s->corpus.batch_tokens);
+    return USAGE;
+}
+
 #ifdef TRF_WITH_MPI
 
 #include <mpi.h>

@@ -28,6 +28,8 @@ int is_launched(void);      /* by mpirun, also as the only rank */
 /* --parts: as given, else as stored in the checkpoint (0: not divided), else a part for each
    rank. Fails if there are fewer parts than ranks. */
 int settle_parts(struct settings *s, int32_t stored);
+/* Fails if a batch has fewer tokens than parts. */
+int check_parts(const struct settings *s);
 
 /* All ranks call these together.
    agree_status returns the worst status; the first rank that failed prints its messages. Where

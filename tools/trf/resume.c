@@ -214,7 +214,7 @@ static int merge_training(const struct training *t, const trf_load_options *load
     if ((status = read_stored(merged, t->run.checkpoint, load))) return status;
     *stored = merged->training;
     if (stored->schedule != TRF_COSINE) stored->total_steps = 0;
-    if (apply_given(merged) || settle_parts(merged, stored->parts)) return USAGE;
+    if (apply_given(merged) || settle_parts(merged, stored->parts) || check_parts(merged)) return USAGE;
     if (merged->training.parts != stored->parts && !is_given(t->s, AT(training.parts)))
         inform_line("batches were not divided before; now they have %d parts",
                     (int)merged->training.parts);
