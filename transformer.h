@@ -1475,7 +1475,7 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
    FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
    BF16  "AMX" or "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large
          products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
-   INT8  "AMX", "AVX-512 VNNI", "AVX2" or "C"
+   INT8  "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2" or "C"
    NULL: the device or the build does not have these weights, or device is NULL or not valid. */
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
 /* Sets the model's weights to the mean of the weights of `count` (>= 1) models, summed in double.
@@ -6668,6 +6668,7 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 
 #if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
 #define TRF__X86 1
+#include <cpuid.h>
 #include <immintrin.h>
 #else
 #define TRF__X86 0
@@ -6676,7 +6677,6 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 #if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
     (defined(__clang__) || __GNUC__ >= 11)
 #define TRF__TILES 1
-#include <cpuid.h>
 #define TRF__AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
 
 /* A test emulates the instructions. */
@@ -6976,6 +6976,77 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 #undef TRF__CASE
 }
 
+#if defined(__clang__) && __clang_major__ >= 13 || !defined(__clang__) && __GNUC__ >= 11
+#define TRF__AVX_VNNI 1
+/* The same with vectors of 32 bytes, for processors without AVX-512. */
+#define TRF__AVX_VNNI_TARGET __attribute__((target("avx2,avxvnni")))
+TRF__AVX_VNNI_TARGET static inline __attribute__((always_inline, unused))
+void trf__int8_avx_vnni_rows(int32_t *sums, int64_t row_sums, const char *x, size_t x_step,
+                             int rows, const char *w, size_t w_step, int panels, int64_t k)
+{
+    __m256i sum[TRF__INT8_ROWS][2 * TRF__INT8_PANELS];
+    int64_t t;
+    int r, h;
+#define TRF__HALF(w) ((const __m256i *)(const void *)((w) + (size_t)(h / 2) * w_step + h % 2 * 32))
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (h = 0; h < 2 * panels; h++)
+            sum[r][h] = _mm256_loadu_si256(TRF__HALF(w + trf__int8_sums_at(k)));
+    for (t = 0; t < k; t += 4) {
+        __m256i column[2 * TRF__INT8_PANELS];
+        TRF__UNROLL for (h = 0; h < 2 * panels; h++)
+            column[h] = _mm256_loadu_si256(TRF__HALF(w + 16 * t));
+        TRF__UNROLL for (r = 0; r < rows; r++) {
+            int32_t four;
+            __m256i value;
+            memcpy(&four, x + (size_t)r * x_step + t, sizeof four);
+            value = _mm256_set1_epi32(four);
+            TRF__UNROLL for (h = 0; h < 2 * panels; h++)
+                sum[r][h] = _mm256_dpbusd_avx_epi32(sum[r][h], value, column[h]);
+        }
+    }
+#undef TRF__HALF
+    TRF__UNROLL for (r = 0; r < rows; r++)
+        TRF__UNROLL for (h = 0; h < 2 * panels; h++)
+            _mm256_storeu_si256((__m256i *)(void *)(sums + r * row_sums + 8 * h), sum[r][h]);
+}
+
+TRF__AVX_VNNI_TARGET static TRF__UNUSED
+void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
+                        size_t w_step, int64_t n_panels, int64_t k)
+{
+    const int64_t most = rows == 1 ? 4 : rows <= 3 ? 2 : 1;     /* sums of all fit into registers */
+    int64_t p, n;
+    for (p = 0; p < n_panels; p += n) {
+        n = n_panels - p < most ? 1 : most;
+        switch (8 * n + rows) {
+#define TRF__CASE(R, P) case 8 * P + R: \
+            trf__int8_avx_vnni_rows(sums + 16 * p, 16 * n_panels, x, x_step, R, \
+                                    w + (size_t)p * w_step, w_step, P, k); break;
+        TRF__CASE(1, 4) TRF__CASE(2, 2) TRF__CASE(3, 2)
+        TRF__CASE(1, 1) TRF__CASE(2, 1) TRF__CASE(3, 1)
+        TRF__CASE(4, 1) TRF__CASE(5, 1) TRF__CASE(6, 1)
+#undef TRF__CASE
+        default: break;
+        }
+    }
+}
+
+/* Asked once: a virtual machine answers slowly. */
+TRF__FN int trf__has_avx_vnni(void)
+{
+    static int known;                   /* 1: it has not, 2: it has */
+    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
+    unsigned a, b, c, d;
+    if (answer) return answer == 2;
+    answer = __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
+             (a >> 4 & 1) ? 2 : 1;
+    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
+    return answer == 2;
+}
+#else
+#define TRF__AVX_VNNI 0
+#endif
+
 TRF__FN int trf__has_avx2(void) { return __builtin_cpu_supports("avx2"); }
 TRF__FN int trf__has_vnni(void)
 {
@@ -7015,6 +7086,9 @@ static const trf__int8_kernel trf__int8_kernels[] = {
 #endif
 #if TRF__X86
     { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
+#if TRF__AVX_VNNI
+    { "AVX-VNNI", trf__has_avx_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_avx_vnni },
+#endif
     { "AVX2", trf__has_avx2, 0, 0, TRF__INT8_ROWS, 1, trf__int8_avx2 },
 #endif
     { "C", trf__has_c, 0, 0, TRF__INT8_ROWS, 1, trf__int8_plain }
@@ -7465,32 +7539,33 @@ TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int6
 #define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
-/* Sixteen vectors of sixteen words, transposed: blocks of four by four words, then their order. */
+/* Sixteen vectors of sixteen words, transposed: blocks of four by four words, then their order.
+   All masks are full; g++ warns of those without one, which begin with an undefined vector. */
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
     int i;
     TRF__UNROLL for (i = 0; i < 16; i += 2) {
-        y[i] = _mm512_unpacklo_epi32(x[i], x[i + 1]);
-        y[i + 1] = _mm512_unpackhi_epi32(x[i], x[i + 1]);
+        y[i] = _mm512_maskz_unpacklo_epi32(0xFFFF, x[i], x[i + 1]);
+        y[i + 1] = _mm512_maskz_unpackhi_epi32(0xFFFF, x[i], x[i + 1]);
     }
     TRF__UNROLL for (i = 0; i < 16; i += 4) {
-        x[i] = _mm512_unpacklo_epi64(y[i], y[i + 2]);
-        x[i + 1] = _mm512_unpackhi_epi64(y[i], y[i + 2]);
-        x[i + 2] = _mm512_unpacklo_epi64(y[i + 1], y[i + 3]);
-        x[i + 3] = _mm512_unpackhi_epi64(y[i + 1], y[i + 3]);
+        x[i] = _mm512_maskz_unpacklo_epi64(0xFF, y[i], y[i + 2]);
+        x[i + 1] = _mm512_maskz_unpackhi_epi64(0xFF, y[i], y[i + 2]);
+        x[i + 2] = _mm512_maskz_unpacklo_epi64(0xFF, y[i + 1], y[i + 3]);
+        x[i + 3] = _mm512_maskz_unpackhi_epi64(0xFF, y[i + 1], y[i + 3]);
     }
     TRF__UNROLL for (i = 0; i < 4; i++) {
-        y[i] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0x88);
-        y[i + 4] = _mm512_shuffle_i32x4(x[i], x[i + 4], 0xDD);
-        y[i + 8] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0x88);
-        y[i + 12] = _mm512_shuffle_i32x4(x[i + 8], x[i + 12], 0xDD);
+        y[i] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i], x[i + 4], 0x88);
+        y[i + 4] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i], x[i + 4], 0xDD);
+        y[i + 8] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i + 8], x[i + 12], 0x88);
+        y[i + 12] = _mm512_maskz_shuffle_i32x4(0xFFFF, x[i + 8], x[i + 12], 0xDD);
     }
     TRF__UNROLL for (i = 0; i < 4; i++) {
-        x[i] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0x88);
-        x[i + 4] = _mm512_shuffle_i32x4(y[i + 4], y[i + 12], 0x88);
-        x[i + 8] = _mm512_shuffle_i32x4(y[i], y[i + 8], 0xDD);
-        x[i + 12] = _mm512_shuffle_i32x4(y[i + 4], y[i + 12], 0xDD);
+        x[i] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i], y[i + 8], 0x88);
+        x[i + 4] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i + 4], y[i + 12], 0x88);
+        x[i + 8] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i], y[i + 8], 0xDD);
+        x[i + 12] = _mm512_maskz_shuffle_i32x4(0xFFFF, y[i + 4], y[i + 12], 0xDD);
     }
 }
 
@@ -7520,7 +7595,7 @@ TRF__BF16_INLINE void trf__bf16_words_of(__m512i words[16], trf__view x, int64_t
         if (line < lines) lower = _mm512_maskz_loadu_ps(first, at);
         if (line + !by_rows < lines) upper = _mm512_maskz_loadu_ps(second, other);
         words[i] = TRF__TO_BF16(upper, lower);
-        if (!by_rows) words[i] = _mm512_permutexvar_epi16(places, words[i]);
+        if (!by_rows) words[i] = _mm512_maskz_permutexvar_epi16(~0u, places, words[i]);
     }
 }
 
@@ -8770,7 +8845,7 @@ TRF__FN size_t trf__scratch_bytes(const trf__run *run, int64_t longest, int64_t 
 {
     trf__attention_scratch work;
     size_t bytes = trf__attention_cut(&work, NULL, longest, d_head);
-    size_t product = trf__formats[run->format].scratch * sizeof(trf_real);
+    size_t product = (size_t)trf__formats[run->format].scratch * sizeof(trf_real);
     return bytes > product ? bytes : product;
 }
 

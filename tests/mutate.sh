@@ -54,6 +54,8 @@ tiles of 8 bits begin with 0 @@ int8 @@ trf__int8_tiles @@
     w + trf__int8_sums_at(k), 0 @@ w, 0
 rows beside whole tiles are written @@ bf16 @@ trf__bf16_tile @@
     kernel->tiles && rows % 16 @@ 0
+panels of AVX-VNNI one beside the other @@ int8 @@ trf__int8_avx_vnni @@
+    sums + 16 * p @@ sums
 panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
     (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
 a file that lost its name gets another @@ tokens files @@ trf__save_commit @@

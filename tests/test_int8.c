@@ -237,6 +237,7 @@ static KIT_UNUSED void rows_that_are_not_finite(void **state)
         for (i = 0; i < IN; i++) x[3 * IN + i] = 0;
         for (i = 0; i < IN; i++) x[4 * IN + i] = (trf_real)1e-36;
         for (i = 0; i < IN; i++) x[5 * IN + i] = i == 7 ? (trf_real)3e38 : 1;
+        for (c = 0; c < OUT; c++) w[c * IN + 7] = (trf_real)0.5;    /* which does not round to 0 */
         w[2 * IN] = nan;
         w[17 * IN + 5] = inf;
         for (i = 0; i < IN; i++) w[4 * IN + i] = 0;

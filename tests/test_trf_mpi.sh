@@ -214,8 +214,8 @@ check "said once" test "$(grep -c '^trf train' err)" -eq 1
 expect 2 "--seeds" "does not work with mpirun" by 2 train $shared --updates 5 --seeds 2 --model no
 expect 2 "standard input" "each of the 2 processes reads the data" by 2 train $small --tsv - --updates 5 --model no
 expect 2 "too few parts" "parts 2 leaves nothing to do" by 3 train $shared --updates 5 --parts 2 --model no
-expect 2 "too many parts" "parts 9 is more than the 8 tokens" \
-    by 2 train $shared --updates 5 --parts 9 --batch-tokens 8 --model no
+expect 2 "too many parts" "parts 257 is more than the 256 tokens" \
+    by 2 train $shared --updates 5 --parts 257 --model no
 expect 2 "what is not training" "^trf translate: only trf train" by 2 translate --model many.2 test.digits
 expect 2 "a wrong option" "updates takes a whole number" by 2 train $shared --updates x --model no
 check "said once" test "$(grep -c '^trf train' err)" -eq 1
