@@ -152,9 +152,9 @@
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-products >>bf16
-//                     >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs >>dropout
-//                     >>embed >>linear >>activate >>rotary >>attention >>attention-rows
+//                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-vnni >>int8-products
+//                     >>bf16 >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs
+//                     >>dropout >>embed >>linear >>activate >>rotary >>attention >>attention-rows
 //                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>accumulate
 //                     >>adam >>top >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
@@ -6668,7 +6668,6 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 
 #if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
 #define TRF__X86 1
-#include <cpuid.h>
 #include <immintrin.h>
 #else
 #define TRF__X86 0
@@ -6677,6 +6676,7 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 #if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
     (defined(__clang__) || __GNUC__ >= 11)
 #define TRF__TILES 1
+#include <cpuid.h>
 #define TRF__AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
 
 /* A test emulates the instructions. */
@@ -6926,8 +6926,14 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
         }
 }
 
-/* vpdpbusd multiplies unsigned by signed bytes and adds four products to a sum of 32 bits. x is
-   stored as r + 128, and each sum begins with -128 times the sum of its row of q. */
+#endif
+
+// >>int8-vnni      the same, with instructions for it
+//
+// vpdpbusd multiplies unsigned by signed bytes and adds four products to a sum of 32 bits. x is
+// stored as r + 128, and each sum begins with -128 times the sum of its row of q.
+
+#if TRF__X86
 #define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
 TRF__VNNI static inline __attribute__((always_inline, unused))
 void trf__int8_vnni_rows(int32_t *sums, const char *x, size_t x_step, int rows, const char *w,
@@ -6976,7 +6982,8 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 #undef TRF__CASE
 }
 
-#if defined(__clang__) && __clang_major__ >= 13 || !defined(__clang__) && __GNUC__ >= 11
+/* Clang cannot ask a processor for these before version 19. */
+#if (defined(__clang__) && __clang_major__ >= 19) || (!defined(__clang__) && __GNUC__ >= 11)
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
 #define TRF__AVX_VNNI_TARGET __attribute__((target("avx2,avxvnni")))
@@ -7031,18 +7038,7 @@ void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t row
     }
 }
 
-/* Asked once: a virtual machine answers slowly. */
-TRF__FN int trf__has_avx_vnni(void)
-{
-    static int known;                   /* 1: it has not, 2: it has */
-    int answer = __atomic_load_n(&known, __ATOMIC_RELAXED);
-    unsigned a, b, c, d;
-    if (answer) return answer == 2;
-    answer = __builtin_cpu_supports("avx2") && __get_cpuid_count(7, 1, &a, &b, &c, &d) &&
-             (a >> 4 & 1) ? 2 : 1;
-    __atomic_store_n(&known, answer, __ATOMIC_RELAXED);
-    return answer == 2;
-}
+TRF__FN int trf__has_avx_vnni(void) { return __builtin_cpu_supports("avxvnni") != 0; }
 #else
 #define TRF__AVX_VNNI 0
 #endif
