@@ -6399,12 +6399,13 @@ typedef struct trf__product {
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
     size_t left_step;           /* the bytes between its rows */
     int tiles;                  /* trf__cpu.tiles */
+    int64_t scratch;            /* numbers of scratch for a format's product */
 } trf__product;
 
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k,
                                      trf__view a, trf__view b, int add)
 {
-    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0, 0 };
+    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0, 0, 0 };
     return p;
 }
 
@@ -6934,44 +6935,53 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 // stored as r + 128, and each sum begins with -128 times the sum of its row of q.
 
 #if TRF__X86
-#define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-TRF__VNNI static inline __attribute__((always_inline, unused))
-void trf__int8_vnni_rows(int32_t *sums, const char *x, size_t x_step, int rows, const char *w,
-                         size_t w_step, int panels, int64_t k)
-{
-    __m512i sum[TRF__INT8_ROWS][TRF__INT8_PANELS];
-    int64_t t;
-    int r, p;
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++)
-            sum[r][p] = _mm512_loadu_si512(w + (size_t)p * w_step + trf__int8_sums_at(k));
-    for (t = 0; t < k; t += 4) {
-        __m512i column[TRF__INT8_PANELS];
-        TRF__UNROLL for (p = 0; p < panels; p++) {
-            const char *at = w + (size_t)p * w_step + 16 * t;
-            column[p] = _mm512_loadu_si512(at);
-            if (rows == 1) TRF__PREFETCH(at + (size_t)panels * w_step);
-        }
-        TRF__UNROLL for (r = 0; r < rows; r++) {
-            int32_t four;
-            __m512i value;
-            memcpy(&four, x + (size_t)r * x_step + t, sizeof four);
-            value = _mm512_set1_epi32(four);
-            TRF__UNROLL for (p = 0; p < panels; p++)
-                sum[r][p] = _mm512_dpbusd_epi32(sum[r][p], value, column[p]);
-        }
-    }
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++)
-            _mm512_storeu_si512(sums + (r * panels + p) * 16, sum[r][p]);
+/* Some rows and panels, whose sums are registers. A panel has PARTS vectors, and a row of C has
+   row_sums sums. One row waits for weights, so it prefetches. */
+#define TRF__VNNI_ROWS(NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
+TARGET static inline __attribute__((always_inline, unused)) \
+void NAME(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, int rows, const char *w, \
+          size_t w_step, int panels, int64_t k) \
+{ \
+    VECTOR sum[TRF__INT8_ROWS][TRF__INT8_PANELS * PARTS]; \
+    const size_t part = 64 / PARTS; \
+    int64_t t; \
+    int r, p; \
+    TRF__UNROLL for (r = 0; r < rows; r++) \
+        TRF__UNROLL for (p = 0; p < panels * PARTS; p++) \
+            sum[r][p] = LOAD((const VECTOR *)(const void *)(w + (size_t)(p / PARTS) * w_step + \
+                             (size_t)(p % PARTS) * part + trf__int8_sums_at(k))); \
+    for (t = 0; t < k; t += 4) { \
+        VECTOR column[TRF__INT8_PANELS * PARTS]; \
+        TRF__UNROLL for (p = 0; p < panels * PARTS; p++) { \
+            const char *at = w + (size_t)(p / PARTS) * w_step + (size_t)(p % PARTS) * part + \
+                             16 * t; \
+            column[p] = LOAD((const VECTOR *)(const void *)at); \
+            if (rows == 1 && p % PARTS == 0) TRF__PREFETCH(at + (size_t)panels * w_step); \
+        } \
+        TRF__UNROLL for (r = 0; r < rows; r++) { \
+            int32_t four; \
+            VECTOR value; \
+            memcpy(&four, x + (size_t)r * x_step + t, sizeof four); \
+            value = SET(four); \
+            TRF__UNROLL for (p = 0; p < panels * PARTS; p++) \
+                sum[r][p] = DOT(sum[r][p], value, column[p]); \
+        } \
+    } \
+    TRF__UNROLL for (r = 0; r < rows; r++) \
+        TRF__UNROLL for (p = 0; p < panels * PARTS; p++) \
+            STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
+
+#define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+TRF__VNNI_ROWS(trf__int8_vnni_rows, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, _mm512_set1_epi32,
+               _mm512_dpbusd_epi32, _mm512_storeu_si512)
 
 TRF__VNNI static TRF__UNUSED
 void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
                     size_t w_step, int64_t n_panels, int64_t k)
 {
 #define TRF__CASE(R, P) case 8 * P + R: \
-        trf__int8_vnni_rows(sums, x, x_step, R, w, w_step, P, k); break;
+        trf__int8_vnni_rows(sums, 16 * P, x, x_step, R, w, w_step, P, k); break;
 #define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
                       TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
     switch (8 * n_panels + rows) {
@@ -6982,40 +6992,13 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 #undef TRF__CASE
 }
 
-/* Clang cannot ask a processor for these before version 19. */
+/* Before version 19 clang cannot ask whether a processor has AVX-VNNI. */
 #if (defined(__clang__) && __clang_major__ >= 19) || (!defined(__clang__) && __GNUC__ >= 11)
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
 #define TRF__AVX_VNNI_TARGET __attribute__((target("avx2,avxvnni")))
-TRF__AVX_VNNI_TARGET static inline __attribute__((always_inline, unused))
-void trf__int8_avx_vnni_rows(int32_t *sums, int64_t row_sums, const char *x, size_t x_step,
-                             int rows, const char *w, size_t w_step, int panels, int64_t k)
-{
-    __m256i sum[TRF__INT8_ROWS][2 * TRF__INT8_PANELS];
-    int64_t t;
-    int r, h;
-#define TRF__HALF(w) ((const __m256i *)(const void *)((w) + (size_t)(h / 2) * w_step + h % 2 * 32))
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (h = 0; h < 2 * panels; h++)
-            sum[r][h] = _mm256_loadu_si256(TRF__HALF(w + trf__int8_sums_at(k)));
-    for (t = 0; t < k; t += 4) {
-        __m256i column[2 * TRF__INT8_PANELS];
-        TRF__UNROLL for (h = 0; h < 2 * panels; h++)
-            column[h] = _mm256_loadu_si256(TRF__HALF(w + 16 * t));
-        TRF__UNROLL for (r = 0; r < rows; r++) {
-            int32_t four;
-            __m256i value;
-            memcpy(&four, x + (size_t)r * x_step + t, sizeof four);
-            value = _mm256_set1_epi32(four);
-            TRF__UNROLL for (h = 0; h < 2 * panels; h++)
-                sum[r][h] = _mm256_dpbusd_avx_epi32(sum[r][h], value, column[h]);
-        }
-    }
-#undef TRF__HALF
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (h = 0; h < 2 * panels; h++)
-            _mm256_storeu_si256((__m256i *)(void *)(sums + r * row_sums + 8 * h), sum[r][h]);
-}
+TRF__VNNI_ROWS(trf__int8_avx_vnni_rows, TRF__AVX_VNNI_TARGET, __m256i, 2, _mm256_loadu_si256,
+               _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, _mm256_storeu_si256)
 
 TRF__AVX_VNNI_TARGET static TRF__UNUSED
 void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
@@ -7228,8 +7211,8 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
     return trf__mul(trf__load(x), trf__set((trf_real)scales[row % 16]));
 }
 
-/* Sixteen integers or floats of memory. A loop over single numbers would store them in two halves,
-   and the load of the whole vector would wait for both. */
+/* Sixteen integers or floats of memory as a vector. GCC makes two half stores of a loop over single
+   numbers, and the load of the whole vector waits for both. */
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
 TRF__INLINE trf__v16 trf__of_ints(const int32_t *from)
 {
@@ -7269,19 +7252,20 @@ TRF__FN void trf__int8_store(const trf__product *p, int64_t row, int64_t column,
     int64_t at = column + low, n = trf__min64(TRF__WIDE - low, p->n - at);
     trf_real *c = p->c + row * p->ldc + at;
     const trf_real *from = p->add ? c : p->bias ? p->bias + at : NULL;
-    int32_t later_sums[TRF__WIDE];
-    float later_scales[TRF__WIDE];
-    trf__v16 first = from ? trf__load_n(from, n) : trf__set(0);
+    int32_t own_sums[TRF__WIDE];
+    float own_scales[TRF__WIDE];
+    trf__v16 x, y, first = from ? trf__load_n(from, n) : trf__set(0);
     if (low) {
-        memset(later_sums, 0, sizeof later_sums);
-        memset(later_scales, 0, sizeof later_scales);
-        memcpy(later_sums, sums + low, (size_t)(TRF__WIDE - low) * sizeof *sums);
-        memcpy(later_scales, scales + low, (size_t)(TRF__WIDE - low) * sizeof *scales);
-        sums = later_sums;
-        scales = later_scales;
+        memset(own_sums, 0, sizeof own_sums);
+        memset(own_scales, 0, sizeof own_scales);
+        memcpy(own_sums, sums + low, (size_t)(TRF__WIDE - low) * sizeof *sums);
+        memcpy(own_scales, scales + low, (size_t)(TRF__WIDE - low) * sizeof *scales);
+        sums = own_sums;
+        scales = own_scales;
     }
-    trf__store_n(c, trf__fma(trf__held(trf__of_ints(sums)), trf__held(
-        trf__mul(trf__of_floats(scales), trf__set((trf_real)scale))), trf__held(first)), n);
+    x = trf__of_ints(sums);
+    y = trf__mul(trf__of_floats(scales), trf__set((trf_real)scale));
+    trf__store_n(c, trf__fma(trf__held(x), trf__held(y), trf__held(first)), n);
 }
 
 /* The product of converted rows. The weight's rows may begin inside a panel: then the first columns
@@ -7331,13 +7315,14 @@ TRF__FN void trf__int8_product(trf_real *scratch, trf__product p, const void *pa
 //
 // A kernel multiplies a block and some panels. The first that the processor supports is used:
 //   AMX          adds 32 products at once: those of even and of odd places apart, then both to the
-//                sum. Numbers below 2^-126 count as 0
-//   vdpbf16ps    adds two products to a float at once. It takes numbers below 2^-126 as 0, as does
-//                the instruction that rounds for it and for AMX, and
-//                rounds in its own way: results are near those of the other, not the same bits
+//                sum
+//   vdpbf16ps    adds two products to a float at once, and rounds in its own way: results are near
+//                those of the other, not the same bits
 //   vectors      widens numbers to floats, and works everywhere. Large products are no faster than
 //                those of floats. Products of few rows are: they wait for weights, which have half
 //                the bytes
+//
+// Both instructions take numbers below 2^-126 as 0. So does vcvtne2ps2bf16, which rounds for them.
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
@@ -7348,7 +7333,8 @@ enum {
     TRF__BF16_BLOCK = 96,           /* rows of a block; one of a kernel with tiles has their rows */
     TRF__BF16_FAR = 4096,           /* the most numbers of a row if a block has up to six rows, */
     TRF__BF16_TILE_DEEP = 2048,     /* and for tiles */
-    TRF__BF16_SCRATCH = 1 << 16     /* trf_reals for blocks: 256 KB */
+    TRF__BF16_ROOM = 1 << 16        /* the most trf_reals for blocks: 256 KB, which stay in a
+                                       level-2 cache */
 };
 
 /* C (rows, 16 * panels) = first + A B. */
@@ -7509,8 +7495,8 @@ TRF__FN int trf__has_dpbf16(void)
            __builtin_cpu_supports("avx512vl");
 }
 
-/* Sixteen rows of a block, whose pairs are words: 32 numbers of each row, without an instruction
-   that rounds. */
+/* Up to sixteen rows of a block, with 32 numbers each in pairs, without an instruction that
+   rounds. */
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
 {
     trf_real chunk[16 * 16];
@@ -7535,8 +7521,9 @@ TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int6
 #define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
-/* Sixteen vectors of sixteen words, transposed: blocks of four by four words, then their order.
-   All masks are full; g++ warns of those without one, which begin with an undefined vector. */
+/* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
+   All masks are full. Without a mask the intrinsics begin with an undefined vector, and g++
+   warns. */
 TRF__BF16_INLINE void trf__transpose16(__m512i x[16])
 {
     __m512i y[16];
@@ -7571,8 +7558,8 @@ TRF__INLINE __mmask16 trf__first_of(int64_t n)
     return (__mmask16)(n >= 16 ? 0xFFFF : n <= 0 ? 0 : (1 << n) - 1);
 }
 
-/* Vectors of words. If the numbers of a row are contiguous, vector i has the pairs of row i. Else
-   those of a column are, and vector i has pair i of all rows. */
+/* Pairs as words. by_rows: the numbers of a row are contiguous, and vector i has the pairs of
+   row i. Else those of a column are, and vector i has pair i of each row. */
 TRF__BF16_INLINE void trf__bf16_words_of(__m512i words[16], trf__view x, int64_t rows,
                                          int64_t numbers, int by_rows)
 {
@@ -7603,7 +7590,7 @@ void trf__bf16_pairs16(uint32_t *to, trf__view x, int64_t rows, int64_t numbers,
     const int by_rows = x.column == 1;
     __m512i words[16];
     int i;
-    /* with constants, so that no loop asks for them */
+    /* whole ones with constants, so that their loops have no conditions */
     if (rows < 16 || numbers < 32) trf__bf16_words_of(words, x, rows, numbers, by_rows);
     else if (by_rows) trf__bf16_words_of(words, x, 16, 32, 1);
     else trf__bf16_words_of(words, x, 16, 32, 0);
@@ -7612,7 +7599,7 @@ void trf__bf16_pairs16(uint32_t *to, trf__view x, int64_t rows, int64_t numbers,
         if (panel || i < rows) _mm512_storeu_si512(to + 16 * i, words[i]);
 }
 
-/* A block as pairs of numbers: 32 of each row, then the next 32. */
+/* A block in pairs: 32 numbers of each row, then the next 32. */
 TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
 {
     const int fast = trf__has_dpbf16() && (a.row == 1 || a.column == 1);
@@ -7628,7 +7615,7 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
         }
 }
 
-TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
+TRF__BF16_INLINE
 void trf__bf16_pair_rows(const trf__bf16_call *x, int rows, int panels)
 {
     __m512 sum[TRF__BF16_ROWS][TRF__BF16_MOST];
@@ -7694,15 +7681,15 @@ TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t pane
 #define TRF__BF16_TILES 0
 #endif
 
-/* tiles: C is written in whole tiles of sixteen rows. A has as many blocks at a time as fit into
-   the scratch, and the panels of B are read once for all of them. */
+/* tiles: C is written in whole tiles of sixteen rows. The scratch has several blocks of A, and B is
+   read once for all of them. */
 typedef struct trf__bf16_kernel {
     const char *name;
     int (*supported)(void);
     int tiles;
     int64_t rows, panels;       /* of a call; the last panels are computed one by one */
     int64_t block_rows;
-    int64_t deep;               /* the most numbers of a row of more than TRF__BF16_ROWS */
+    int64_t deep;               /* the most numbers of a row; TRF__BF16_FAR if A has few rows */
     int64_t words;              /* trf_reals for 32 numbers of a row of a block */
     void (*block)(trf_real *block, trf__view a, int64_t rows, int64_t deep);
     void (*function)(const trf__bf16_call *x, int64_t rows, int64_t panels);
@@ -7748,16 +7735,14 @@ TRF__FN void trf__bf16_panel(void *packed, int64_t k, int64_t row, int64_t colum
 {
     uint32_t *to = (uint32_t *)packed + column / 16 * trf__bf16_words(k) + 8 * row;
     trf_real chunk[TRF__BF16_DEEP * 16];
-    int64_t t, i, n;
-    for (t = 0; t < deep; t += TRF__BF16_DEEP) {
+    int64_t t = 0, i, n;
 #if TRF__BF16_PAIRS
-        if (trf__bf16_chosen(0)->function == trf__bf16_pairs && (b.row == 1 || b.column == 1)) {
-            trf__bf16_pairs16(to, trf__view_of(b.at + t * b.row, b.column, b.row),
-                              trf__min64(16, columns), deep - t, 1);
-            to += 8 * TRF__BF16_DEEP;
-            continue;
-        }
+    int pairs = trf__bf16_chosen(0)->function == trf__bf16_pairs && (b.row == 1 || b.column == 1);
+    for (; pairs && t < deep; t += TRF__BF16_DEEP, to += 8 * TRF__BF16_DEEP)
+        trf__bf16_pairs16(to, trf__view_of(b.at + t * b.row, b.column, b.row),
+                          trf__min64(16, columns), deep - t, 1);
 #endif
+    for (; t < deep; t += TRF__BF16_DEEP) {
         n = trf__min64(TRF__BF16_DEEP, deep - t);
         trf__pack_panel(chunk, trf__view_of(b.at + t * b.row, b.row, b.column), n, columns);
         memset(chunk + 16 * n, 0, (size_t)(16 * (TRF__BF16_DEEP - n)) * sizeof *chunk);
@@ -7820,8 +7805,8 @@ TRF__FN int64_t trf__bf16_line(const trf__bf16_kernel *kernel, int64_t deep)
     return trf__ceil_div(deep, 32) * kernel->words;
 }
 
-/* Rows `row` .. row + rows - 1 of C, and `deep` numbers of A's rows from t on. While the first
-   panels are multiplied, blocks of A are converted one by one: each is then in the cache. */
+/* Multiplies `deep` numbers, from t on, of A's rows row .. row + rows - 1. Each block of A is
+   converted when the first panels need it: then it is in the cache. */
 TRF__FN void trf__bf16_part(trf_real *scratch, const trf__product *p,
                             const trf__bf16_kernel *kernel, const uint32_t *panels, int64_t skip,
                             int64_t row, int64_t rows, int64_t t, int64_t deep)
@@ -7858,8 +7843,8 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     const uint32_t *panels = (const uint32_t *)packed + row / 16 * trf__bf16_words(p.k);
     const int64_t most = p.m > TRF__BF16_ROWS ? kernel->deep : (int64_t)TRF__BF16_FAR;
     const int64_t line = trf__bf16_line(kernel, trf__max64(1, trf__min64(most, p.k)));
-    const int64_t blocks = trf__max64(1, TRF__BF16_SCRATCH / line / kernel->block_rows);
-    const int64_t tall = blocks * kernel->block_rows;
+    const int64_t room = trf__min64(p.scratch, TRF__BF16_ROOM);
+    const int64_t tall = trf__max64(1, room / line / kernel->block_rows) * kernel->block_rows;
     int64_t t, i;
     if (kernel->tiles) trf__tiles_begin();
     for (t = 0; t == 0 || t < p.k; t += most)
@@ -7871,18 +7856,17 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
 
 // >>format-table   each format, and the conversion of activations
 //
-/* A format: the bytes of a packed matrix; sixteen numbers of a row; a product with the rows from
-   `row` on as B^T; and the trf_reals of scratch that it needs. Matrices are packed panel by panel,
-   so that products can pack their own B: a panel of k rows has round_up(k, deep) * 16 numbers of
-   `number` bytes. A format whose rows have scales packs whole rows first .. first + rows - 1
-   instead. If the format's products read converted activations: the bytes of a row of k numbers,
-   and its conversion. Nothing else knows the layout of packed weights. */
+/* A format: the bytes of a packed matrix; sixteen numbers of a row; and a product with the rows
+   from `row` on as B^T. Matrices are packed panel by panel, so that products can pack their own B:
+   a panel of k rows has round_up(k, deep) * 16 numbers of `number` bytes. A format whose rows have
+   scales packs whole rows first .. first + rows - 1 instead. If the format's products read
+   converted activations: the bytes of a row of k numbers, and its conversion. Nothing else knows
+   the layout of packed weights. */
 typedef struct trf__format {
     const char *name;
     size_t (*bytes)(int64_t out, int64_t in);
     trf__v16 (*read)(const void *packed, int64_t row, int64_t c, int64_t in);
     void (*product)(trf_real *scratch, trf__product p, const void *packed, int64_t row);
-    int scratch;
     void (*panel)(void *packed, int64_t k, int64_t row, int64_t column, trf__view b, int64_t deep,
                   int64_t columns);
     int number, deep;
@@ -7893,12 +7877,12 @@ typedef struct trf__format {
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
-    { "float32", trf__panels_bytes, trf__panels_read, trf__panels_product, TRF__GEMM_SCRATCH,
-      trf__panels_panel, (int)sizeof(trf_real), 1, NULL, NULL, NULL },
-    { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, TRF__BF16_SCRATCH,
-      trf__bf16_panel, 2, TRF__BF16_DEEP, NULL, NULL, NULL },
-    { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, TRF__GEMM_SCRATCH, NULL, 0, 0,
-      trf__int8_pack, trf__int8_row_bytes, trf__int8_convert }
+    { "float32", trf__panels_bytes, trf__panels_read, trf__panels_product, trf__panels_panel,
+      (int)sizeof(trf_real), 1, NULL, NULL, NULL },
+    { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
+      TRF__BF16_DEEP, NULL, NULL, NULL },
+    { "int8", trf__int8_bytes, trf__int8_read, trf__int8_product, NULL, 0, 0, trf__int8_pack,
+      trf__int8_row_bytes, trf__int8_convert }
 };
 
 typedef struct trf__conversion {
@@ -7993,6 +7977,7 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
 #endif
     (void)blas;
     p.tiles = trf__cpu_of(run)->tiles;
+    p.scratch = (int64_t)(trf__cpu_of(run)->scratch_each / sizeof(trf_real));
     if (w) trf__formats[w->format].product(trf__scratch(run, worker), p, w->packed, w->row + row);
     else trf__mm_packing(trf__scratch(run, worker), &p, 0);
 }
@@ -8033,25 +8018,21 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
 }
 
 /* Sets the size of tiles. Those of CBLAS depend on the product alone, as its bits depend on them.
-   Of the built-in product there are two for each thread. Those of a transposed A have at most the
-   rows that can be packed; in 16 bits they have whole blocks. */
+   Of the built-in product there are two for each thread. Those of a transposed A have whole strips
+   or, in 16 bits, blocks, and at most the rows that are packed at a time. */
 TRF__FN void trf__product_cut(trf__product_job *j, int workers)
 {
-    int64_t tiles = trf__ceil_div(j->p.m, TRF__TALL);
+    const int bf16 = j->packed && j->packed->format == TRF__BF16;
+    const int64_t most = bf16 ? 256 : TRF__TALL, unit = bf16 ? TRF__BF16_TILE_ROWS : TRF__STRIP;
+    const int64_t tiles = trf__ceil_div(j->p.m, most);
     int threads = j->blas ? 1 : workers;
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
-    if (j->packed && j->packed->format == TRF__BF16) {
-        j->rows = trf__round_up(trf__ceil_div(j->p.m, 2 * threads), TRF__BF16_TILE_ROWS);
-        j->rows = trf__min64(256, trf__max64(TRF__BF16_TILE_ROWS, j->rows));
-        j->columns = trf__round_up(j->p.n, 16);
-        return;
-    }
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
     j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))),
-                            TRF__STRIP);
+                            unit);
     j->columns = trf__round_up(j->p.n, 16);
 }
 
@@ -8836,13 +8817,13 @@ TRF__FN size_t trf__attention_cut(trf__attention_scratch *work, void *scratch, i
     return cursor.used;
 }
 
-/* Scratch of one worker: the larger of what attention and a packing product need. */
-TRF__FN size_t trf__scratch_bytes(const trf__run *run, int64_t longest, int64_t d_head)
+/* Scratch of one worker: the larger of what attention and `product` numbers of a product need. */
+TRF__FN size_t trf__scratch_bytes(int64_t longest, int64_t d_head, int64_t product)
 {
     trf__attention_scratch work;
     size_t bytes = trf__attention_cut(&work, NULL, longest, d_head);
-    size_t product = (size_t)trf__formats[run->format].scratch * sizeof(trf_real);
-    return bytes > product ? bytes : product;
+    size_t least = (size_t)product * sizeof(trf_real);
+    return bytes > least ? bytes : least;
 }
 
 /* to[c][i] = x[row of key i][c] of this head; columns m .. m16 - 1 are 0. S = q k^T reads k
@@ -10138,21 +10119,35 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                      "a build with TRF_DOUBLE does not compute with TRF_PRECISION_BF16");
 }
 
+/* Whether this run trains in 16 bits: then every product packs a weight. */
+TRF__FN int trf__packs_bf16(const trf__run *run, int64_t weight)
+{
+    return run->format == TRF__BF16 && weight > 0;
+}
+
 /* Bytes of cpu->work for weights of so many numbers, or for converted activations: one op has not
-   both. Products in 16 bits always pack in training. */
+   both. */
 TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t converted)
 {
-    int64_t least = run->format == TRF__BF16 && weight > 0 ? TRF__DEEP * 32 : 0;
+    int64_t least = trf__packs_bf16(run, weight) ? TRF__DEEP * 32 : 0;
     int64_t numbers = trf__max64(least, trf__round_up(trf__min64(weight, TRF__ROOM), 16));
     size_t bytes = trf__bytes(numbers, sizeof(trf_real));
     return bytes > converted ? bytes : converted;
+}
+
+/* Numbers of scratch for one worker's product. Only training has so many rows in 16 bits that more
+   scratch pays. */
+TRF__FN int64_t trf__product_scratch(const trf__run *run, int64_t weight)
+{
+    return trf__packs_bf16(run, weight) ? (int64_t)TRF__BF16_ROOM : (int64_t)TRF__GEMM_SCRATCH;
 }
 
 TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_t d_head,
                                     int64_t weight, size_t converted)
 {
     int threads = run->device.threads;
-    size_t scratch = trf__bytes(threads, trf__scratch_bytes(run, longest, d_head));
+    size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head,
+                                                            trf__product_scratch(run, weight)));
     return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
                          trf__add_size(trf__work_bytes(run, weight, converted), scratch));
 }
@@ -10179,7 +10174,7 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
                                     size_t converted, trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(run, longest, d_head);
+    size_t each = trf__scratch_bytes(longest, d_head, trf__product_scratch(run, weight));
     size_t work = trf__work_bytes(run, weight, converted);
     void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
@@ -24824,7 +24819,7 @@ TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
     return error;
 }
 
-/* Whether the temporary file still has its name. If not, what has the name now is not removed. */
+/* Fails if the temporary file has lost its name. Then what has the name now stays. */
 TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
 {
     int again, error;
@@ -24836,8 +24831,8 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
     if (again >= 0 || error != EAGAIN)
         return trf__fail_io(err, error, saving->temporary, "examine it");
     saving->made = 0;
-    return trf__fail(err, TRF_E_IO, -1, saving->path, "the file to get this name was removed or "
-                     "replaced while it was written");
+    return trf__fail(err, TRF_E_IO, -1, saving->path, "the temporary file was removed or replaced "
+                     "while it was written");
 }
 
 /* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power

@@ -219,7 +219,7 @@ static KIT_UNUSED void assert_planned(trf_weights weights, double less)
     double told;
     int small;
     memset(&memory, 0, sizeof memory);
-    config.d_ff = 8192;
+    config.d_ff = 2048;
     search.hooks = kit_hooks(&memory);
     search.max_length_a = 0;
     search.max_length_b = 12;

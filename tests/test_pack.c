@@ -93,7 +93,7 @@ static void many_rows(void **state)
    gone, and small formats have a half or a quarter of their bytes. */
 static void less_memory(void **state)
 {
-    static const double left[] = {1, 0.54, 0.27};     /* 16 bits have a larger scratch */
+    static const double left[] = {1, 0.51, 0.27};
     int k;
     (void)state;
     for (k = 0; k < KINDS; k++) {
@@ -106,7 +106,6 @@ static void less_memory(void **state)
         int32_t i;
         memset(&memory, 0, sizeof memory);
         config.d_ff = 2048;
-        config.device.threads = 1;
         config.hooks = kit_hooks(&memory);
         search.hooks = config.hooks;
         search.max_tokens = search.max_sentences = 8;       /* little else than weights */
