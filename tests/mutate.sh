@@ -135,7 +135,7 @@ rows of 16 bits begin at their panel @@ bf16 @@ trf__bf16_product @@
 columns beside C are written @@ bf16 @@ trf__bf16_tile @@
     column >= 0 && column + 16 * panels <= p->n @@ column >= 0
 small weights are not rounded in training @@ bf16 @@ trf__work_bytes @@
-    run->format == TRF__BF16 && weight > 0 @@ 0
+    trf__packs_bf16(run, weight) @@ 0
 part of a panel at the wrong row @@ bf16 @@ trf__bf16_panel @@
     column / 16 * trf__bf16_words(k) + 8 * row @@ column / 16 * trf__bf16_words(k)
 gradients of logits in floats @@ bf16 @@ trf__cpu_cross_entropy @@
