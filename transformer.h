@@ -1556,6 +1556,10 @@ typedef struct trf_batch {
                                    adds these itself */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
+    int32_t source_tagged;      /* 1: the last id of each source is a tag that belongs behind EOS if
+                                   the model has source_eos, as source_last of a search puts it
+                                   (mBART-25, older NLLB). No source may then be empty, and the
+                                   model must be an encoder-decoder. 0 or 1 */
 } trf_batch;
 
 /* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
@@ -2495,7 +2499,8 @@ typedef struct trf_search {
                                    mBART-50). It counts in config.max_length, but not in n of
                                    max_length_b. Any id but pad, bos and eos, in an encoder-decoder.
                                    -1: none; default -1. Only translating adds it: trf_score and the
-                                   calls after it read sources as they are */
+                                   calls after it read sources as they are
+                                   (trf_batch.source_tagged) */
     int32_t source_last;        /* the same at the end, behind EOS if the model has source_eos
                                    (mBART-25, older NLLB); default -1 */
     trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
@@ -14447,6 +14452,22 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     return full;
 }
 
+/* Checks that each tagged source of a batch has its tag. */
+TRF__FN trf_status trf__check_tagged(const trf_config *c, const trf_batch *batch, trf_error *err)
+{
+    int32_t i;
+    TRF__TRY(trf__check_range("source_tagged", batch->source_tagged, 0, 1, err));
+    if (!batch->source_tagged) return TRF_OK;
+    if (!trf__has_source(c) || !trf__has_target(c))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
+                         "only an encoder-decoder reads tagged sources");
+    for (i = 0; i < batch->source.count; i++)
+        if (batch->source.lengths[i] == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source_tagged",
+                             "source sequence %d is empty: it has no tag", i);
+    return TRF_OK;
+}
+
 /* Checks a batch. `need` becomes what it takes, and *wanted its number of target rows. */
 TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batch, int sides,
                                     trf__limits *need, int64_t *wanted, trf_error *err)
@@ -14466,6 +14487,7 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         need->target_rows = need->source_rows;
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
+    TRF__TRY(trf__check_tagged(c, batch, err));
     need->sentences = source ? batch->source.count : batch->target.count;
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
@@ -14487,6 +14509,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->n_sentences = need.sentences;
     pass->target_rows = wanted;
     pass->block.now.source_tokens = (double)need.source_rows;
+    pass->encoder.tagged = batch->source_tagged;
     pass->encoder.rows = full.source_rows;
     pass->decoder.rows = full.target_rows;
     pass->encoder.n_self = source ? full.sentences : 0;
@@ -22481,17 +22504,14 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
                                     int tagged, trf_error *err)
 {
     trf_batch batch;
-    trf_status status;
     int32_t i;
     TRF__ZERO(batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
     batch.source.count = n;
+    batch.source_tagged = tagged;
     pass->decoder.cache = NULL;
-    pass->encoder.tagged = tagged;
-    status = trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err);
-    pass->encoder.tagged = 0;
-    TRF__TRY(status);
+    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < pass->decoder.n_sublayers; i++) {
         const trf__sublayer *layer = &pass->decoder.sublayers[i];
@@ -29363,6 +29383,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     TRF__ZERO(batch);
     batch.source = to[0];
     batch.target = to[1];
+    batch.source_tagged = pairs->source_tagged;
     return batch;
 }
 

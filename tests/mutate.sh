@@ -1498,6 +1498,14 @@ tokens of a generator without their probabilities @@ generate @@ trf__append_dra
 unk is drawn @@ generate @@ trf__draw @@
     if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL @@ (void)0
 unk is chosen @@ special generate @@ trf__banned @@ s->ban_unk ? c->unk : -1 @@ -1
+tagged sources keep their tag before EOS @@ search_rules @@ trf__pass_sides @@
+    pass->encoder.tagged = batch->source_tagged @@ pass->encoder.tagged = 0
+tagged sources without a tag @@ search_rules @@ trf__check_tagged @@
+    if (batch->source.lengths[i] == 0) @@ if (0)
+tagged sources of an encoder alone @@ search_rules @@ trf__check_tagged @@
+    !trf__has_source(c) || !trf__has_target(c) @@ 0
+tagged sources are evaluated without tags @@ search_rules @@ trf__cut_pairs @@
+    batch.source_tagged = pairs->source_tagged @@ (void)pairs
 search rule: n-grams one longer @@ search_rules @@ trf__rules_row @@
     trf__ends_with(ids, n, ids + i, m - 1) @@ trf__ends_with(ids, n, ids + i, m)
 search rule: the last n-gram may repeat @@ search_rules @@ trf__rules_row @@

@@ -350,6 +350,8 @@ static const struct tested table[] = {
     OF(EXPORT, "format", format, int32_t, {"huggingface", 0}),
     OPTION(EXPORT, TEXT, "as", as),
     OPTION(EXPORT, FLAG, "overwrite", overwrite),
+    OPTION(TRAIN | PREPARE | SCORE, TEXT, "source-language", source_language),
+    OPTION(TRAIN | PREPARE | SCORE, TEXT, "target-language", target_language),
     OPTION(EXPORT, TEXT, "source-language", source_language),
     OPTION(EXPORT, TEXT, "target-language", target_language),
     OPTION(PREPARE, TEXT, "model", model),

@@ -954,10 +954,102 @@ static void test_tags_count_in_max_length(void **state)
     free_models(&m);
 }
 
+/* Tagged sources are those that a search makes: the score of its answers, the loss of a trainer, and the encoder's
+   rows of a model that reads EOS as an id. */
+static void test_tagged_sources(void **state)
+{
+    pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
+    trf_config encoder = kit_of_kind(kit_small(1, 16, VOCAB, 64), TRF_ENCODER_ONLY);
+    trf_model *alone;
+    static const int32_t plain[] = {5, 6, 11, 8}, tagged[] = {9, 5, 6, 11, 10, 9, 8, 10},
+        explicit[] = {9, 5, 6, 11, EOS, 10, 9, 8, EOS, 10}, n[3][2] = {{3, 1}, {5, 3}, {6, 4}},
+        empty[2] = {8, 0};
+    const trf_sequences sources = {plain, n[0], 2}, reads = {explicit, n[2], 2};
+    trf_search s = trf_search_defaults();
+    trf_train_options o = trf_train_defaults();
+    int32_t targets[64], lengths[2], i, k, all = 0;
+    double score[2], other[2], sum = 0, wanted[2];
+    trf_translator *t = NULL;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    trf_batch batch, piece;
+    trf_real *rows[2];
+    trf_error err;
+    (void)state;
+    s.source_first = 9; s.source_last = 10;
+    s.beam = 1; s.max_length_a = 0; s.max_length_b = 6; s.at_limit = TRF_LIMIT_FORCE_EOS;
+    OK(trf_translator_create(&t, m.model, &s, &err));
+    OK(trf_translate_batch(t, &sources, &err));
+    for (i = 0; i < 2; i++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
+        assert_int_equal(h->ended, TRF_ENDED_EOS);
+        for (k = 0; k < h->n; k++) targets[all++] = h->ids[k];
+        lengths[i] = h->n;
+        sum += wanted[i] = h->log_probability;
+    }
+    memset(&batch, 0, sizeof batch);
+    batch.source.ids = tagged; batch.source.lengths = n[1]; batch.source.count = 2;
+    batch.target.ids = targets; batch.target.lengths = lengths; batch.target.count = 2;
+    OK(trf_score(t, &batch, other, &err));
+    batch.source_tagged = 1;
+    OK(trf_score(t, &batch, score, &err));
+    for (i = 0; i < 2; i++) {
+        assert_true(fabs(score[i] - wanted[i]) < 1e-4);
+        assert_true(fabs(other[i] - wanted[i]) > 1e-3);         /* the tag in front of EOS is another source */
+    }
+    OK(trf_batch_part(&batch, 1, 2, &piece, &err));
+    assert_int_equal(piece.source_tagged, 1);
+
+    o.dropout = 0; o.label_smoothing = 0;
+    OK(trf_trainer_create(&trainer, m.model, &o, &err));
+    OK(trf_evaluate(trainer, &batch, &report, &err));
+    assert_true(fabs(report.nll * (double)report.target_tokens + sum) < 1e-3);
+    OK(trf_evaluate_all(trainer, &batch, NULL, &report, &err));
+    assert_true(fabs(report.nll * (double)report.target_tokens + sum) < 1e-3);
+    for (i = 0; i < 2; i++) {
+        const trf_batch explained = {reads, {NULL, NULL, 0}, 0, {0}, 0};
+        const trf_batch *x = i ? &explained : &batch;
+        trf_views views;
+        trf_tensor out;
+        memset(&views, 0, sizeof views);
+        rows[i] = (trf_real *)calloc(2 * 10 * 16, sizeof **rows);
+        out = trf_tensor_of(rows[i], 3, 2, 10, 16);
+        views.encoder_states = &out;
+        OK(trf_look_inside(i ? m.reads : t, x, &views, &err));
+    }
+    for (i = 0; i < 320; i++) assert_true(fabs((double)(rows[0][i] - rows[1][i])) < 1e-5);
+
+    batch.source_tagged = 2;
+    assert_int_equal(trf_score(t, &batch, score, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "source_tagged");
+    batch.source_tagged = 1;
+    batch.source.lengths = empty;
+    assert_int_equal(trf_score(t, &batch, score, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(err.where, 1);
+    memset(&batch.target, 0, sizeof batch.target);
+    batch.source.lengths = n[1];
+    {
+        trf_tensor out = trf_tensor_of(rows[0], 3, 2, 10, 16);
+        trf_views views;
+        memset(&views, 0, sizeof views);
+        views.encoder_states = &out;
+        trf_translator_destroy(t);
+        OK(trf_model_create(&alone, &encoder, &err));
+        OK(trf_translator_create(&t, alone, NULL, &err));
+        assert_int_equal(trf_look_inside(t, &batch, &views, &err), TRF_E_INVALID_ARG);
+    }
+    free(rows[0]); free(rows[1]);
+    trf_trainer_destroy(trainer);
+    trf_translator_destroy(t);
+    trf_model_destroy(alone);
+    free_models(&m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rules_equal_plain_loops),
+        cmocka_unit_test(test_tagged_sources),
         cmocka_unit_test(test_rules_of_a_language_model),
         cmocka_unit_test(test_rules_over_slices),
         cmocka_unit_test(test_rules_in_batches),

@@ -80,6 +80,29 @@ def answers_of(net, tokenizer, name, source, tag):
     return found
 
 
+def losses():
+    """loss.txt: the mean loss of the lines with their reversed words as targets, from each folder's own tokenizer. mBART-25 also
+    predicts the tag behind EOS, which is left out here: an answer has ended by then. nllb.legacy is NLLB with its older tags."""
+    for name in (*CASES, "nllb.legacy"):
+        folder, legacy = name.partition(".")[::2]
+        cls, model, _, _, source, target, _ = CASES[folder]
+        tokenizer = getattr(tf, cls).from_pretrained(FOLDER / folder, **({"legacy_behaviour": True} if legacy else {}))
+        tokenizer.src_lang, tokenizer.tgt_lang = source, target
+        net, total, count = model.from_pretrained(FOLDER / folder).eval(), 0.0, 0
+        for line in LINES:
+            x = torch.tensor([tokenizer(line).input_ids])
+            words = tokenizer(" ".join(line.split()[::-1]), add_special_tokens=False).input_ids
+            tag = tokenizer.convert_tokens_to_ids(f"__{target}__" if folder == "m2m_100" else target)
+            labels = [tag] * (folder != "mbart") + words + [2]
+            start = net.config.decoder_start_token_id
+            with torch.no_grad():
+                logits = net(input_ids=x, decoder_input_ids=torch.tensor([[start] + labels[:-1]])).logits[0].double()
+            total += torch.nn.functional.cross_entropy(logits, torch.tensor(labels), reduction="sum").item()
+            count += len(labels)
+        print(name, total / count, count)
+        (FOLDER / folder / f"loss{'.' * bool(legacy)}{legacy}.txt").write_text(f"{total / count:.6f} {count}\n")
+
+
 def main():
     for name, (cls, model, config, kind, source, target, alone) in CASES.items():
         folder = begin(name)
@@ -114,6 +137,7 @@ def main():
         (folder / "answers.txt").write_text("\n".join(answers) + "\n", encoding="utf-8")
         (folder / "generation_config.json").unlink(missing_ok=True)
         for path in folder.glob("*"): path.chmod(0o644)
+    losses()
     json_of_others()
 
 

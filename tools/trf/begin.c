@@ -36,6 +36,7 @@ static int encode(struct training *t)
     struct vocabularies *v = &t->vocabularies;
     const trf_vocab *const *vocab = (const trf_vocab *const *)v->of;
     int status = s->init_from ? begin_from(t) : s->vocab_from ? take_vocabularies(t) : DONE;
+    if (!status && t->from) status = take_languages(t, t->from);
     if (!status) status = settle_chunk(s);
     if (!status) status = make_vocabularies(s, v, t->data.learn.text, &t->plan);
     if (!status && learns_labels(s)) status = learn_labels(s, &t->data.learn.text[1], &t->labels);
@@ -90,7 +91,10 @@ static int make_model(struct training *t, int64_t unknown)
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
-                   store_unknown(t, unknown) || (s->init_from && take_weights(t))
+                   store_unknown(t, unknown) ||
+                   (t->from && s->objective == OBJECTIVE_TRANSLATE &&
+                    store_languages(t->run.model, t->from, s)) ||
+                   (s->init_from && take_weights(t))
                ? FAILED
                : DONE;
 }

@@ -37,6 +37,27 @@ static int add_example(const struct encoder *e, struct pairs *to, size_t i, cons
                 fault ? fault : "empty");
 }
 
+/* The tags of the languages of one side; -1: none. */
+struct around { int32_t first, last, n; };
+static struct around tags_of(const struct settings *s, int side)
+{
+    struct around tags;
+    tags.first = side ? s->search.forced_first : s->search.source_first;
+    tags.last = side ? -1 : s->search.source_last;
+    tags.n = (tags.first >= 0) + (tags.last >= 0);
+    return tags;
+}
+
+/* Appends a text and its tags. *n: its tokens without tags. */
+static int add_tagged(const struct encoder *e, struct side *to, int side, const char *line,
+                      int32_t *n, char why[300])
+{
+    struct around tags = tags_of(e->s, side);
+    if (add_text(to, e->vocab[side], line, e->s->corpus.max_length - tags.n, n, why)) return FAILED;
+    add_tags(to, tags.first, tags.last);
+    return DONE;
+}
+
 /* Appends pair i of the text, or skips it. *taken: whether it was appended. */
 static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const char *const files[2],
                     int *taken)
@@ -44,7 +65,7 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
     const struct settings *s = e->s;
     struct examples *data = e->data;
     int64_t line = to->text[0].numbers[i];
-    int32_t limit = s->corpus.max_length, n[2] = {0, 0};
+    int32_t n[2] = {0, 0};
     char why[300];
     int side;
     if (learns_labels(s)) return add_example(e, to, i, files[0], taken);
@@ -53,8 +74,7 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
         const char *fault = unlearnable(e->vocab[side], line_of(&to->text[side], i));
         if (fault && side) drop_last(&to->ids[0]);
         if (fault) return skip(s, data, SKIP_LONG, files[side], line, fault);
-        if (!add_text(&to->ids[side], e->vocab[side], line_of(&to->text[side], i), limit, &n[side],
-                      why))
+        if (!add_tagged(e, &to->ids[side], side, line_of(&to->text[side], i), &n[side], why))
             continue;
         if (side) drop_last(&to->ids[0]);
         return skip(s, data, n[side] ? SKIP_LONG : SKIP_UNREADABLE, files[side], line, why);
@@ -74,6 +94,7 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
 {
     const struct settings *s = e->s;
     struct examples *data = e->data;
+    const struct around tags[2] = {tags_of(s, 0), tags_of(s, 1)};
     struct side cut[2];
     int32_t copy;
     size_t i;
@@ -88,10 +109,13 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
         }
         for (i = 0; i < data->learn.text[0].count && !status; i++) {
             int32_t n[2] = {cut[0].lengths[i], cut[1].lengths[i]},
-                    longest = n[0] > n[1] ? n[0] : n[1];
+                    all[2] = {n[0] + tags[0].n, n[1] + tags[1].n},
+                    longest = all[0] > all[1] ? all[0] : all[1];
             if (in_use[i] && longest <= s->corpus.max_length) {
-                for (side = 0; side < 2; side++)
+                for (side = 0; side < 2; side++) {
                     add_ids(&data->learn.ids[side], cut[side].ids + at[side], n[side]);
+                    add_tags(&data->learn.ids[side], tags[side].first, tags[side].last);
+                }
                 if (longest > data->sizes.longest) data->sizes.longest = longest;
             }
             at[0] += (size_t)n[0];
@@ -298,6 +322,32 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     return check_data_sizes(s, data);
 }
 
+/* Fails if the tokens of a file lack the tags of languages. The first batch tells it: trf prepare
+   adds them to all pairs or to none. */
+static int check_prepared(const struct settings *s, trf_corpus *corpus)
+{
+    const struct around tags[2] = {tags_of(s, 0), tags_of(s, 1)};
+    trf_batch batch;
+    trf_error err;
+    int side, lacks = 0;
+    if (!tags[0].n && !tags[1].n) return DONE;
+    if (trf_corpus_next(corpus, &batch, &err)) {
+        say_error("corpus", &err);
+        return FAILED;
+    }
+    for (side = 0; side < 2; side++) {
+        const trf_sequences *x = side ? &batch.target : &batch.source;
+        int32_t n = x->lengths[0];
+        lacks |= tags[side].first >= 0 && (n < 1 || x->ids[0] != tags[side].first);
+        lacks |= tags[side].last >= 0 && (n < 1 || x->ids[n - 1] != tags[side].last);
+    }
+    trf_corpus_rewind(corpus);
+    if (lacks)
+        say("%s: its pairs lack the tags of these languages: give --source-language and "
+            "--target-language to trf prepare", s->token_file);
+    return lacks ? FAILED : DONE;
+}
+
 /* Counts the batches of the first pass. Later passes may have a few more or less, as their batches
    differ. */
 int fill_corpus(const struct settings *s, struct examples *data, const trf_vocab *const vocab[2],
@@ -311,6 +361,7 @@ int fill_corpus(const struct settings *s, struct examples *data, const trf_vocab
     if (s->token_file ? trf_corpus_open(corpus, s->token_file, vocab[0], vocab[1], &s->corpus, &err)
                       : trf_corpus_create(corpus, &s->corpus, &err))
         goto failed;
+    if (s->token_file && check_prepared(s, *corpus)) return FAILED;
     for (i = 0; i < ids[0].count; i++) {
         if (trf_corpus_add(*corpus, ids[0].ids + used[0], ids[0].lengths[i], ids[1].ids + used[1],
                            ids[1].lengths[i], &err))

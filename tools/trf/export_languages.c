@@ -131,6 +131,13 @@ static int check_pair(const char *path, const struct languages *l)
     return DONE;
 }
 
+/* The language that the model names, if it is one of its own; or NULL. */
+static const char *usual_language(const trf_model *model, int target, const char *codes)
+{
+    const char *code = trf_model_metadata(model, language_keys[target]);
+    return code && has_code(codes, code) ? code : NULL;
+}
+
 int find_model_languages(const struct settings *s, const char *path, const trf_model *model,
                          struct languages *l)
 {
@@ -146,6 +153,8 @@ int find_model_languages(const struct settings *s, const char *path, const trf_m
     l->forced_first = l->start = l->bos = -1;
     if (l->codes && find_class(path, model, l)) return FAILED;
     if (l->codes && l->is == MARIAN) l->codes = NULL;       /* its tags are a part of the texts */
+    if (l->codes && !l->source) l->source = usual_language(model, 0, l->codes);
+    if (l->codes && !l->target) l->target = usual_language(model, 1, l->codes);
     if ((status = check_pair(path, l)) != DONE || !l->codes) return status;
     if (!source || !target || trf_vocab_kind(source) != TRF_SENTENCEPIECE) {
         say("%s: it has languages, but %s needs a vocabulary of SentencePiece for both sides", path,

@@ -359,12 +359,25 @@ static int find_start(struct importing *m, const cJSON *json)
     return FAILED;
 }
 
+/* The token with which `generate` begins answers: generation_config.json replaces config.json. */
+static int find_forced(const struct importing *m, const cJSON *json, int32_t *forced)
+{
+    char *path = format_text("%s/generation_config.json", m->folder);
+    cJSON *own = is_file(path) ? read_json_file(path) : NULL;
+    int status = is_file(path) && !own ? FAILED : DONE;
+    if (!status) status = json_int(own ? own : json, own ? path : m->config_path,
+                                   "forced_bos_token_id", -1, forced);
+    cJSON_Delete(own);
+    free(path);
+    return status;
+}
+
 static int import_folder(struct importing *m)
 {
     int32_t special[SPECIALS], n_ids[2];
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
-    struct tags tags = {-1, NULL, NULL, NULL};
+    struct tags tags = {-1, -1, NULL, NULL, NULL, {NULL, NULL}};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -374,7 +387,8 @@ static int import_folder(struct importing *m)
     if (find_head(m, json)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
-    if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start)) goto done;
+    if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start) ||
+        find_forced(m, json, &tags.forced)) goto done;
     if (read_tokenizer(m->folder, m->recipe->type, n_ids, vocab, special, &tags)) goto done;
     if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
         trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */
@@ -413,7 +427,7 @@ done:
     cJSON_Delete(json);
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);
-    free(tags.languages);
+    free_tags(&tags);
     return status;
 }
 

@@ -102,9 +102,10 @@ enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL
        SPECIALS };
 /* What the options --source-language and --target-language of trf translate mean. */
 struct tags {
-    int32_t start;                  /* "decoder_start_token_id" of config.json, or -1 */
+    int32_t start, forced;          /* "decoder_start_token_id", "forced_bos_token_id", or -1 */
     char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
     const char *source, *target;    /* an option and a token, with '*' for the code; or NULL */
+    char *code[2];                  /* malloc'd: the languages that the folder names; or NULL */
 };
 /* type: "model_type" of config.json, or NULL */
 int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
@@ -129,6 +130,7 @@ int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], tr
 
 /* import_languages.c: stores the tags in the model's metadata. */
 int set_tags(trf_model *model, const struct tags *tags);
+void free_tags(struct tags *tags);
 
 /* How GPT-2 and Llama 3 cut texts (import_bpe.c). */
 extern const char gpt2_rule[], llama_rule[], qwen_rule[];

@@ -6,6 +6,9 @@
 //   languages       the codes, with blanks between them
 //   source.tag      an option of a search and a token, in which '*' stands for the code, such as
 //   target.tag      "source-first __*__"
+//   source.language the codes for which no option is needed: "src_lang" of the tokenizer, and the
+//   target.language language of the token that begins all answers ("forced_bos_token_id"), or
+//                   "tgt_lang"
 
 #include "import_sentencepiece.h"
 
@@ -100,6 +103,18 @@ static void add_language(struct tags *tags, const char *code, size_t n)
     tags->languages = all;
 }
 
+/* Notes a code if the folder names it as that of sources or of answers. */
+static void name_language(const struct published *p, struct tags *tags, const char *code,
+                          int32_t id)
+{
+    const char *from = json_text(p->config, "src_lang"), *to = json_text(p->config, "tgt_lang");
+    if (from && !strcmp(from, code) && !tags->code[0]) tags->code[0] = format_text("%s", code);
+    if (tags->forced >= 0 ? tags->forced == id : to && !strcmp(to, code)) {
+        free(tags->code[1]);
+        tags->code[1] = format_text("%s", code);
+    }
+}
+
 void find_languages(const struct published *p, const struct table *all, struct tags *tags)
 {
     const char *codes = codes_of(p->is, json_text(p->config, "language_codes"));
@@ -109,7 +124,11 @@ void find_languages(const struct published *p, const struct table *all, struct t
     size_t i;
     for (; (code = next_code(&codes)) != NULL; free(code)) {
         char *tag = tag_of(p->is, code);
-        if (find_text(all, tag)) add_language(tags, code, strlen(code));
+        const struct entry *found = find_text(all, tag);
+        if (found) {
+            add_language(tags, code, strlen(code));
+            name_language(p, tags, code, found->id);
+        }
         free(tag);
     }
     for (i = 0; p->is == MARIAN && i < all->n; i++) {
@@ -138,16 +157,25 @@ int32_t starts_with_tag(const struct published *p, const struct table *all)
 
 int set_tags(trf_model *model, const struct tags *tags)
 {
-    const char *const entries[3][2] = {{"languages", tags->languages},
-                                       {"source.tag", tags->source}, {"target.tag", tags->target}};
+    const char *const entries[][2] = {{"languages", tags->languages},
+                                      {"source.tag", tags->source}, {"target.tag", tags->target},
+                                      {language_keys[0], tags->source ? tags->code[0] : NULL},
+                                      {language_keys[1], tags->target ? tags->code[1] : NULL}};
     trf_error err;
-    int i;
-    for (i = 0; i < 3; i++)
+    size_t i;
+    for (i = 0; i < sizeof entries / sizeof *entries; i++)
         if (entries[i][1] && trf_model_set_metadata(model, entries[i][0], entries[i][1], &err)) {
             say_error(NULL, &err);
             return FAILED;
         }
     return DONE;
+}
+
+void free_tags(struct tags *tags)
+{
+    free(tags->languages);
+    free(tags->code[0]);
+    free(tags->code[1]);
 }
 #else
 typedef int import_languages_is_empty;

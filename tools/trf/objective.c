@@ -217,6 +217,11 @@ int check_effects(const struct settings *s)
         say("--extend-vocabulary is for --init-from");
         return USAGE;
     }
+    if ((s->source_language || s->target_language) && !s->init_from && !s->resume &&
+        !strcmp(program, "trf train")) {
+        say("--%s-language is for --init-from", s->source_language ? "source" : "target");
+        return USAGE;
+    }
     return s->resume ? DONE : check_combinations(s);
 }
 

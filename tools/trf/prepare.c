@@ -22,6 +22,7 @@ enum { OF_A_LINE = 30 };            /* bits of a mark */
 struct preparation {
     struct settings *s;
     const trf_vocab *vocab[2];
+    char *tags[2];                  /* malloc'd, see read_tags */
     trf_token_file *file;
     struct stat part;               /* of the token file, when it was opened */
     struct hold_out held;
@@ -408,6 +409,8 @@ int command_prepare(struct settings *s, int argc, char **argv)
     p.began = p.shown = now();
     p.terminal = !quiet && isatty(STDERR_FILENO);
     status = settle(s, model, p.vocab);
+    if (!status && s->objective == OBJECTIVE_TRANSLATE)
+        status = read_tags(s, model, p.vocab, p.tags);
     if (!status) status = open_tokens(&p);
     if (!status) status = add_all(&p, argc, argv);
     if (!status) status = finish(&p);
@@ -417,6 +420,8 @@ int command_prepare(struct settings *s, int argc, char **argv)
     end_hold_out(&p.held, empty);
     free_examples(&p.data);
     free(p.stream.ids);
+    free(p.tags[0]);
+    free(p.tags[1]);
     trf_model_destroy(model);
     return status;
 }

@@ -247,6 +247,22 @@ static int check_stored_vocabularies(const struct training *t, const trf_vocab *
     return DONE;
 }
 
+/* Languages cannot change while a model is trained. */
+static int check_languages(struct training *t)
+{
+    const char *const given[2] = {t->s->source_language, t->s->target_language};
+    int k;
+    for (k = 0; k < 2; k++) {
+        const char *before = trf_model_metadata(t->run.model, language_keys[k]);
+        if (!given[k] || (before && !strcmp(given[k], before))) continue;
+        say("the checkpoint was made %s%s, now --%s-language is %s: a model cannot change while it "
+            "is trained", before ? "for the language " : "without a language", before ? before : "",
+            k ? "target" : "source", given[k]);
+        return FAILED;
+    }
+    return take_languages(t, t->run.model);
+}
+
 /* Encodes the data with the vocabularies of the checkpoint. */
 static int encode(struct training *t, const trf_vocab *const vocab[2])
 {
@@ -295,6 +311,7 @@ int resume_training(struct training *t)
         check_pieces(t, 1))
         return FAILED;
     if (check_combinations(s)) return USAGE;
+    if ((status = check_languages(t))) return status;
     if (encode(t, vocab)) return FAILED;
     if ((status = make_noise(s, vocab[0], &r->noise, &r->validator.noise))) return status;
     settle_validation(s, &t->plan);

@@ -80,6 +80,8 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 // "source-first __*__" if the language en stands for --source-first __en__.
 // -----------------------------------------------------------------------------------------------
 
+const char *const language_keys[2] = {"source.language", "target.language"};
+
 /* The option of a search that a tag sets, or NULL. */
 static const char **tag_option(struct settings *s, const char *tag)
 {
@@ -93,12 +95,18 @@ static const char **tag_option(struct settings *s, const char *tag)
     return NULL;
 }
 
+/* The model whose tags are asked for: that of trf train is the one it starts from. */
+static const char *model_name(const struct settings *s)
+{
+    return s->init_from ? s->init_from : s->model;
+}
+
 /* Fails: no token stands for the language. */
 static int no_language(const struct settings *s, const char *side, const char *code,
                        const char *codes)
 {
-    if (code) say("--%s-language %s: '%s' knows %s", side, code, s->model, codes);
-    else say("give --%s-language, one of those that '%s' knows: %s", side, s->model, codes);
+    if (code) say("--%s-language %s: '%s' knows %s", side, code, model_name(s), codes);
+    else say("give --%s-language, one of those that '%s' knows: %s", side, model_name(s), codes);
     return USAGE;
 }
 
@@ -109,31 +117,36 @@ static int is_usual_start(const trf_vocab *vocab, const char *token)
     return bos >= 0 && !strcmp(trf_vocab_token(vocab, bos), token);
 }
 
-/* Sets the option that the tag of one side names. code NULL: none is given. Then a model whose tags
-   go into all sources, or first into all answers, needs one, unless another option has set them; a
-   text for Marian may begin with its tag. */
+/* Sets the option that the tag of one side names. Without --source-language or --target-language
+   the language is the one that the model has been trained on, or that its folder named. If there is
+   none, a model whose tags go into all sources, or first into all answers, needs one, unless
+   another option has set them; a text for Marian may begin with its tag. */
 static int set_language(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
-                        int target, const char *code, char **made)
+                        int target, char **made)
 {
     const char *side = target ? "target" : "source";
+    const char *given = target ? s->target_language : s->source_language;
+    const char *code = given ? given : trf_model_metadata(model, language_keys[target]);
     const char *tag = trf_model_metadata(model, target ? "target.tag" : "source.tag");
     const char *codes = trf_model_metadata(model, "languages");
     const char *token = tag ? strchr(tag, ' ') : NULL, *star = token ? strchr(token, '*') : NULL;
     const char **option = tag_option(s, tag);
     int k;
     if (!option || !codes || !star) {
-        if (!code) return DONE;
-        say("--%s-language: '%s' has no tokens for the languages of its %ss", side, s->model, side);
+        if (!given) return DONE;
+        say("--%s-language: '%s' has no tokens for the languages of its %ss", side,
+            model_name(s), side);
         return USAGE;
     }
-    if (!code) {
-        int needed = !target || (option == &s->forced_first && !s->prefixes);
-        return *option || !needed ? DONE : no_language(s, side, NULL, codes);
-    }
-    if (*option) {
+    if (*option && given) {
         say("--%s-language and --%.*s cannot be combined: both set the same token", side,
             (int)(token - tag), tag);
         return USAGE;
+    }
+    if (*option) return DONE;
+    if (!code) {
+        int needed = !target || (option == &s->forced_first && !s->prefixes);
+        return needed ? no_language(s, side, NULL, codes) : DONE;
     }
     token++;
     *made = format_text("%.*s%s%s", (int)(star - token), token, code, star + 1);
@@ -145,21 +158,45 @@ static int set_language(struct settings *s, const trf_model *model, const trf_vo
     return DONE;
 }
 
+int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
+              char *made[2])
+{
+    int status = DONE, k;
+    for (k = 0; model && k < 2 && !status; k++)
+        status = set_language(s, model, vocab, k, &made[k]);
+    if (!status) status = set_token("--start", vocab[1], s->start, &s->search.start);
+    if (!status)
+        status = set_token("--forced-first", vocab[1], s->forced_first, &s->search.forced_first);
+    if (!status)
+        status = set_token("--source-first", vocab[0], s->source_first, &s->search.source_first);
+    if (!status)
+        status = set_token("--source-last", vocab[0], s->source_last, &s->search.source_last);
+    return status;
+}
+
+int store_languages(trf_model *model, const trf_model *from, const struct settings *s)
+{
+    static const char *const keys[] = {"languages", "source.tag", "target.tag"};
+    const char *const given[] = {s->source_language, s->target_language};
+    trf_error err;
+    size_t i;
+    int k, failed = 0;
+    for (i = 0; i < sizeof keys / sizeof *keys && !failed; i++)
+        failed = trf_model_set_metadata(model, keys[i], trf_model_metadata(from, keys[i]), &err);
+    for (k = 0; k < 2 && !failed; k++)
+        failed = trf_model_set_metadata(model, language_keys[k],
+                                        given[k] ? given[k]
+                                                 : trf_model_metadata(from, language_keys[k]),
+                                        &err);
+    if (failed) say_error("metadata", &err);
+    return failed ? FAILED : DONE;
+}
+
 int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
                const trf_vocab *target, struct rules *rules)
 {
     const trf_vocab *const vocab[2] = {source, target};
-    int k, status = DONE;
-    if (model) status = set_language(s, model, vocab, 0, s->source_language, &rules->tags[0]);
-    if (model && !status)
-        status = set_language(s, model, vocab, 1, s->target_language, &rules->tags[1]);
-    if (!status) status = set_token("--start", target, s->start, &s->search.start);
-    if (!status)
-        status = set_token("--forced-first", target, s->forced_first, &s->search.forced_first);
-    if (!status)
-        status = set_token("--source-first", source, s->source_first, &s->search.source_first);
-    if (!status)
-        status = set_token("--source-last", source, s->source_last, &s->search.source_last);
+    int k, status = read_tags(s, model, vocab, rules->tags);
     for (k = 0; k < s->bans.n && !status; k++)
         status = add_listed(&rules->banned, target, "--ban", s->bans.item[k]);
     if (!status && s->ban_file) status = add_lines(&rules->banned, target, s->ban_file);

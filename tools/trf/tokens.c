@@ -82,6 +82,18 @@ void append_id(struct side *side, int32_t id)
     side->lengths[side->count - 1]++;
 }
 
+void add_tags(struct side *side, int32_t first, int32_t last)
+{
+    size_t n = (size_t)side->lengths[side->count - 1];
+    if (first >= 0) {
+        append_id(side, first);
+        memmove(side->ids + side->used - n, side->ids + side->used - n - 1,
+                n * sizeof *side->ids);
+        side->ids[side->used - n - 1] = first;
+    }
+    if (last >= 0) append_id(side, last);
+}
+
 void drop_last(struct side *side)
 {
     side->used -= (size_t)side->lengths[--side->count];

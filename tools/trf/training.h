@@ -13,6 +13,7 @@ struct training {
     struct examples data;
     struct vocabularies vocabularies;
     trf_model *from;                    /* --init-from, until its weights are copied */
+    char *tags[2];                      /* malloc'd, see read_tags */
     struct labels labels;               /* for --objective classify and tag */
     struct plan plan;
     struct run run;
@@ -29,6 +30,8 @@ int begin_from(struct training *t);     /* vocabularies and architecture */
 int take_weights(struct training *t);   /* weights */
 
 /* setup.c: what both have in common. */
+/* The tags of languages with which `model` was trained, for all pairs. */
+int take_languages(struct training *t, const trf_model *model);
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training);
 void note_data(struct training *t, const trf_vocab *const vocab[2]);    /* in the plan */
 int make_run(struct training *t);       /* the rest of `run`, after model and trainer */

@@ -405,17 +405,22 @@ static int translate_lines(struct translating *t)
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
+/* Fails if attention is asked for although the search adds tokens. */
+static int check_attention(const struct settings *s, const char *adds)
+{
+    if (!adds || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY)) return DONE;
+    say("--alignments, --attention and --unknown copy cannot be combined with %s: attention is "
+        "computed without tokens that the search adds", adds);
+    return USAGE;
+}
+
 static int check_options(const struct settings *s)
 {
     const char *adds = s->forced_first ? "--forced-first" : s->source_first ? "--source-first"
                        : s->source_last ? "--source-last"
                        : s->source_language ? "--source-language"
                        : s->target_language ? "--target-language" : NULL;
-    if (adds && (s->alignments || s->attention || s->unknown == UNKNOWN_COPY)) {
-        say("--alignments, --attention and --unknown copy cannot be combined with %s: attention is "
-            "computed without tokens that the search adds", adds);
-        return USAGE;
-    }
+    if (check_attention(s, adds)) return USAGE;
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores need --json");
         return USAGE;
@@ -469,6 +474,9 @@ static int load_translator(struct translating *t)
     if (!status) status = check_source(s, t->model);
     if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
                                      &t->rules);
+    if (!status)
+        status = check_attention(s, t->rules.tags[0] || t->rules.tags[1]
+                                        ? "the tags of the model's languages" : NULL);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);

@@ -144,7 +144,7 @@ void print_json_list(FILE *file, const char *name, const double *x, int32_t n); 
 // The structs of the library are in here as they are; options write straight into their fields.
 // -----------------------------------------------------------------------------------------------
 
-enum { MAX_OPTIONS = 320, MAX_TEXTS = 64 };
+enum { MAX_OPTIONS = 384, MAX_TEXTS = 64 };
 
 /* What a token is. TOKENS_AUTO is decided from the text (recipe.c). */
 enum tokens {
@@ -447,6 +447,8 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
              char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
+/* Puts tags around the last sequence; -1: none. */
+void add_tags(struct side *side, int32_t first, int32_t last);
 void drop_last(struct side *side);
 /* As add_text, but a text without tokens adds nothing. cut not NULL: a longer text adds its first
    `limit` tokens, and *cut counts it. Returns the reason if the text cannot be added, or NULL. */
@@ -482,8 +484,16 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 // Tokens that options of a search name (rules.c)
 // -----------------------------------------------------------------------------------------------
 
-/* What s->search and s point into, once read_rules has set it; all 0 at first. model NULL: a
-   command without --source-language and --target-language. */
+/* Metadata of a model of many languages: the codes for which no option is needed. */
+extern const char *const language_keys[2];
+/* The tags of sources and answers: sets start, forced_first, source_first and source_last of
+   s->search, from options of these names and from the languages. made: texts to free later. model
+   NULL: a command without --source-language and --target-language. */
+int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
+              char *made[2]);
+/* Of a model that was fine-tuned: what it has learned to translate. */
+int store_languages(trf_model *model, const trf_model *from, const struct settings *s);
+/* What s->search and s point into, once read_rules has set it; all 0 at first. */
 struct rules { struct side banned, phrases; char *tags[2]; };
 int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
                const trf_vocab *target, struct rules *rules);

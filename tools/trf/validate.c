@@ -30,6 +30,7 @@ static int mean_loss(struct validator *v, struct validation *result)
     memset(&pairs, 0, sizeof pairs);
     pairs.source = sequences_of(&v->pairs->ids[0]);
     pairs.target = sequences_of(&v->pairs->ids[1]);
+    pairs.source_tagged = v->s->search.source_last >= 0;
     status = trf_evaluate_all(v->trainer, &pairs, v->noise, &report, &err);
     if (status) return (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     result->loss = report.loss;
@@ -136,6 +137,8 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
                           const char *first, struct validation *result)
 {
     const struct side *side = &r->v->pairs->ids[0];
+    const trf_search *search = &r->v->s->search;        /* it adds the tags that the ids have */
+    size_t before = search->source_first >= 0, tags = before + (search->source_last >= 0);
     size_t pairs[CHUNK], i;
     struct side sources;
     trf_sequences all;
@@ -144,14 +147,14 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     int failed = DONE;
     memset(&sources, 0, sizeof sources);
     for (; *at < side->count && sources.count < CHUNK; *used += (size_t)side->lengths[(*at)++]) {
-        size_t n = (size_t)side->lengths[*at];
+        size_t n = (size_t)side->lengths[*at] - tags;
         if (!first[*at]) continue;
         if (n == 0) {
             if (add_figure(r, *at, "", next)) { free_side(&sources); return FAILED; }
             continue;
         }
         pairs[sources.count] = *at;
-        add_ids(&sources, side->ids + *used, (int32_t)n);
+        add_ids(&sources, side->ids + *used + before, (int32_t)n);
     }
     all = sequences_of(&sources);
     status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;

@@ -1,0 +1,109 @@
+#!/bin/sh
+# Fine-tuning models of many languages: sh tests/test_trf_languages.sh PATH_OF_TRF
+#
+# loss.txt has what transformers computes for lines.txt with reversed words as targets (tools/parity/make_languages.py).
+
+. "$(dirname "$0")/trf.sh"
+golden=$source/tests/golden/import
+alone="--threads 1 --valid-size 0 --dropout 0 --label-smoothing 0"
+
+# reversed: the words of each line from the last to the first
+reversed() { awk '{ for (i = NF; i > 0; i--) printf("%s%s", $i, (i > 1) ? " " : "\n") }'; }
+# loss_of LOG: the loss of the first update
+loss_of() { sed -n 's/.*"update":1,.*"loss":\([0-9.]*\).*/\1/p' "$1" | head -n 1; }
+# near A B TOLERANCE: two numbers that agree
+near() { awk -v a="$1" -v b="$2" -v t="$3" 'BEGIN { exit !(a != "" && b != "" && a - b < t && b - a < t) }'; }
+
+for kind in m2m_100 nllb mbart mbart50 nllb.legacy; do
+    folder=${kind%.legacy}
+    rm -rf from; cp -R "$golden/$folder" from
+    [ $kind = $folder ] || sed -i 's/"legacy_behaviour": false/"legacy_behaviour": true/' from/tokenizer_config.json
+    sed -i '/"src_lang"/d' from/tokenizer_config.json
+    read -r from to <from/languages.txt
+    read -r loss tokens <"$golden/$folder/loss${kind#"$folder"}.txt"
+    cp from/lines.txt source; reversed <source >target
+    expect 0 "$kind: import" "" "$trf" import from --output $kind.model
+    pair="--source-language $from --target-language $to"
+    expect 2 "$kind: no language" "give --source-language, one of those that '$kind.model' knows" \
+        "$trf" train --init-from $kind.model --source source --target target --updates 1 $alone --model no
+    expect 0 "$kind: one update" "done: 1 update" \
+        "$trf" train --init-from $kind.model --source source --target target $pair --updates 1 $alone --log-every 1 --log $kind.log --model $kind.one
+    check "$kind: the loss of transformers, $loss" near "$(loss_of $kind.log)" "$loss" 1e-4
+    expect 0 "$kind: scores" "$tokens target tokens" "$trf" score --model $kind.model --source source --target target $pair
+    check "$kind: their mean is the loss" near "$(awk '{ a -= $1; n += $2 } END { print a / n }' out)" "$loss" 1e-4
+    "$trf" translate --model $kind.one $pair source >want 2>err
+    "$trf" translate --model $kind.one source >got 2>err
+    check "$kind: the languages are remembered" sh -c "test -s want && cmp got want"
+
+    # a validation translates as trf translate does, and its best model is kept
+    expect 0 "$kind: validation" "done: 6 updates" "$trf" train --init-from $kind.model --source source --target target $pair --threads 1 \
+        --valid-source source --valid-target target --metric chrf --updates 6 --valid-every 3 --log $kind.valid --model $kind.best
+    best=$(sed -n 's/.*"event":"validation".*"score":\([0-9.]*\).*/\1/p' $kind.valid | sort -n | tail -n 1)
+    "$trf" translate --model $kind.best --beam 1 source >answers 2>err
+    "$trf" eval --metrics chrf target answers >out 2>err
+    check "$kind: chrF $best of the validation" near "$best" "$(sed 's/.*= //' out)" 0.006
+
+    # tokens that are prepared, and a training that goes on, give the same model
+    steps="--init-from $kind.model --batch-sentences 2 --warmup 2 --learning-rate 0.01 $alone"
+    expect 0 "$kind: four updates" "" "$trf" train $steps --source source --target target $pair --updates 4 --model $kind.four
+    expect 0 "$kind: two" "" "$trf" train $steps --source source --target target $pair --updates 2 --model $kind.two
+    expect 0 "$kind: two more" "" "$trf" train $steps --source source --target target --updates 4 --resume --model $kind.two
+    check "$kind: the same after resuming" same $kind.four $kind.two
+    expect 0 "$kind: prepared" "" "$trf" prepare --model $kind.model --source source --target target $pair --output $kind.tokens
+    expect 0 "$kind: from tokens" "" "$trf" train $steps --token-file $kind.tokens $pair --updates 4 --model $kind.prepared
+    check "$kind: the same from tokens" same $kind.four $kind.prepared
+done
+
+# --- what goes wrong -------------------------------------------------------------------------------------------------
+begin="--source source --target target --updates 1 $alone --model no"
+expect 2 "an unknown language" "target-language xx: 'm2m_100.model' knows af am" \
+    "$trf" train --init-from m2m_100.model $begin --source-language en --target-language xx
+expect 2 "no language of targets" "give --target-language" "$trf" train --init-from m2m_100.model $begin --source-language en
+expect 2 "a model of its own" "language is for --init-from" "$trf" train --tsv train.tsv --updates 1 --model no --source-language en
+expect 2 "another start" "set \"decoder_start_token_id\" in config.json" \
+    "$trf" train --init-from mbart.model $begin --source-language en_XX --target-language de_DE
+expect 2 "scores with another start" "begin with the tag of another language" \
+    "$trf" score --model mbart.model --source source --target target --source-language en_XX --target-language de_DE
+expect 2 "another objective" "are for models that translate" \
+    "$trf" train --objective causal --text source --init-from m2m_100.model --updates 1 --model no --source-language en --target-language fr
+expect 1 "another language while it is trained" "was made for the language fr, now --target-language is de" \
+    "$trf" train --init-from m2m_100.model --source source --target target --updates 9 $alone --resume --model m2m_100.two \
+    --source-language en --target-language de
+expect 2 "tokens without their language" "give --source-language" \
+    "$trf" prepare --model m2m_100.model --source source --target target --output bare.tokens
+expect 0 "tokens of other languages" "" \
+    "$trf" prepare --model m2m_100.model --source source --target target --source-language en --target-language de --output bare.tokens
+expect 1 "are refused" "its pairs lack the tags of these languages" \
+    "$trf" train --init-from m2m_100.model --token-file bare.tokens --source-language en --target-language fr --updates 1 $alone --model no
+check "nothing was written" [ ! -e no ]
+
+# Tags need room.
+printf 'the man\n' >short
+awk 'BEGIN { for (i = 0; i < 63; i++) printf "man "; print "" }' >long
+expect 1 "no room for a tag" "6[0-9] tokens, at most 6[0-9]" "$trf" train --init-from m2m_100.model --source long --target short \
+    --source-language en --target-language fr --strict --updates 1 $alone --model no
+
+# --- languages that a folder names -----------------------------------------------------------------------------------
+rm -rf from; cp -R "$golden/m2m_100" from
+sed -i 's/"tokenizer_class"/"src_lang": "en", "tgt_lang": "de", "tokenizer_class"/' from/tokenizer_config.json
+cp from/lines.txt source
+expect 0 "a folder with languages" "" "$trf" import from --output named.model
+"$trf" translate --model named.model source >got 2>err
+"$trf" translate --model m2m_100.model --source-language en --target-language de source >want 2>err
+check "its languages are used" sh -c "test -s want && cmp got want"
+"$trf" translate --model named.model --target-language fr source >got 2>err
+"$trf" translate --model m2m_100.model --source-language en --target-language fr source >want 2>err
+check "an option replaces one" sh -c "test -s want && cmp got want"
+expect 0 "its export" "" "$trf" export named.model --output exported
+check "names them again" grep -q '"src_lang":.*"en"' exported/tokenizer_config.json
+check "and the token that begins answers" grep -q '"forced_bos_token_id"' exported/generation_config.json
+expect 0 "its import" "" "$trf" import exported --output again.model
+"$trf" translate --model again.model source >got 2>err
+"$trf" translate --model named.model source >want 2>err
+check "has them again" sh -c "test -s want && cmp got want"
+expect 0 "the export of a model that was trained" "" "$trf" export m2m_100.one --output trained
+check "has its languages" grep -q '"tgt_lang":.*"fr"' trained/tokenizer_config.json
+expect 2 "attention without tags" "cannot be combined with the tags of the model's languages" \
+    "$trf" translate --model named.model --json --alignments source
+
+finish
