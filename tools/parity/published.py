@@ -281,19 +281,24 @@ class Both:
         got = {}
         for row in self.c_side("search", batches, rule=HUGGING_FACE, beam=beam, max_length_b=limit):
             got.setdefault(int(row[0]), [int(i) for i in row[4:]])
-        wrong = 0
-        banned = [i for i in self.special if i != self.eos]
-        for k, (source, prompt) in enumerate(pairs):
-            x = torch.tensor([self.begin + source + [self.eos] if self.translates else [self.start] + prompt])
-            more = dict(max_new_tokens=limit) if not self.translates else dict(max_length=limit + 1)
-            with torch.no_grad():
-                y = self.net.generate(x, attention_mask=torch.ones_like(x), num_beams=beam, do_sample=False,
-                                      suppress_tokens=banned or None, pad_token_id=self.c.pad_token_id or self.eos,
-                                      length_penalty=1.0, early_stopping=False, **more)[0].tolist()
-            y = y[1:] if self.translates else y[x.shape[1]:]
-            if self.eos in y: y = y[:y.index(self.eos)]
-            wrong += y != got[k]
+        wrong, of_length = 0, {}                # sources of one length need no padding: transformers gets them at once
+        for k, pair in enumerate(pairs): of_length.setdefault(tuple(map(len, pair)), []).append(k)
+        for numbers in of_length.values():
+            for at in range(0, len(numbers), 25):
+                some = numbers[at:at + 25]
+                wrong += sum(y != got[k] for k, y in zip(some, self.generate([pairs[k] for k in some], beam, limit)))
         return wrong
+
+    def generate(self, pairs, beam, limit):
+        x = torch.tensor([self.begin + source + [self.eos] if self.translates else [self.start] + prompt for source, prompt in pairs])
+        more = dict(max_new_tokens=limit) if not self.translates else dict(max_length=limit + 1)
+        banned = [i for i in self.special if i != self.eos]
+        with torch.no_grad():
+            made = self.net.generate(x, attention_mask=torch.ones_like(x), num_beams=beam, do_sample=False,
+                                     suppress_tokens=banned or None, pad_token_id=self.c.pad_token_id or self.eos,
+                                     length_penalty=1.0, early_stopping=False, **more).tolist()
+        answers = [y[1:] if self.translates else y[x.shape[1]:] for y in made]
+        return [y[:y.index(self.eos)] if self.eos in y else y for y in answers]
 
     def check_training(self):
         batches = [[(self.ids(12) if self.translates else [], self.ids(12)) for _ in range(6)] for _ in range(STEPS)]
