@@ -106,7 +106,7 @@ original() { rm -rf from; cp -R "$golden/$1" from; rm -f from/tokenizer.json fro
 again()     # WHAT: the folder `from` becomes the folder `to`, and the same model
 {
     rm -rf to; "$trf" import from --output from.model --overwrite 2>err
-    expect 0 "export of $1" "^to: m" "$trf" export from.model --output to
+    expect 0 "export of $1" "^to: [mx]" "$trf" export from.model --output to
     expect 0 "import of $1" "m" "$trf" import to --output again.model --overwrite
     check "$1: the same model" cmp -s from.model again.model
 }
@@ -161,6 +161,14 @@ check "its words are not special" sh -c "tr -d ' \t\n' <to/tokenizer.json | grep
 cp -R "$golden/m2m_100" wmt; echo '{"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21"}' >wmt/tokenizer_config.json
 rm -rf from; mv wmt from; again "the languages of WMT 21"
 check "its list" has to/tokenizer_config.json '"language_codes":.*"wmt21"'
+# XLM-R has no languages; its ids are those of fairseq too
+rm -rf from; cp -R "$golden/xlm_roberta" from
+again "XLM-R"
+check "is XLM-R" has to/config.json '"architectures":.."XLMRobertaModel"'
+check "with its own tokenizer" has to/tokenizer_config.json '"tokenizer_class":."XLMRobertaTokenizer"'
+check "its pieces as they were" cmp -s to/sentencepiece.bpe.model from/sentencepiece.bpe.model
+"$trf" embed --model from.model from/lines.txt >got 2>err
+check "its numbers are those of transformers" near from/numbers.txt got
 # Marian's tags are words of the text
 rm -rf from; cp -R "$golden/marian" from; sed 's/"f": 17/">>fra<<": 17/' "$golden/marian/vocab.json" >from/vocab.json
 again "Marian with a language"

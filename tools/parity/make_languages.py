@@ -41,6 +41,23 @@ def tokenizer_of(folder, cls, kind):
     return getattr(tf, cls).from_pretrained(folder)
 
 
+def xlm_roberta():
+    """XLM-R, and the mean of each line's last states, of length 1."""
+    folder = begin("xlm_roberta")
+    tokenizer = tokenizer_of(folder, "XLMRobertaTokenizer", "unigram")
+    torch.manual_seed(1)
+    net = p.shake(tf.XLMRobertaModel(tf.XLMRobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        max_position_embeddings=66, type_vocab_size=1, layer_norm_eps=1e-5), add_pooling_layer=False))
+    net.save_pretrained(folder)
+    (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
+    with open(folder / "numbers.txt", "w") as f:
+        for line in LINES:
+            with torch.no_grad(): states = net(torch.tensor([tokenizer(line).input_ids])).last_hidden_state[0]
+            f.write(" ".join(f"{x:.6f}" for x in torch.nn.functional.normalize(states.mean(0), dim=0).tolist()) + "\n")
+    for path in folder.glob("*"): path.chmod(0o644)
+
+
 def json_of_others():
     """tokenizer.json of the folders t5, mbart50 and llama, which have the file of SentencePiece: as the class saves it, and as version
     4 converted it. mbart50.json also has a map of characters, which makes "ab" of "A"."""
@@ -138,6 +155,7 @@ def main():
         (folder / "generation_config.json").unlink(missing_ok=True)
         for path in folder.glob("*"): path.chmod(0o644)
     losses()
+    xlm_roberta()
     json_of_others()
 
 

@@ -92,6 +92,8 @@ cJSON *add_special_id(cJSON *all, int32_t id, const char *text);
 /* export_languages.c: the tokenizer of a model with languages. export_metaspace.c: the same as
    tokenizer.json, for ids that have a token each; takes the settings. */
 int write_languages(const struct tokenizer *t);
+/* The same for XLM-R, which has no languages. *done 0: the ids are not its own. */
+int write_xlm_roberta(const struct tokenizer *t, int *done);
 void describe_mask(const struct tokenizer *t, cJSON *token);    /* as these classes have <mask> */
 int write_metaspace(const struct tokenizer *t, const struct map *m, cJSON *settings);
 /* export_parts.c: what the files of all kinds have. tokenizer.json with its special tokens; its

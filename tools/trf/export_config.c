@@ -205,10 +205,11 @@ static cJSON *describe(const struct fit *fit, const trf_config *c)
     return json;
 }
 
-/* In two architectures the number of the first position is pad + 1. */
+/* In some architectures the number of the first position is pad + 1. */
 static int lacks_pad(const struct recipe *recipe, const trf_config *c, int loud)
 {
-    if (c->pad >= 0 || (strcmp(recipe->type, "roberta") && strcmp(recipe->type, "m2m_100")))
+    if (c->pad >= 0 || (strcmp(recipe->type, "roberta") && strcmp(recipe->type, "xlm-roberta") &&
+                        strcmp(recipe->type, "m2m_100")))
         return 0;
     if (loud)
         say("the model has no pad token, but %s needs one: it numbers positions from pad + 1",

@@ -276,11 +276,11 @@ static int write_m2m(const struct tokenizer *t, const struct map *m)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>fairseq        NLLB, mBART
+// >>fairseq        NLLB, mBART, XLM-R
 // -----------------------------------------------------------------------------------------------
 
 /* Whether every token has the id that trf import gives it beside sentencepiece.bpe.model. */
-static int is_fairseq(const struct tokenizer *t, const struct map *m)
+static int is_fairseq(const struct tokenizer *t, const struct map *m, int class_of)
 {
     const trf_vocab *vocab = t->side[0].vocab;
     struct published p;
@@ -290,7 +290,7 @@ static int is_fairseq(const struct tokenizer *t, const struct map *m)
     int is = 1;
     memset(&p, 0, sizeof p);
     memset(&known, 0, sizeof known);
-    p.is = t->languages->is;
+    p.is = class_of;
     list_fairseq(&p, m->pieces, &known);
     sort_texts(&known);
     for (i = 0; i < known.n && is; i++)
@@ -351,8 +351,19 @@ int write_languages(const struct tokenizer *t)
     if (check_special(t) || check_gaps(t)) return FAILED;
     if (t->languages->is == M2M100) return write_m2m(t, &m);
     settings = settings_of(t, &m);
-    if (!is_fairseq(t, &m)) return write_metaspace(t, &m, settings);
+    if (!is_fairseq(t, &m, t->languages->is)) return write_metaspace(t, &m, settings);
     add_special_ids(t, &m, settings);
+    return write_spm(t, &m, "", "sentencepiece.bpe.model") || write_both(t, "", NULL, settings)
+               ? FAILED : DONE;
+}
+
+int write_xlm_roberta(const struct tokenizer *t, int *done)
+{
+    struct map m = read_map(&t->side[0]);
+    cJSON *settings;
+    *done = m.is && is_fairseq(t, &m, XLM_ROBERTA);
+    if (!*done) return DONE;
+    settings = new_settings(t, 0, class_name_of(XLM_ROBERTA));
     return write_spm(t, &m, "", "sentencepiece.bpe.model") || write_both(t, "", NULL, settings)
                ? FAILED : DONE;
 }

@@ -17,11 +17,16 @@ static int write_side(const struct tokenizer *t, int side, const char *in)
 int write_tokenizer(const struct tokenizer *t)
 {
     const trf_vocab *source = t->side[0].vocab, *target = t->side[1].vocab;
+    int done = 0;
     if (!source && !target) {
         inform_line("the model has no vocabulary: no tokenizer is written");
         return DONE;
     }
     if (t->languages->codes) return write_languages(t);
+    if (!strcmp(t->recipe->type, "xlm-roberta") && trf_vocab_kind(source) == TRF_SENTENCEPIECE &&
+        write_xlm_roberta(t, &done))
+        return FAILED;
+    if (done) return DONE;
     if (!strcmp(t->recipe->type, "qwen2") && target && trf_vocab_kind(target) != TRF_BYTE_BPE)
         inform_line("AutoTokenizer takes Qwen's own tokenizer for a qwen2: load this one by "
                     "PreTrainedTokenizerFast");

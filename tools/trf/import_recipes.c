@@ -234,7 +234,7 @@ const struct recipe recipes[] = {
      configure_roberta, describe_roberta, bert_pieces, roberta_heads, bert_buffers,
      roberta_left_out, nothing},
     {"xlm-roberta", "XLMRobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
-     configure_roberta, NULL, bert_pieces, xlm_roberta_heads, bert_buffers, roberta_left_out,
+     configure_roberta, describe_roberta, bert_pieces, xlm_roberta_heads, bert_buffers, roberta_left_out,
      nothing},
 #define BART_LIKE(type, class_name, configure, describe) \
     {type, class_name, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
