@@ -293,6 +293,19 @@ done >cuts
 check "a file of pickles that is cut anywhere: $(head -n 1 cuts)" [ ! -s cuts ]
 check "is there to cut" [ "$bytes" -gt 190 ]
 
+# --- models of fairseq and Marian (tools/convert): the answers and scores of these programs -------------------------
+scores_agree() { paste got "$golden/$1/answers.txt" | awk -F '\t' '{ d = $3 - $7; if (!(d < 5e-5 && d > -5e-5) || $4 != $8) exit 1; n++ } END { exit !n }'; }
+for program in "fairseq --n-best 1 --alpha 1 --min-length 1 --max-length-a 0 --max-length-b 40" \
+    "marian_nmt --n-best 5 --alpha 1 --word-penalty 0.3 --max-length-a 3 --max-length-b 3"; do
+    folder=${program%% *}
+    expect 0 "import of $folder" "[1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output $folder.model
+    "$trf" translate --model $folder.model --search-rule ${folder%_nmt} --beam 5 ${program#* } --scores "$golden/$folder/lines.txt" >got 2>err
+    check "$folder: as many answers" lines_are "$(wc -l <"$golden/$folder/answers.txt")" got
+    check "$folder: the answers of the program" scores_agree $folder
+done
+expect 1 "transformers has no such model" "fits no architecture" "$trf" export marian_nmt.model --output no
+expect 2 "nor such a type" "trf knows no such model_type" "$trf" export marian_nmt.model --output no --as marian-nmt
+
 # --- models of several languages: tags of sources and answers -------------------------------------------
 for folder in m2m_100 nllb mbart mbart50; do
     expect 0 "import of $folder" "[1-9][0-9]* tokens" "$trf" import "$golden/$folder" --output $folder.model

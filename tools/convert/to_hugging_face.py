@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq and of Marian as folders that trf import reads.
+"""Checkpoints of fairseq and of Marian as folders that trf import reads, and programs.py compares.
 
     python3 to_hugging_face.py fairseq CHECKPOINT.pt --dict dict.txt --spm both.model --output FOLDER
     python3 to_hugging_face.py marian MODEL.npz --vocab vocab.yml --source-spm source.spm --target-spm target.spm \\
@@ -12,14 +12,14 @@ fairseq   a `transformer` of an encoder and a decoder that share all embeddings:
               learned positions, layernorm_embedding, normalize_before  becomes mbart
           Any other option is refused by its name. The dictionary holds pieces of SentencePiece; --spm is that model
           (--source-spm and --target-spm, if there are two).
-Marian    a `transformer` with postprocess "dan", as OPUS-MT's, becomes marian. Two differences remain, as in
-          transformers' own conversion of such models: Marian's angles are p / 10000^(i / (d/2 - 1)) and its norms have
-          epsilon 1e-6; marian in transformers has p / 10000^(2i/d) and 1e-5.
-          Marian starts from a zero vector. Here this is a row of zeros: pad, the last id.
+Marian    a `transformer` with postprocess "dan", as OPUS-MT's, becomes marian-nmt, which computes as Marian does: its
+          angles are p / 10000^(i / (d/2 - 1)), its norms have epsilon 1e-6, and it starts from a zero vector.
+          --as-transformers makes a marian, which transformers reads too, with p / 10000^(2i/d), 1e-5, and a row of zeros to
+          start from: pad, the last id, which has a probability too. Scores then differ by a few per cent.
 
 A checkpoint of PyTorch is read with weights_only: it runs no code.
 """
-import argparse, json, pathlib, shutil, sys
+import argparse, json, pathlib, re, shutil, sys
 import numpy as np
 
 
@@ -83,7 +83,8 @@ def from_fairseq(a):
     drop = ("encoder.embed_tokens.", "decoder.embed_tokens.", "decoder.output_projection.", "encoder.version",
             "decoder.version") + (() if learned else ("encoder.embed_positions.", "decoder.embed_positions."))
     tensors = {"model.shared.weight": table}
-    tensors.update({"model." + n: x for n, x in state.items() if not n.startswith(drop)})
+    fused = re.compile(r"encoder\.layers\.\d+\.(in_proj|out_proj|fc1|fc2)_(weight|bias)")     # of fairseq 0.12: room for copies
+    tensors.update({"model." + n: x for n, x in state.items() if not n.startswith(drop) and not fused.fullmatch(n)})
     positions = options.get("max_source_positions", 1024)
     need(options, "max_target_positions", positions, positions)
     config = {"model_type": type_, "vocab_size": len(table), "d_model": d, "encoder_layers": options["encoder_layers"],
@@ -129,26 +130,31 @@ def from_marian(a):
     arrays = dict(np.load(a.checkpoint))
     options = yaml.safe_load(arrays.pop("special:model.yml").tobytes().decode("utf-8").rstrip("\0"))
     for name, wanted in MARIAN_NEEDS.items(): need(options, name, wanted, wanted)
+    if options["transformer-ffn-activation"] not in ("swish", "relu"):      # Marian's gelu is x / (1 + exp(-1.702 x))
+        fail(f"transformer-ffn-activation is {options['transformer-ffn-activation']!r}, but 'swish' or 'relu' is needed")
     table = arrays.pop("Wemb")
     bias = arrays.pop("decoder_ff_logit_out_b", np.zeros((1, len(table)), np.float32)).reshape(1, -1)
-    table = np.concatenate([table, np.zeros((1, table.shape[1]), table.dtype)])
-    tensors = {"model.shared.weight": table, "final_logits_bias": np.concatenate([bias, np.zeros((1, 1), bias.dtype)], 1)}
+    rows = len(table)
+    if a.as_transformers:
+        table = np.concatenate([table, np.zeros((1, table.shape[1]), table.dtype)])
+        bias = np.concatenate([bias, np.zeros((1, 1), bias.dtype)], 1)
+    tensors = {"model.shared.weight": table, "final_logits_bias": bias}
     for name, x in arrays.items():
         try: to = marian_name(name)
         except (KeyError, ValueError): fail(f"{name} has no place in such a model")
         tensors[to] = x.reshape(-1) if x.shape[0] == 1 else x.T
     words = yaml.safe_load(a.vocab.read_text(encoding="utf-8"))
-    if sorted(words.values()) != list(range(len(table) - 1)):
-        fail(f"{a.vocab} has {len(words)} tokens, the embedding {len(table) - 1} rows: expected the ids from 0 on, each once")
-    words["<pad>"] = len(table) - 1
-    pad, eos, heads, ffn = words["<pad>"], words["</s>"], options["transformer-heads"], options["transformer-dim-ffn"]
-    config = {"model_type": "marian", "architectures": ["MarianMTModel"], "vocab_size": len(table), "d_model": options["dim-emb"],
+    if sorted(words.values()) != list(range(rows)):
+        fail(f"{a.vocab} has {len(words)} tokens, the embedding {rows} rows: expected the ids from 0 on, each once")
+    if a.as_transformers: words["<pad>"] = rows
+    pad, eos, heads, ffn = rows if a.as_transformers else None, words["</s>"], options["transformer-heads"], options["transformer-dim-ffn"]
+    config = {"model_type": "marian" if a.as_transformers else "marian-nmt", "architectures": ["MarianMTModel"], "vocab_size": len(table), "d_model": options["dim-emb"],
               "encoder_layers": options["enc-depth"], "decoder_layers": options["dec-depth"], "encoder_attention_heads": heads,
               "decoder_attention_heads": heads, "encoder_ffn_dim": ffn, "decoder_ffn_dim": ffn,
               "activation_function": options["transformer-ffn-activation"], "scale_embedding": True,
               "max_position_embeddings": a.max_length, "is_encoder_decoder": True, "pad_token_id": pad, "bos_token_id": None,
               "eos_token_id": eos, "decoder_start_token_id": pad, "tie_word_embeddings": True}
-    write_folder(a.output, config, tensors, words, spm_of(a), {"pad_token": "<pad>", "eos_token": "</s>", "unk_token": "<unk>"})
+    write_folder(a.output, config, tensors, words, spm_of(a), {"pad_token": "<pad>" if a.as_transformers else None, "eos_token": "</s>", "unk_token": "<unk>"})
 
 
 def spm_of(a):
@@ -162,6 +168,7 @@ def main():
     p.add_argument("system", choices=["fairseq", "marian"])
     p.add_argument("checkpoint", type=pathlib.Path)
     for name in ("output", "dict", "vocab", "spm", "source-spm", "target-spm"): p.add_argument("--" + name, type=pathlib.Path)
+    p.add_argument("--as-transformers", action="store_true", help="of a Marian model: with the rules of transformers")
     p.add_argument("--max-length", type=int, default=512, help="of a Marian model, which has no longest text of its own")
     a = p.parse_args()
     for name in ("output", {"fairseq": "dict", "marian": "vocab"}[a.system]):

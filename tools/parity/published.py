@@ -30,13 +30,14 @@ HUGGING_FACE = 5
 NORMALISED = {}         # of sentencepiece: make_texts.py has smaller files
 
 
-def byte_bpe(folder, size, special, more):
-    """A byte-level BPE; its special tokens have the first ids."""
+def byte_bpe(folder, size, special, more, last=()):
+    """A byte-level BPE; its special tokens have the first ids, or the last ones."""
     t = Tokenizer(models.BPE())
     t.pre_tokenizer, t.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
-    t.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=size, special_tokens=special, show_progress=False,
+    t.train_from_iterator(TEXT, trainers.BpeTrainer(vocab_size=size - len(last), special_tokens=special, show_progress=False,
                                                     initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
-    t.add_tokens([f"<more{i}>" for i in range(size - t.get_vocab_size())])
+    t.add_tokens([f"<more{i}>" for i in range(size - len(last) - t.get_vocab_size())])
+    t.add_special_tokens(list(last))
     t.save(str(folder / "tokenizer.json"))
     (folder / "tokenizer_config.json").write_text(json.dumps(more))
 
@@ -83,8 +84,9 @@ def bart_words(folder, c):
 
 
 def gpt2_words(folder, c):
-    byte_bpe(folder, c.vocab_size, ["<|endoftext|>"],
-             {"tokenizer_class": "GPT2Tokenizer", "bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"})
+    end = ["<|endoftext|>"]
+    byte_bpe(folder, c.vocab_size, end if c.eos_token_id == 0 else [],
+             {"tokenizer_class": "GPT2Tokenizer", "bos_token": end[0], "eos_token": end[0]}, end if c.eos_token_id else ())
 
 
 def bert_words(folder, c):

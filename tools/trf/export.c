@@ -14,7 +14,7 @@ static const struct recipe *recipe_of(const char *type)
 {
     const struct recipe *r;
     for (r = recipes; r->type && (!type || strcmp(r->type, type)); r++) { }
-    return r->type ? r : NULL;
+    return r->class_name ? r : NULL;
 }
 
 /* Says why no architecture fits: the fields of the nearest one. */
@@ -24,7 +24,7 @@ static void say_nearest(const char *path, const trf_config *c)
     struct fit fit;
     int fewest = INT32_MAX;
     for (r = recipes; r->type; r++) {
-        if (r->kind != c->kind) continue;
+        if (r->kind != c->kind || !r->class_name) continue;
         if (fit_recipe(r, c, &fit, 0)) fit.faults = INT32_MAX;
         cJSON_Delete(fit.json);
         if (nearest && fit.faults >= fewest) continue;
@@ -60,7 +60,7 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
     for (r = recipes; r->type; r++) {
         cJSON_Delete(fit->json);
         fit->json = NULL;
-        if (r->kind != c->kind) continue;
+        if (r->kind != c->kind || !r->class_name) continue;
         if (!fit_recipe(r, c, fit, 0) && !fit->faults) return DONE;
     }
     say_nearest(path, c);

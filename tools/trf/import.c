@@ -348,7 +348,7 @@ static int find_start(struct importing *m, const cJSON *json)
 {
     trf_config *c = &m->config;
     int32_t start;
-    if (c->kind != TRF_ENCODER_DECODER) return DONE;
+    if (c->kind != TRF_ENCODER_DECODER || c->decoder_start == TRF_START_ZERO) return DONE;
     if (json_int(json, m->config_path, "decoder_start_token_id", INT32_MIN, &start)) return FAILED;
     if (start == c->pad) c->decoder_start = TRF_START_PAD;
     else if (start == c->eos) c->decoder_start = TRF_START_EOS;
@@ -377,7 +377,7 @@ static int import_folder(struct importing *m)
     int32_t special[SPECIALS], n_ids[2];
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
-    struct tags tags = {-1, -1, NULL, NULL, NULL, {NULL, NULL}};
+    struct tags tags = {-1, -1, 0, NULL, NULL, NULL, {NULL, NULL}};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -396,6 +396,7 @@ static int import_folder(struct importing *m)
         goto done;
     }
     set_special_ids(&m->config, special);
+    if (tags.no_bos && m->config.kind == TRF_ENCODER_DECODER) m->config.source_bos = 0;
     if (find_start(m, json)) goto done;
     for (side = 0; side < 2; side++) {
         sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];

@@ -47,7 +47,8 @@ struct headed {
 
 /* A model_type of Hugging Face. */
 struct recipe {
-    const char *type, *class_name;              /* class_name: of a model without a head */
+    /* class_name: of a model without a head; NULL: transformers has none, so it is not exported */
+    const char *type, *class_name;
     trf_kind kind;
     const char *prefixes[MOST_PREFIXES];        /* in front of all names or of none; or NULL */
     const struct member *members;
@@ -88,6 +89,7 @@ RECIPE_OF(gpt2);
 RECIPE_OF(llama);
 RECIPE_OF(mistral);
 RECIPE_OF(qwen2);
+int configure_marian_nmt(const cJSON *json, const char *path, trf_config *c);
 int configure_pegasus(const cJSON *json, const char *path, trf_config *c);
 int configure_bart(const cJSON *json, const char *path, trf_config *c);
 int configure_mbart(const cJSON *json, const char *path, trf_config *c);
@@ -103,6 +105,7 @@ enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL
 /* What the options --source-language and --target-language of trf translate mean. */
 struct tags {
     int32_t start, forced;          /* "decoder_start_token_id", "forced_bos_token_id", or -1 */
+    int no_bos;                     /* 1: Marian's tokenizer, which begins no text with BOS */
     char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
     const char *source, *target;    /* an option and a token, with '*' for the code; or NULL */
     char *code[2];                  /* malloc'd: the languages that the folder names; or NULL */

@@ -521,6 +521,7 @@ int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], tr
     if (is_file(p.config_path) && !(p.config = read_json_file(p.config_path))) status = FAILED;
     p.is = status ? (int)NO_CLASS : find_class(&p);
     *found = p.is < NO_CLASS;
+    tags->no_bos = p.is == MARIAN;
     if (!status && p.is == MARIAN) status = take_marian(&p, vocab, special);
     else if (!status && p.is == M2M100)
         status = take_listed(&p, classes[p.is].file, "vocab.json", 0, vocab, special);

@@ -240,6 +240,7 @@ const struct recipe recipes[] = {
     {type, class_name, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
      describe, bart_pieces, headless, bart_buffers, bart_left_out, bart_copies}
     BART_LIKE("marian", "MarianMTModel", configure_marian, describe_marian),
+    BART_LIKE("marian-nmt", NULL, configure_marian_nmt, NULL),
     BART_LIKE("pegasus", "PegasusForConditionalGeneration", configure_pegasus, NULL),
     BART_LIKE("bart", "BartForConditionalGeneration", configure_bart, NULL),
     BART_LIKE("mbart", "MBartForConditionalGeneration", configure_mbart, NULL),

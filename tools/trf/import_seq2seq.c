@@ -8,7 +8,10 @@
 // >>bart           Lewis et al. 2020: BART, and models that have the names of its tensors
 //
 //   marian     OPUS-MT: sines, no norm on embeddings, starts with pad
-//   pegasus    the same, pre-norm, with a final norm
+//   marian-nmt the same as Marian itself computes it (tools/convert): transformers has other angles
+//              of positions and another epsilon of norms, and starts with pad, which has a
+//              probability; Marian starts with a zero vector
+//   pegasus    marian, pre-norm, with a final norm
 //   bart       learned positions, a norm on embeddings
 //   mbart      the same, pre-norm, with a final norm
 //   m2m_100    M2M-100, NLLB: pre-norm with a final norm, sines of fairseq from position pad + 1
@@ -56,6 +59,15 @@ int configure_marian(const cJSON *json, const char *path, trf_config *c)
     }
     c->positions = TRF_POSITIONS_HALVES;
     return configure_bart_like(json, path, c);
+}
+
+int configure_marian_nmt(const cJSON *json, const char *path, trf_config *c)
+{
+    if (configure_marian(json, path, c)) return FAILED;
+    c->positions = TRF_POSITIONS_HALVES_N1;
+    c->norm_epsilon = 1e-6;
+    c->decoder_start = TRF_START_ZERO;
+    return DONE;
 }
 
 /* Marian alone has two vocabularies. */
