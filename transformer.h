@@ -1556,10 +1556,6 @@ typedef struct trf_batch {
                                    adds these itself */
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
-    int32_t source_tagged;      /* 1: the last id of each source is a tag that belongs behind EOS if
-                                   the model has source_eos, as source_last of a search puts it
-                                   (mBART-25, older NLLB). No source may then be empty, and the
-                                   model must be an encoder-decoder. 0 or 1 */
 } trf_batch;
 
 /* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
@@ -2025,6 +2021,10 @@ typedef struct trf_train_options {
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
     uint64_t seed;                      /* of dropout; default 1 */
+    int32_t source_tagged;              /* 1: the last id of each source is a tag, which belongs
+                                           behind EOS if the model has source_eos: where source_last
+                                           of a search puts it (mBART-25, older NLLB). No source may
+                                           be empty. Only in an encoder-decoder; default 0 */
     int32_t recompute;                  /* 1: only the output of each layer is stored; backward
                                            computes the rest again (Chen et al. 2016). This takes
                                            less memory and more time; results are bit-identical. No
@@ -2499,10 +2499,12 @@ typedef struct trf_search {
                                    mBART-50). It counts in config.max_length, but not in n of
                                    max_length_b. Any id but pad, bos and eos, in an encoder-decoder.
                                    -1: none; default -1. Only translating adds it: trf_score and the
-                                   calls after it read sources as they are
-                                   (trf_batch.source_tagged) */
+                                   calls after it read sources as they are */
     int32_t source_last;        /* the same at the end, behind EOS if the model has source_eos
                                    (mBART-25, older NLLB); default -1 */
+    int32_t source_tagged;      /* 1: for trf_score and the calls after it the last id of each
+                                   source is such a tag behind EOS, as with
+                                   trf_train_options.source_tagged; default 0 */
     trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
                                    complete one is never chosen (bad_words_ids). A sequence of one
                                    id bans this id (suppress_tokens). Each has at least one id, all
@@ -13665,6 +13667,14 @@ TRF__FN void trf__stack_drops(trf__stack *stack, const trf_train_options *o)
     }
 }
 
+/* What a pass takes from the options of its trainer. */
+TRF__FN void trf__follow_options(trf__pass *pass, const trf_train_options *o)
+{
+    trf__stack_drops(&pass->encoder, o);
+    trf__stack_drops(&pass->decoder, o);
+    pass->encoder.tagged = o->source_tagged;
+}
+
 /* Copies the description of each sublayer, and adds the norm that follows it. */
 TRF__FN void trf__stack_sublayers(const trf__pass *pass, trf__stack *stack)
 {
@@ -14082,7 +14092,7 @@ TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
     pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
     trf__stack_sublayers(pass, &pass->encoder);
     trf__stack_sublayers(pass, &pass->decoder);
-    if (o) { trf__stack_drops(&pass->encoder, o); trf__stack_drops(&pass->decoder, o); }
+    if (o) trf__follow_options(pass, o);
     return trf__pass_resize(pass, limits, err);
 }
 
@@ -14452,19 +14462,14 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     return full;
 }
 
-/* Checks that each tagged source of a batch has its tag. */
-TRF__FN trf_status trf__check_tagged(const trf_config *c, const trf_batch *batch, trf_error *err)
+/* Checks that each source has its tag. */
+TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
 {
     int32_t i;
-    TRF__TRY(trf__check_range("source_tagged", batch->source_tagged, 0, 1, err));
-    if (!batch->source_tagged) return TRF_OK;
-    if (!trf__has_source(c) || !trf__has_target(c))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
-                         "only an encoder-decoder reads tagged sources");
-    for (i = 0; i < batch->source.count; i++)
-        if (batch->source.lengths[i] == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source_tagged",
-                             "source sequence %d is empty: it has no tag", i);
+    for (i = 0; i < x->count; i++)
+        if (x->lengths[i] == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
+                             "source sequence %d is empty, but source_tagged needs its tag", i);
     return TRF_OK;
 }
 
@@ -14487,7 +14492,7 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         need->target_rows = need->source_rows;
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
-    TRF__TRY(trf__check_tagged(c, batch, err));
+    if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
     need->sentences = source ? batch->source.count : batch->target.count;
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
@@ -14509,7 +14514,6 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     pass->n_sentences = need.sentences;
     pass->target_rows = wanted;
     pass->block.now.source_tokens = (double)need.source_rows;
-    pass->encoder.tagged = batch->source_tagged;
     pass->encoder.rows = full.source_rows;
     pass->decoder.rows = full.target_rows;
     pass->encoder.n_self = source ? full.sentences : 0;
@@ -15375,6 +15379,7 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(double,           residual_dropout,   0, TRF__BELOW_ONE, 2) \
     X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 2) \
     X(uint64_t,         seed,               0, 2e19, 2) \
+    X(int32_t,          source_tagged,      0, 1, 8) \
     X(int32_t,          recompute,          0, 1, 3) \
     X(int32_t,          source_tokens,      1, 1 << 24, 2) \
     X(int32_t,          target_tokens,      1, 1 << 24, 2) \
@@ -15384,6 +15389,13 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0) \
     X(int32_t,          parts,              o->parts ? o->n_ranks : 0, 1 << 20, 7)
+
+TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
+{
+    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
+                     "source_tagged needs an encoder-decoder model");
+}
 
 /* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
    needs a head. */
@@ -15399,6 +15411,7 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     if (o->n_ranks > 1 && !o->all_reduce)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "all_reduce",
                          "%d ranks need the all_reduce hook, got NULL", o->n_ranks);
+    if (c) TRF__TRY(trf__check_tagged(c, o->source_tagged, err));
     if (c && c->kind == TRF_ENCODER_ONLY && !c->head)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "kind",
                          "an encoder-only model without a head has no loss: give it a head, or use "
@@ -15775,8 +15788,7 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
     if (memcmp(&limits, &pass->plan.limits, sizeof limits) != 0)
         TRF__TRY(trf__pass_resize(pass, &limits, err));
     if (o.decay_all != trainer->options.decay_all) trf__cut_tiles(trainer, o.decay_all);
-    trf__stack_drops(&pass->encoder, &o);
-    trf__stack_drops(&pass->decoder, &o);
+    trf__follow_options(pass, &o);
     pass->back.options_set++;        /* lists recorded so far have the old options */
     pass->run.hooks = o.hooks;
     trainer->options = o;
@@ -16831,8 +16843,7 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     trf__block_upload(&t->pass, sizeof t->pass.block.now);
     if (t->micro == 0 && stage->waiting == 0 && t->written) trf__pack_weights(&t->pass);
     trf__slot_borrow(t, pass);
-    trf__stack_drops(&pass->encoder, &t->options);
-    trf__stack_drops(&pass->decoder, &t->options);
+    trf__follow_options(pass, &t->options);
     pass->block.now = t->pass.block.now;
     if (pass->config->sequence_labels)
         pass->block.now.sequence_weight = trf__sequence_weight(&batch->target, wanted);
@@ -21591,6 +21602,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(forced_first,       -1, INT32_MAX) \
     X(source_first,       -1, INT32_MAX) \
     X(source_last,        -1, INT32_MAX) \
+    X(source_tagged,      0, 1) \
     X(no_repeat_ngram,    0, INT32_MAX) \
     X(repetition_penalty, 1e-6, 1e6) \
     X(max_sentences,      1, INT32_MAX) \
@@ -21742,6 +21754,7 @@ TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *
     TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
+    TRF__TRY(trf__check_tagged(c, s->source_tagged, err));
     TRF__TRY(trf__check_banned_ids(c, &s->banned, err));
     return trf__check_phrases(c, s, err);
 }
@@ -22277,6 +22290,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
                             &search->hooks, err);
+    t->pass.encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -22503,15 +22517,19 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
                                     const int32_t *ids, const int32_t *lengths, int32_t n,
                                     int tagged, trf_error *err)
 {
+    const int before = pass->encoder.tagged;
     trf_batch batch;
+    trf_status status;
     int32_t i;
     TRF__ZERO(batch);
     batch.source.ids = ids;
     batch.source.lengths = lengths;
     batch.source.count = n;
-    batch.source_tagged = tagged;
     pass->decoder.cache = NULL;
-    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
+    pass->encoder.tagged = tagged;
+    status = trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err);
+    pass->encoder.tagged = before;
+    TRF__TRY(status);
     TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
     for (i = 0; i < pass->decoder.n_sublayers; i++) {
         const trf__sublayer *layer = &pass->decoder.sublayers[i];
@@ -27142,7 +27160,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
 //                      SentencePiece model, with ids of its own if it has any (>>pieces-map),
 //                      or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 7; trf.version, that of the library that wrote the file;
+//   __metadata__       trf.format = 8; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
 //                      trf.target_vocab = words | characters | sentencepiece | wordpiece |
@@ -27170,7 +27188,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 7, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 8, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -29383,7 +29401,6 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     TRF__ZERO(batch);
     batch.source = to[0];
     batch.target = to[1];
-    batch.source_tagged = pairs->source_tagged;
     return batch;
 }
 

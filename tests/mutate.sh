@@ -692,7 +692,7 @@ a discarded batch is done with @@ store @@ trf_trainer_discard_gradients @@
 a batch that was only looked at is still to come @@ store @@ trf_trainer_discard_gradients @@
     if (trainer->before.corpus == trainer->begin.corpus) trainer->begin = trainer->before @@ (void)0
 other options keep the old dropouts @@ store finetune @@ trf_trainer_set_options @@
-    trf__stack_drops(&pass->decoder, &o) @@ (void)0
+    trf__follow_options(pass, &o) @@ (void)0
 other options keep the old hooks @@ store finetune @@ trf_trainer_set_options @@
     pass->run.hooks = o.hooks @@ (void)0
 other options shrink the plan @@ store finetune @@ trf_trainer_set_options @@
@@ -897,8 +897,8 @@ a copy without metadata @@ store @@ trf_model_copy @@
     (!status) status = trf__metadata_keep @@ (0) status = trf__metadata_keep
 more metadata than readers take @@ store @@ trf_model_set_metadata @@
     (texts > TRF__META_BYTES || n > TRF__META_MOST) @@ texts > TRF__META_BYTES
-old dropouts under new options @@ store @@ trf_trainer_set_options @@
-    trf__stack_drops(&pass->encoder, &o) @@ (void)0
+the decoder has no dropouts @@ finetune store @@ trf__follow_options @@
+    trf__stack_drops(&pass->decoder, o) @@ (void)0
 a layer not made again @@ finetune @@ trf__stack_backward @@
     1 < stack->n_sublayers @@ 1 < 0
 the input of a layer not made again @@ finetune @@ trf__recompute_layer @@
@@ -1498,14 +1498,16 @@ tokens of a generator without their probabilities @@ generate @@ trf__append_dra
 unk is drawn @@ generate @@ trf__draw @@
     if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL @@ (void)0
 unk is chosen @@ special generate @@ trf__banned @@ s->ban_unk ? c->unk : -1 @@ -1
-tagged sources keep their tag before EOS @@ search_rules @@ trf__pass_sides @@
-    pass->encoder.tagged = batch->source_tagged @@ pass->encoder.tagged = 0
-tagged sources without a tag @@ search_rules @@ trf__check_tagged @@
-    if (batch->source.lengths[i] == 0) @@ if (0)
+tagged sources are scored with their tag before EOS @@ search_rules @@ trf_translator_create @@
+    t->pass.encoder.tagged = search->source_tagged @@ (void)0
+tagged sources of a trainer keep their tag before EOS @@ search_rules @@ trf__follow_options @@
+    pass->encoder.tagged = o->source_tagged @@ (void)0
+tagged sources without a tag @@ search_rules @@ trf__check_tags @@
+    if (x->lengths[i] == 0) @@ if (0)
 tagged sources of an encoder alone @@ search_rules @@ trf__check_tagged @@
-    !trf__has_source(c) || !trf__has_target(c) @@ 0
-tagged sources are evaluated without tags @@ search_rules @@ trf__cut_pairs @@
-    batch.source_tagged = pairs->source_tagged @@ (void)pairs
+    !tagged || c->kind == TRF_ENCODER_DECODER @@ 1
+tagged sources stay tagged after a translation @@ search_rules @@ trf__encode_into @@
+    pass->encoder.tagged = before @@ (void)before
 search rule: n-grams one longer @@ search_rules @@ trf__rules_row @@
     trf__ends_with(ids, n, ids + i, m - 1) @@ trf__ends_with(ids, n, ids + i, m)
 search rule: the last n-gram may repeat @@ search_rules @@ trf__rules_row @@

@@ -969,10 +969,10 @@ static void test_tagged_sources(void **state)
     trf_train_options o = trf_train_defaults();
     int32_t targets[64], lengths[2], i, k, all = 0;
     double score[2], other[2], sum = 0, wanted[2];
-    trf_translator *t = NULL;
+    trf_translator *t = NULL, *scores = NULL;
     trf_trainer *trainer = NULL;
     trf_step_report report;
-    trf_batch batch, piece;
+    trf_batch batch;
     trf_real *rows[2];
     trf_error err;
     (void)state;
@@ -991,23 +991,24 @@ static void test_tagged_sources(void **state)
     batch.source.ids = tagged; batch.source.lengths = n[1]; batch.source.count = 2;
     batch.target.ids = targets; batch.target.lengths = lengths; batch.target.count = 2;
     OK(trf_score(t, &batch, other, &err));
-    batch.source_tagged = 1;
-    OK(trf_score(t, &batch, score, &err));
+    s.source_tagged = 1;
+    OK(trf_translator_create(&scores, m.model, &s, &err));
+    OK(trf_translate_batch(scores, &sources, &err));
+    OK(trf_score(scores, &batch, score, &err));
     for (i = 0; i < 2; i++) {
         assert_true(fabs(score[i] - wanted[i]) < 1e-4);
         assert_true(fabs(other[i] - wanted[i]) > 1e-3);         /* the tag in front of EOS is another source */
     }
-    OK(trf_batch_part(&batch, 1, 2, &piece, &err));
-    assert_int_equal(piece.source_tagged, 1);
-
-    o.dropout = 0; o.label_smoothing = 0;
+    o.dropout = 0; o.label_smoothing = 0; o.source_tagged = 1;
     OK(trf_trainer_create(&trainer, m.model, &o, &err));
     OK(trf_evaluate(trainer, &batch, &report, &err));
     assert_true(fabs(report.nll * (double)report.target_tokens + sum) < 1e-3);
-    OK(trf_evaluate_all(trainer, &batch, NULL, &report, &err));
-    assert_true(fabs(report.nll * (double)report.target_tokens + sum) < 1e-3);
+    o.source_tagged = 0;
+    OK(trf_trainer_set_options(trainer, &o, &err));
+    OK(trf_evaluate(trainer, &batch, &report, &err));
+    assert_true(fabs(report.nll * (double)report.target_tokens + sum) > 1e-3);
     for (i = 0; i < 2; i++) {
-        const trf_batch explained = {reads, {NULL, NULL, 0}, 0, {0}, 0};
+        const trf_batch explained = {reads, {NULL, NULL, 0}, 0, {0, 0, 0}};
         const trf_batch *x = i ? &explained : &batch;
         trf_views views;
         trf_tensor out;
@@ -1015,32 +1016,27 @@ static void test_tagged_sources(void **state)
         rows[i] = (trf_real *)calloc(2 * 10 * 16, sizeof **rows);
         out = trf_tensor_of(rows[i], 3, 2, 10, 16);
         views.encoder_states = &out;
-        OK(trf_look_inside(i ? m.reads : t, x, &views, &err));
+        OK(trf_look_inside(i ? m.reads : scores, x, &views, &err));
     }
     for (i = 0; i < 320; i++) assert_true(fabs((double)(rows[0][i] - rows[1][i])) < 1e-5);
 
-    batch.source_tagged = 2;
-    assert_int_equal(trf_score(t, &batch, score, &err), TRF_E_INVALID_ARG);
-    assert_string_equal(err.what, "source_tagged");
-    batch.source_tagged = 1;
     batch.source.lengths = empty;
-    assert_int_equal(trf_score(t, &batch, score, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_score(scores, &batch, score, &err), TRF_E_INVALID_ARG);
     assert_int_equal(err.where, 1);
-    memset(&batch.target, 0, sizeof batch.target);
-    batch.source.lengths = n[1];
-    {
-        trf_tensor out = trf_tensor_of(rows[0], 3, 2, 10, 16);
-        trf_views views;
-        memset(&views, 0, sizeof views);
-        views.encoder_states = &out;
-        trf_translator_destroy(t);
-        OK(trf_model_create(&alone, &encoder, &err));
-        OK(trf_translator_create(&t, alone, NULL, &err));
-        assert_int_equal(trf_look_inside(t, &batch, &views, &err), TRF_E_INVALID_ARG);
-    }
+    o.source_tagged = 2;
+    assert_int_equal(trf_train_check(&o, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "source_tagged");
+    o.source_tagged = 1;
+    encoder.head = TRF_HEAD_FIRST; encoder.n_labels = 2;
+    OK(trf_model_create(&alone, &encoder, &err));
+    assert_int_equal(trf_train_check(&o, &encoder, &err), TRF_E_INVALID_ARG);
+    s.source_first = s.source_last = -1;
+    trf_translator_destroy(t);
+    assert_int_equal(trf_translator_create(&t, alone, &s, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "source_tagged");
     free(rows[0]); free(rows[1]);
     trf_trainer_destroy(trainer);
-    trf_translator_destroy(t);
+    trf_translator_destroy(scores);
     trf_model_destroy(alone);
     free_models(&m);
 }

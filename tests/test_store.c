@@ -450,7 +450,7 @@ static void every_configuration(void **state)
         OK(trf_file_open(&file, in_folder("one"), NULL,
                          &err)); /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
-        assert_string_equal(trf_file_metadata(file, "trf.format"), "7");
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "8");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
@@ -1104,7 +1104,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "8", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "9", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;
@@ -2362,13 +2362,14 @@ static void old_formats(void **state)
     trf_load_options options = watched();
     int number;
     (void)state;
-    for (number = 0; number < 10; number++) {
+    for (number = 0; number < 12; number++) {
         int checkpoint = number % 2, format = 2 + number / 2;
         char text[2] = {(char)('0' + format), 0}, next[2] = {(char)('1' + format), 0};
         draft d;
         run r;
         size_t i;
         uint64_t whole;
+        if (format == 7 && !checkpoint) continue;       /* a model has nothing new since */
         memset(&r, 0, sizeof r);
         if (checkpoint) {
             r = train_some(3, in_folder("small"));
@@ -2393,6 +2394,7 @@ static void old_formats(void **state)
             trf_model_destroy(model);
         }
         assert_true(hash_file(in_folder("again")) == whole);
+        if (format == 7) { forget(&d); continue; }      /* the next one has more for a trainer alone */
         free(set_note(&d, "trf.format", next));         /* the next format must have them */
         draft_refused(&d, TRF_E_FORMAT,
                       format == 2   ? "trf.config.target_eos"

@@ -98,9 +98,10 @@ done
 check "mBART-25 begins with its language" has mbart/config.json '"decoder_start_token_id":.58'
 check "which is not its BOS for transformers" has mbart/config.json '"bos_token_id":.0'
 check "nor for its tokenizer" has mbart/tokenizer_config.json '"bos_token":."<s>"'
-check "no pair is chosen" [ "$(cat m2m_100/*.json mbart/*.json mbart50/*.json | grep -c 'src_lang\|tgt_lang\|forced_bos')" -eq 0 ]
+check "no pair is chosen" [ "$(cat m2m_100/*.json mbart50/*.json | grep -c 'src_lang\|tgt_lang\|forced_bos')" -eq 0 ]
 check "NLLB's folder names its source" has nllb/tokenizer_config.json '"src_lang":.*"eng_Latn"'
-check "and no target" [ "$(cat nllb/*.json | grep -c 'tgt_lang\|forced_bos')" -eq 0 ]
+check "mBART-25's folder names its target" has mbart/tokenizer_config.json '"tgt_lang":.*"ro_RO"'
+check "NLLB's names none" [ "$(cat nllb/*.json | grep -c 'tgt_lang\|forced_bos')" -eq 0 ]
 # other forms: tokenizer.json of mBART-50 with a map of characters; the file of SentencePiece for NLLB
 original() { rm -rf from; cp -R "$golden/$1" from; rm -f from/tokenizer.json from/tokenizer_config.json from/sentencepiece.bpe.model from/vocab.json; }
 again()     # WHAT: the folder `from` becomes the folder `to`, and the same model

@@ -43,6 +43,12 @@ for kind in m2m_100 nllb mbart mbart50 nllb.legacy; do
     "$trf" eval --metrics chrf target answers >out 2>err
     check "$kind: chrF $best of the validation" near "$best" "$(sed 's/.*= //' out)" 0.006
 
+    expect 0 "$kind: validation by loss" "done: 6 updates" "$trf" train --init-from $kind.model --source source --target target $pair \
+        --threads 1 --valid-source source --valid-target target --metric loss --updates 6 --valid-every 6 --ema 0 --model $kind.loss
+    sed -n 's/.* -> \(.*\)  ([r].*/\1/p' err | sed 's/\.\.\.$//' >shown
+    "$trf" translate --model $kind.loss --beam 1 source >answers 2>err
+    check "$kind: its samples are the answers" sh -c 'test -s shown && while read -r line; do grep -qF -e "$line" answers || exit 1; done <shown'
+
     # tokens that are prepared, and a training that goes on, give the same model
     steps="--init-from $kind.model --batch-sentences 2 --warmup 2 --learning-rate 0.01 $alone"
     expect 0 "$kind: four updates" "" "$trf" train $steps --source source --target target $pair --updates 4 --model $kind.four
@@ -60,9 +66,9 @@ expect 2 "an unknown language" "target-language xx: 'm2m_100.model' knows af am"
     "$trf" train --init-from m2m_100.model $begin --source-language en --target-language xx
 expect 2 "no language of targets" "give --target-language" "$trf" train --init-from m2m_100.model $begin --source-language en
 expect 2 "a model of its own" "language is for --init-from" "$trf" train --tsv train.tsv --updates 1 --model no --source-language en
-expect 2 "another start" "set \"decoder_start_token_id\" in config.json" \
+expect 2 "another start" "begin with ro_RO: give --target-language ro_RO, or set \"decoder_start_token_id\" in config.json" \
     "$trf" train --init-from mbart.model $begin --source-language en_XX --target-language de_DE
-expect 2 "scores with another start" "begin with the tag of another language" \
+expect 2 "scores with another start" "begin with ro_RO: give --target-language ro_RO" \
     "$trf" score --model mbart.model --source source --target target --source-language en_XX --target-language de_DE
 expect 2 "another objective" "are for models that translate" \
     "$trf" train --objective causal --text source --init-from m2m_100.model --updates 1 --model no --source-language en --target-language fr
@@ -73,17 +79,57 @@ expect 2 "tokens without their language" "give --source-language" \
     "$trf" prepare --model m2m_100.model --source source --target target --output bare.tokens
 expect 0 "tokens of other languages" "" \
     "$trf" prepare --model m2m_100.model --source source --target target --source-language en --target-language de --output bare.tokens
-expect 1 "are refused" "its pairs lack the tags of these languages" \
+expect 1 "are refused" "its pairs lack the tags of __en__ and __fr__: give" \
     "$trf" train --init-from m2m_100.model --token-file bare.tokens --source-language en --target-language fr --updates 1 $alone --model no
 check "nothing was written" [ ! -e no ]
+
+expect 1 "the mean of models for different languages" "translate different languages" sh -c "
+    '$trf' train --init-from m2m_100.model --source source --target target --updates 1 $alone --model german --source-language en --target-language de &&
+    '$trf' average m2m_100.one german --output no"
+expect 0 "a language model" "" "$trf" train --objective causal --text source --tokens words --size tiny --updates 1 $alone --model causal
+expect 2 "scores of a language model" "are for models that translate" "$trf" score --model causal --target source --source-language en
+expect 2 "tokens of a language model" "are for models that translate" "$trf" prepare --model causal source --source-language en --output no
+check "nothing was written" [ ! -e no ]
+
+# --- looking inside: the tags are there -----------------------------------------------------------------------------
+expect 0 "attention" '"__en__"' "$trf" attention m2m_100.one --source "the man walks" --json
+expect 0 "attention to targets" '"__fr__"' "$trf" attention m2m_100.one --source "the man walks" --target man --kind decoder --json
+expect 0 "a tag behind EOS" '"</s>","eng_Latn"\]' "$trf" attention nllb.legacy.one --source "the man walks" --kind encoder --json
+paste source target >data.tsv
+expect 0 "a report" "" "$trf" report m2m_100.log --model m2m_100.one --data data.tsv --beam 1 --output page.html
+"$trf" translate --model m2m_100.one --beam 1 source >answers 2>err
+check "has the answers of trf translate" sh -c 'head -n 1 answers | cut -c 1-12 | grep -qFf - page.html'
+check "and the tag" grep -q '__en__' page.html
+
+# --- Marian: tags are words of the texts ------------------------------------------------------------------------------
+rm -rf from; cp -R "$golden/marian" from; sed 's/"f": 17/">>fra<<": 17/' "$golden/marian/vocab.json" >from/vocab.json
+expect 0 "Marian with a language" "" "$trf" import from --output marian.model
+sed 's/^/>>fra<< /' source >tagged
+step="--init-from marian.model --target target --warmup 2 --learning-rate 0.01 $alone"
+expect 0 "tags in the texts" "" "$trf" train $step --source tagged --updates 4 --model in.text
+expect 0 "tags by an option" "" "$trf" train $step --source source --target-language fra --updates 2 --model by.option
+expect 0 "which goes on" "target language: fra" "$trf" train $step --source source --updates 4 --resume --model by.option
+"$trf" translate --model in.text tagged >want 2>err
+for how in "by.option tagged" "by.option source --target-language fra" "in.text source --target-language fra"; do
+    "$trf" translate --model $how >got 2>err
+    check "the same answers: $how" sh -c "test -s want && cmp got want"
+done
 
 # Tags need room.
 printf 'the man\n' >short
 awk 'BEGIN { for (i = 0; i < 63; i++) printf "man "; print "" }' >long
-expect 1 "no room for a tag" "6[0-9] tokens, at most 6[0-9]" "$trf" train --init-from m2m_100.model --source long --target short \
+expect 1 "no room for a tag" "63 tokens, at most 62, as 1 of 63 places have tags" "$trf" train --init-from m2m_100.model --source long --target short \
     --source-language en --target-language fr --strict --updates 1 $alone --model no
 
 # --- languages that a folder names -----------------------------------------------------------------------------------
+expect 0 "NLLB names its source" "" "$trf" import "$golden/nllb" --output english.model
+expect 0 "which is said" "source language: eng_Latn, as in english.model" "$trf" translate --model english.model --target-language fra_Latn source
+rm -rf from; cp -R "$golden/mbart" from
+sed -i 's/"tokenizer_class"/"tgt_lang": "de_DE", "tokenizer_class"/' from/tokenizer_config.json
+expect 0 "mBART-25 with another language than its start" "" "$trf" import from --output start.model
+expect 0 "starts as the model does" "31 target tokens" "$trf" score --model start.model --source source --target target --source-language en_XX
+rm -rf from; cp -R "$golden/bert" from; echo '{' >from/generation_config.json
+expect 0 "an encoder generates nothing" "" "$trf" import from --output encoder.model
 rm -rf from; cp -R "$golden/m2m_100" from
 sed -i 's/"tokenizer_class"/"src_lang": "en", "tgt_lang": "de", "tokenizer_class"/' from/tokenizer_config.json
 cp from/lines.txt source

@@ -7,6 +7,7 @@
            build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside reading its weights
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
            build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
+           build/bench overlap SIZE THREADS MBIT                        training while MBIT Mbit/s carry the gradients
            build/bench load FILE                                        beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
@@ -611,6 +612,88 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     trf_model_destroy(model);
 }
 
+/* A clock in place of a network: each slice of gradients occupies it as long as its bytes would, as if two ranks added them up.
+   at_once: only all_reduce_end waits for it. */
+typedef struct network {
+    double bytes_per_second, free_at, sent;     /* free_at: when it has sent all that it was given */
+    int at_once;
+} network;
+
+static void wait_until(double time)
+{
+    struct timespec left;
+    double wait = time - seconds();
+    if (wait <= 0) return;
+    left.tv_sec = (time_t)wait;
+    left.tv_nsec = (long)(1e9 * (wait - (double)left.tv_sec));
+    nanosleep(&left, NULL);
+}
+
+static int send_slice(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    network *net = (network *)user;
+    double bytes = (double)(count * sizeof *gradients), now = seconds();
+    (void)stream;
+    net->sent += bytes;
+    net->free_at = (net->free_at > now ? net->free_at : now) + bytes / net->bytes_per_second;
+    if (!net->at_once) wait_until(net->free_at);
+    return 0;
+}
+
+static int end_slices(void *user)
+{
+    wait_until(((network *)user)->free_at);
+    return 0;
+}
+
+/* The fastest of seven steps: without a network, with one that each slice waits for, and with one that sends at once. */
+static void bench_overlap(const char *size, int threads, int mbit)
+{
+    enum { TOKENS = 2048, LENGTH = 32, STEPS = 7, WAYS = 3 };
+    static int32_t ids[TOKENS], lengths[TOKENS / LENGTH];
+    trf_config config = config_of(size, AUTO);
+    trf_train_options training = training_options();
+    double best[WAYS], start, bytes = 0;
+    trf_model *model;
+    trf_trainer *trainer;
+    trf_batch batch;
+    trf_error err;
+    int way, i;
+    config.source_vocab = config.target_vocab = VOCAB;
+    timed.stopped = 1;
+    training.threads = threads;
+    training.source_tokens = training.target_tokens = TOKENS;
+    training.sequences = TOKENS / LENGTH;
+    for (i = 0; i < TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
+    for (i = 0; i < TOKENS / LENGTH; i++) lengths[i] = LENGTH - 1;
+    TRF__ZERO(batch);
+    batch.source.ids = batch.target.ids = ids;
+    batch.source.lengths = batch.target.lengths = lengths;
+    batch.source.count = batch.target.count = TOKENS / LENGTH;
+    for (way = 0; way < WAYS; way++) {
+        network net;
+        memset(&net, 0, sizeof net);
+        net.bytes_per_second = mbit * 1e6 / 8;
+        net.at_once = way == 2;
+        training.all_reduce = way ? send_slice : NULL;
+        training.all_reduce_end = way ? end_slices : NULL;
+        training.user = &net;
+        best[way] = HUGE_VAL;
+        if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
+        for (i = 0; i < STEPS; i++) {
+            start = seconds();
+            if (trf_train_step(trainer, &batch, NULL, &err)) die(err.message);
+            start = seconds() - start;
+            if (start < best[way]) best[way] = start;
+        }
+        bytes = net.sent / STEPS;
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+    }
+    printf("overlap %s, %d threads: a step takes %.0f ms, its %.1f MB of gradients %.0f ms on %d Mbit/s; one after the other %.0f ms, "
+           "at once %.0f ms\n", size, threads, 1e3 * best[0], 1e-6 * bytes, 8e-3 * bytes / mbit, mbit, 1e3 * best[1], 1e3 * best[2]);
+}
+
 static void bench_loading(const char *path)
 {
     trf_config config = config_of("base", AUTO);
@@ -828,6 +911,7 @@ int main(int argc, char **argv)
     else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
     else if (argc == 6 && strcmp(argv[1], "deep") == 0)
         bench_deep(argv[2], number(argv[3]), strcmp(argv[4], "0") != 0, number(argv[5]));
+    else if (argc == 5 && strcmp(argv[1], "overlap") == 0) bench_overlap(argv[2], number(argv[3]), number(argv[4]));
     else if (argc == 3 && strcmp(argv[1], "load") == 0) bench_loading(argv[2]);
     else if (argc == 5 && strcmp(argv[1], "learn") == 0) bench_learning(argv[2], number(argv[3]), number(argv[4]));
     else if (argc >= 6 && strcmp(argv[1], "file") == 0)

@@ -1,4 +1,4 @@
-"""Checkpoints of fairseq and of Marian as folders that trf import reads, and programs.py compares.
+"""Checkpoints of fairseq and of Marian as folders that trf import reads. programs.py compares the answers.
 
     python3 to_hugging_face.py fairseq CHECKPOINT.pt --dict dict.txt --spm both.model --output FOLDER
     python3 to_hugging_face.py marian MODEL.npz --vocab vocab.yml --source-spm source.spm --target-spm target.spm \\

@@ -93,6 +93,7 @@ static int take_answer(struct attention_view *l)
                : FAILED;
 }
 
+/* The texts without the tags of languages. */
 static int take_texts(struct attention_view *l)
 {
     const struct settings *s = l->s;
@@ -126,9 +127,11 @@ enum { NOTHING, START, BOS_OF_SOURCE };
 
 /* Names of n tokens of a side, with what is in front of them; the name of EOS is the last if n is
    larger. */
-static const char **names_of(const struct side *side, const trf_vocab *vocab, const trf_config *c,
-                             int64_t n, int front)
+static const char **names_of(const struct attention_view *l, int target, int64_t n, int front)
 {
+    const struct side *side = target ? &l->target : &l->source;
+    const trf_vocab *vocab = target ? l->target_vocab : l->source_vocab;
+    const trf_config *c = trf_model_config(l->model);
     const int32_t first[] = {c->bos, c->eos, c->pad, c->pad};
     const char **names = zeroed((size_t)n + 1, sizeof *names);
     int64_t i, at;
@@ -139,7 +142,10 @@ static const char **names_of(const struct side *side, const trf_vocab *vocab, co
             names[i] = c->decoder_start == TRF_START_ZERO
                            ? "<zero>"
                            : name_of_token(vocab, first[c->decoder_start]);
-        else names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
+        else {
+            at = id_of_row(l->s, c, target, (int64_t)side->used, at);
+            names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
+        }
     }
     return names;
 }
@@ -158,13 +164,10 @@ static int make_maps(struct attention_view *l)
         return FAILED;
     l->rows = l->attention.extent[2];
     l->columns = l->attention.extent[3];
-    if (l->kind == TRF_ENCODER_SELF)
-        l->row_names = names_of(&l->source, l->source_vocab, c, l->rows, front);
-    else
-        l->row_names =
-            names_of(&l->target, l->target_vocab, c, l->rows, decoder ? START : NOTHING);
-    if (decoder) l->column_names = names_of(&l->target, l->target_vocab, c, l->columns, START);
-    else l->column_names = names_of(&l->source, l->source_vocab, c, l->columns, front);
+    if (l->kind == TRF_ENCODER_SELF) l->row_names = names_of(l, 0, l->rows, front);
+    else l->row_names = names_of(l, 1, l->rows, decoder ? START : NOTHING);
+    l->column_names = decoder ? names_of(l, 1, l->columns, START)
+                              : names_of(l, 0, l->columns, front);
     add_maps(l);
     return DONE;
 }
@@ -172,6 +175,8 @@ static int make_maps(struct attention_view *l)
 static void free_view(struct attention_view *l)
 {
     int32_t i;
+    free(l->tags[0]);
+    free(l->tags[1]);
     for (i = 0; i < l->n_maps; i++) free(l->maps[i].values);
     free(l->maps);
     free((void *)l->row_names);
@@ -220,10 +225,16 @@ int command_attention(struct settings *s, int argc, char **argv)
     if (!status) status = settle_kind(&l);
     if (!status) status = settle_number("layer", s->layer, l.layers, l.layers - 1, 0, &l.layer);
     if (!status) status = settle_number("head", s->head, l.heads, ALL, 1, &l.head);
+    if (!status) {
+        const trf_vocab *const vocab[2] = {l.source_vocab, l.target_vocab};
+        status = read_fixed_tags(s, l.model, vocab, l.tags);
+    }
     if (!status) s->search.ban_unk = never_writes_unk(l.model);
     if (!status && trf_translator_create(&l.translator, l.model, &s->search, &err))
         status = refused("search", &err);
     if (!status) status = take_texts(&l);
+    if (!status && l.source.count) add_tags(&l.source, tags_of(s, 0));
+    if (!status && l.target.count) add_tags(&l.target, tags_of(s, 1));
     if (!status) status = make_maps(&l);
     if (!status) status = write_maps(&l);
     free_view(&l);

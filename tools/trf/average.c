@@ -12,6 +12,17 @@ static int same_labels(const trf_model *a, const trf_model *b)
     return x && y ? !strcmp(x, y) : !x == !y;
 }
 
+static int same_languages(const trf_model *a, const trf_model *b)
+{
+    int k, same = 1;
+    for (k = 0; k < 2; k++) {
+        const char *x = trf_model_metadata(a, language_keys[k]);
+        const char *y = trf_model_metadata(b, language_keys[k]);
+        same &= x && y ? !strcmp(x, y) : !x == !y;
+    }
+    return same;
+}
+
 /* The facts of a checkpoint about its training do not hold for the mean. */
 static int forget_training(trf_model *model, trf_error *err)
 {
@@ -82,6 +93,9 @@ int command_average(struct settings *s, int argc, char **argv)
             status = FAILED;
         } else if (!same_labels(models[0], models[i])) {
             say("%s and %s have different labels (the metadata entry 'labels')", argv[0], argv[i]);
+            status = FAILED;
+        } else if (!same_languages(models[0], models[i])) {
+            say("%s and %s translate different languages", argv[0], argv[i]);
             status = FAILED;
         }
     }

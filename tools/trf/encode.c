@@ -37,27 +37,6 @@ static int add_example(const struct encoder *e, struct pairs *to, size_t i, cons
                 fault ? fault : "empty");
 }
 
-/* The tags of the languages of one side; -1: none. */
-struct around { int32_t first, last, n; };
-static struct around tags_of(const struct settings *s, int side)
-{
-    struct around tags;
-    tags.first = side ? s->search.forced_first : s->search.source_first;
-    tags.last = side ? -1 : s->search.source_last;
-    tags.n = (tags.first >= 0) + (tags.last >= 0);
-    return tags;
-}
-
-/* Appends a text and its tags. *n: its tokens without tags. */
-static int add_tagged(const struct encoder *e, struct side *to, int side, const char *line,
-                      int32_t *n, char why[300])
-{
-    struct around tags = tags_of(e->s, side);
-    if (add_text(to, e->vocab[side], line, e->s->corpus.max_length - tags.n, n, why)) return FAILED;
-    add_tags(to, tags.first, tags.last);
-    return DONE;
-}
-
 /* Appends pair i of the text, or skips it. *taken: whether it was appended. */
 static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const char *const files[2],
                     int *taken)
@@ -74,7 +53,8 @@ static int add_pair(const struct encoder *e, struct pairs *to, size_t i, const c
         const char *fault = unlearnable(e->vocab[side], line_of(&to->text[side], i));
         if (fault && side) drop_last(&to->ids[0]);
         if (fault) return skip(s, data, SKIP_LONG, files[side], line, fault);
-        if (!add_tagged(e, &to->ids[side], side, line_of(&to->text[side], i), &n[side], why))
+        if (!add_tagged_text(s, side, &to->ids[side], e->vocab[side], line_of(&to->text[side], i),
+                             s->corpus.max_length, &n[side], why))
             continue;
         if (side) drop_last(&to->ids[0]);
         return skip(s, data, n[side] ? SKIP_LONG : SKIP_UNREADABLE, files[side], line, why);
@@ -94,7 +74,6 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
 {
     const struct settings *s = e->s;
     struct examples *data = e->data;
-    const struct around tags[2] = {tags_of(s, 0), tags_of(s, 1)};
     struct side cut[2];
     int32_t copy;
     size_t i;
@@ -109,13 +88,10 @@ static int add_samples(const struct encoder *e, const struct vocabularies *v, co
         }
         for (i = 0; i < data->learn.text[0].count && !status; i++) {
             int32_t n[2] = {cut[0].lengths[i], cut[1].lengths[i]},
-                    all[2] = {n[0] + tags[0].n, n[1] + tags[1].n},
-                    longest = all[0] > all[1] ? all[0] : all[1];
+                    longest = n[0] > n[1] ? n[0] : n[1];
             if (in_use[i] && longest <= s->corpus.max_length) {
-                for (side = 0; side < 2; side++) {
+                for (side = 0; side < 2; side++)
                     add_ids(&data->learn.ids[side], cut[side].ids + at[side], n[side]);
-                    add_tags(&data->learn.ids[side], tags[side].first, tags[side].last);
-                }
                 if (longest > data->sizes.longest) data->sizes.longest = longest;
             }
             at[0] += (size_t)n[0];
@@ -343,8 +319,9 @@ static int check_prepared(const struct settings *s, trf_corpus *corpus)
     }
     trf_corpus_rewind(corpus);
     if (lacks)
-        say("%s: its pairs lack the tags of these languages: give --source-language and "
-            "--target-language to trf prepare", s->token_file);
+        say("%s: its pairs lack the tags of %s%s%s: give the languages to trf prepare",
+            s->token_file, s->source_first ? s->source_first : s->source_last ? s->source_last : "",
+            s->forced_first ? " and " : "", s->forced_first ? s->forced_first : "");
     return lacks ? FAILED : DONE;
 }
 

@@ -359,14 +359,16 @@ static int find_start(struct importing *m, const cJSON *json)
     return FAILED;
 }
 
-/* The token with which `generate` begins answers: generation_config.json replaces config.json. */
-static int find_forced(const struct importing *m, const cJSON *json, int32_t *forced)
+/* What `generate` begins answers with: generation_config.json replaces config.json. */
+static int find_first(const struct importing *m, const cJSON *json, struct tags *tags)
 {
     char *path = format_text("%s/generation_config.json", m->folder);
     cJSON *own = is_file(path) ? read_json_file(path) : NULL;
     int status = is_file(path) && !own ? FAILED : DONE;
-    if (!status) status = json_int(own ? own : json, own ? path : m->config_path,
-                                   "forced_bos_token_id", -1, forced);
+    const char *from = own ? path : m->config_path;
+    if (own) json = own;
+    if (!status) status = json_int(json, from, "forced_bos_token_id", -1, &tags->forced);
+    if (!status) status = json_int(json, from, "decoder_start_token_id", tags->start, &tags->first);
     cJSON_Delete(own);
     free(path);
     return status;
@@ -377,7 +379,7 @@ static int import_folder(struct importing *m)
     int32_t special[SPECIALS], n_ids[2];
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
-    struct tags tags = {-1, -1, 0, NULL, NULL, NULL, {NULL, NULL}};
+    struct tags tags = {-1, -1, -1, 0, NULL, NULL, NULL, {NULL, NULL}};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -388,7 +390,7 @@ static int import_folder(struct importing *m)
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start) ||
-        find_forced(m, json, &tags.forced)) goto done;
+        (m->config.kind == TRF_ENCODER_DECODER && find_first(m, json, &tags))) goto done;
     if (read_tokenizer(m->folder, m->recipe->type, n_ids, vocab, special, &tags)) goto done;
     if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
         trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */

@@ -102,9 +102,10 @@ extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_piece
    unk, mask, cls, sep; -1 for none. */
 enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
        SPECIALS };
-/* What the options --source-language and --target-language of trf translate mean. */
+/* What the options --source-language and --target-language mean. */
 struct tags {
-    int32_t start, forced;          /* "decoder_start_token_id", "forced_bos_token_id", or -1 */
+    int32_t start;                  /* "decoder_start_token_id" of config.json, or -1 */
+    int32_t first, forced;          /* the same for `generate`, and "forced_bos_token_id", or -1 */
     int no_bos;                     /* 1: Marian's tokenizer, which begins no text with BOS */
     char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
     const char *source, *target;    /* an option and a token, with '*' for the code; or NULL */

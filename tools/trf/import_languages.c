@@ -8,7 +8,7 @@
 //   target.tag      "source-first __*__"
 //   source.language the codes for which no option is needed: "src_lang" of the tokenizer, and the
 //   target.language language of the token that begins all answers ("forced_bos_token_id"), or
-//                   "tgt_lang"
+//                   "tgt_lang"; in mBART-25 that of "decoder_start_token_id"
 
 #include "import_sentencepiece.h"
 
@@ -109,7 +109,9 @@ static void name_language(const struct published *p, struct tags *tags, const ch
 {
     const char *from = json_text(p->config, "src_lang"), *to = json_text(p->config, "tgt_lang");
     if (from && !strcmp(from, code) && !tags->code[0]) tags->code[0] = format_text("%s", code);
-    if (tags->forced >= 0 ? tags->forced == id : to && !strcmp(to, code)) {
+    /* mBART-25 answers in the language of its start token */
+    if (p->is == MBART ? tags->first == id
+        : tags->forced >= 0 ? tags->forced == id : to && !strcmp(to, code)) {
         free(tags->code[1]);
         tags->code[1] = format_text("%s", code);
     }

@@ -8,9 +8,9 @@
 // >>bart           Lewis et al. 2020: BART, and models that have the names of its tensors
 //
 //   marian     OPUS-MT: sines, no norm on embeddings, starts with pad
-//   marian-nmt the same as Marian itself computes it (tools/convert): transformers has other angles
-//              of positions and another epsilon of norms, and starts with pad, which has a
-//              probability; Marian starts with a zero vector
+//   marian-nmt the same as Marian itself computes it (tools/convert). Its positions have other
+//              angles than those of transformers. Norms have epsilon 1e-6. The decoder starts with
+//              a zero vector; there is no pad
 //   pegasus    marian, pre-norm, with a final norm
 //   bart       learned positions, a norm on embeddings
 //   mbart      the same, pre-norm, with a final norm

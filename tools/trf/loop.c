@@ -115,7 +115,6 @@ static trf_status one_update(struct run *r, struct progress *p, trf_step_report 
     for (i = 0; i < r->s->accumulate; i++) {
         status = trf_corpus_next(r->corpus, &batch, err);
         if (status == TRF_E_END && i > 0) break;
-        if (!status) batch.source_tagged = r->s->search.source_last >= 0;
         r->state.batches += status == TRF_OK;
         if (!status && p->passes <= 0)
             p->first_pass =

@@ -196,13 +196,16 @@ const struct row rows[] = {
      "gets random weights and as many layers as the other one", NULL},
     {TRAIN, TEXT, "vocab-from", AT(vocab_from), "FILE",
      "take the vocabularies of this model, and nothing else", NULL},
-    {TRAIN | PREPARE | SCORE, TEXT, "source-language", AT(source_language), "CODE",
+    {TRAIN | PREPARE | SCORE | REPORT | ATTENTION, TEXT, "source-language", AT(source_language),
+     "CODE",
      "the language of the sources, for imported models of many languages: puts its tag where the "
-     "model expects it. Without this option: the language that the model was trained on last, or "
-     "that its folder named (src_lang). An unknown code prints the known ones", NULL},
-    {TRAIN | PREPARE | SCORE, TEXT, "target-language", AT(target_language), "CODE",
-     "the language of the targets, for such models. Its tag counts as a token of each target, "
-     "except in mBART-25, whose start token is the tag", NULL},
+     "model expects it. Without this option: the language that the model was fine-tuned on last, "
+     "or that its folder named (src_lang). An unknown code prints the known ones", NULL},
+    {TRAIN | PREPARE | SCORE | REPORT | ATTENTION, TEXT, "target-language", AT(target_language),
+     "CODE",
+     "the language of the targets, for such models. Without this option: the one fine-tuned on "
+     "last, or the one that the folder named (forced_bos_token_id, tgt_lang). The tag counts as a "
+     "token of each target, except in mBART-25, where it is the start token", NULL},
     {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
      "with --init-from: add words or characters of the training data that its vocabularies lack",
      NULL},

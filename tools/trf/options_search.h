@@ -60,11 +60,11 @@
      "a token to put behind each source and its EOS", NULL},
     {TRANSLATE, TEXT, "source-language", AT(source_language), "CODE",
      "the language of the sources, for imported models of many languages: puts its tag where the "
-     "model expects it. Without this option: the language that the model was trained on last, or "
-     "that its folder named (src_lang). An unknown code prints the known ones", NULL},
+     "model expects it. Without this option: the language that the model was fine-tuned on last, "
+     "or that its folder named (src_lang). An unknown code prints the known ones", NULL},
     {TRANSLATE, TEXT, "target-language", AT(target_language), "CODE",
-     "the language to translate into, for such models. Without this option: the one trained on "
-     "last, or the one that the folder named (forced_bos_token_id, tgt_lang)", NULL},
+     "the language to translate into, for such models. Without this option: the one fine-tuned "
+     "on last, or the one that the folder named (forced_bos_token_id, tgt_lang)", NULL},
     {TRANSLATE, TEXTS, "ban", AT(bans), "TEXT",
      "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
      "line; may be given several times", NULL},

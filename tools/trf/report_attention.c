@@ -52,8 +52,12 @@ static int read_ids(const struct data *d, struct looked *l)
             add_ids(&l->source, words.ids, words.n);
         free_word_tokens(&words);
     } else if (d->task != TASK_TEXT)
-        add_text(&l->source, d->vocab[0], l->line->source, config->max_length, &n, why);
-    if (d->task == TASK_TRANSLATE) add_ids(&l->target, l->line->ids, l->line->n_ids);
+        add_tagged_text(d->s, 0, &l->source, d->vocab[0], l->line->source, config->max_length, &n,
+                        why);
+    if (d->task == TASK_TRANSLATE) {
+        add_ids(&l->target, l->line->ids, l->line->n_ids);
+        add_tags(&l->target, tags_of(d->s, 1));
+    }
     if (d->task == TASK_TEXT &&
         !add_text(&l->target, d->vocab[1], l->line->reference, config->max_length, &n, why) &&
         !config->target_eos) {
@@ -105,6 +109,7 @@ static int put_token_at(FILE *to, const struct data *d, const struct looked *l, 
     size_t bytes;
     const char *token;
     if (target ? !written : config->source_bos) i--;
+    i = id_of_row(d->s, config, target, (int64_t)side->used, i);
     if (i < 0 && !target) id = config->bos;
     else if (i < 0 && config->decoder_start == TRF_START_ZERO) return put_token(to, "zeros", 5);
     else if (i < 0)

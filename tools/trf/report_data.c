@@ -157,6 +157,7 @@ int open_data(struct data *d, struct settings *s)
     int32_t n;
     d->s = s;
     if ((status = load(d)) || !s->data || (status = read_lines(d))) return status;
+    if ((status = read_fixed_tags(s, d->model, d->vocab, d->tags))) return status;
     if (!is_given(s, AT(search.ban_unk))) s->search.ban_unk = never_writes_unk(d->model);
     if (trf_translator_create(&d->translator, d->model, &s->search, &err))
         return refused("search", &err);
@@ -178,6 +179,8 @@ void free_data(struct data *d)
         free(d->lines[i].ids);
     }
     free(d->lines);
+    free(d->tags[0]);
+    free(d->tags[1]);
     free(d->worst);
     free(d->confusion);
     free(d->counts[0]);
@@ -280,7 +283,8 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
     char text[300] = "";
     if (!why && d->task == TASK_TAG) why = add_tagged(b, l, limit, d, text);
     else if (!why && d->task == TASK_TEXT) why = add_document(b, l, d, text);
-    else if (!why && add_text(&b->side[0], d->vocab[0], l->source, limit, &n, text)) why = text;
+    else if (!why && add_text(&b->side[0], d->vocab[0], l->source, limit - tags_of(d->s, 0).n, &n,
+                              text)) why = text;      /* the search adds the tags */
     if (why) {
         set_fault(d, l, why);
         return;

@@ -306,12 +306,12 @@ int resume_training(struct training *t)
     if ((status = merge_settings(t, r->model, r->trainer))) return status;
     vocab[0] = trf_model_source_vocab(r->model); vocab[1] = trf_model_target_vocab(r->model);
     if (check_stored_vocabularies(t, vocab)) return FAILED;
+    if ((status = check_languages(t))) return status;
     note_before(t, &stored, before);
     if (check_tokens(s, vocab, r->checkpoint) || restore_options(r) || check_pieces(t, 0) ||
         check_pieces(t, 1))
         return FAILED;
     if (check_combinations(s)) return USAGE;
-    if ((status = check_languages(t))) return status;
     if (encode(t, vocab)) return FAILED;
     if ((status = make_noise(s, vocab[0], &r->noise, &r->validator.noise))) return status;
     settle_validation(s, &t->plan);

@@ -117,17 +117,26 @@ static int is_usual_start(const trf_vocab *vocab, const char *token)
     return bos >= 0 && !strcmp(trf_vocab_token(vocab, bos), token);
 }
 
-/* Sets the option that the tag of one side names. Without --source-language or --target-language
-   the language is the one that the model has been trained on, or that its folder named. If there is
-   none, a model whose tags go into all sources, or first into all answers, needs one, unless
-   another option has set them; a text for Marian may begin with its tag. */
+/* The language that the model was fine-tuned on last, or that its folder named; or NULL. A text for
+   Marian may begin with its tag. So only a training that goes on takes Marian's from the model. */
+static const char *remembered(const struct settings *s, const trf_model *model, int target,
+                              const char *tag)
+{
+    int in_text = target && tag && !strncmp(tag, "source-first", 12);
+    int goes_on = s->resume && !strcmp(program, "trf train");
+    return in_text && !goes_on ? NULL : trf_model_metadata(model, language_keys[target]);
+}
+
+/* Sets the option that the tag of one side names. If no language is given or remembered, a model
+   whose tags go into all sources, or first into all answers, needs one, unless another option has
+   set them. */
 static int set_language(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
                         int target, char **made)
 {
     const char *side = target ? "target" : "source";
     const char *given = target ? s->target_language : s->source_language;
-    const char *code = given ? given : trf_model_metadata(model, language_keys[target]);
     const char *tag = trf_model_metadata(model, target ? "target.tag" : "source.tag");
+    const char *code = given ? given : remembered(s, model, target, tag);
     const char *codes = trf_model_metadata(model, "languages");
     const char *token = tag ? strchr(tag, ' ') : NULL, *star = token ? strchr(token, '*') : NULL;
     const char **option = tag_option(s, tag);
@@ -155,6 +164,7 @@ static int set_language(struct settings *s, const trf_model *model, const trf_vo
     if (trf_vocab_id(vocab[k], *made) == unknown_id(vocab[k]))
         return no_language(s, side, code, codes);
     *option = *made;
+    if (!given) inform_line("%s language: %s, as in %s", side, code, model_name(s));
     return DONE;
 }
 
@@ -171,7 +181,29 @@ int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const
         status = set_token("--source-first", vocab[0], s->source_first, &s->search.source_first);
     if (!status)
         status = set_token("--source-last", vocab[0], s->source_last, &s->search.source_last);
+    s->search.source_tagged = s->search.source_last >= 0;
     return status;
+}
+
+int no_languages(void)
+{
+    say("--source-language and --target-language are for models that translate");
+    return USAGE;
+}
+
+int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
+                    char *made[2])
+{
+    int status;
+    if (trf_model_config(model)->kind != TRF_ENCODER_DECODER || !vocab[0] || !vocab[1])
+        return s->source_language || s->target_language ? no_languages() : DONE;
+    status = read_tags(s, model, vocab, made);
+    if (status || s->search.start < 0) return status;
+    say("the targets of '%s' begin with %s: give --target-language %s, or set "
+        "\"decoder_start_token_id\" in config.json of its folder and import it again",
+        model_name(s), trf_vocab_token(vocab[1], trf_model_config(model)->bos),
+        trf_vocab_token(vocab[1], trf_model_config(model)->bos));
+    return USAGE;
 }
 
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s)

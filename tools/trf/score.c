@@ -50,22 +50,12 @@ static int next_target(struct pair_reader *p)
 static int add_target(struct scoring *t, const trf_config *config, char why[300])
 {
     struct side *side = &t->side[1];
-    int32_t tag = t->s->search.forced_first, n;
-    if (add_text(side, t->vocab[1], t->pairs.target, config->max_length - 1 - (tag >= 0), &n, why))
+    int32_t n;
+    if (add_tagged_text(t->s, 1, side, t->vocab[1], t->pairs.target, config->max_length - 1, &n,
+                        why))
         return FAILED;
-    add_tags(side, tag, -1);
     if (config->target_eos || config->kind != TRF_DECODER_ONLY) return DONE;
     append_id(side, config->eos);
-    return DONE;
-}
-
-/* One more source. */
-static int add_one_source(struct scoring *t, const trf_config *config, char why[300])
-{
-    int32_t first = t->s->search.source_first, last = t->s->search.source_last, n;
-    int32_t limit = source_limit(config) - (first >= 0) - (last >= 0);
-    if (add_text(&t->side[0], t->vocab[0], t->pairs.source, limit, &n, why)) return FAILED;
-    add_tags(&t->side[0], first, last);
     return DONE;
 }
 
@@ -101,7 +91,7 @@ static int32_t part_tokens(const struct scoring *t)
 static int32_t read_pairs(struct scoring *t)
 {
     const trf_config *config = trf_model_config(t->model);
-    int32_t lines = 0;
+    int32_t lines = 0, n;
     char why[300];
     clear_side(&t->side[0]);
     clear_side(&t->side[1]);
@@ -112,7 +102,10 @@ static int32_t read_pairs(struct scoring *t)
         t->broken = got < 0;
         if (got < 1) break;
         fault = t->pairs.fault;
-        if (!fault && !t->alone && add_one_source(t, config, why)) fault = why;
+        if (!fault && !t->alone &&
+            add_tagged_text(t->s, 0, &t->side[0], t->vocab[0], t->pairs.source,
+                            source_limit(config), &n, why))
+            fault = why;
         else if (!fault && (t->s->split ? add_parts(t, config, part_tokens(t), why)
                                         : add_target(t, config, why))) {
             if (!t->alone) drop_last(&t->side[0]);
@@ -166,7 +159,6 @@ static int score_lines(struct scoring *t)
         memset(&batch, 0, sizeof batch);
         batch.source = sequences_of(&t->side[0]);
         batch.target = sequences_of(&t->side[1]);
-        batch.source_tagged = t->s->search.source_last >= 0;
         t->results =
             grow(t->results, &t->results_capacity, t->side[1].count + 1, sizeof *t->results);
         if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
@@ -258,12 +250,7 @@ int command_score(struct settings *s, int argc, char **argv)
     if (!status) status = check_columns(s->columns);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
-    if (!status && trf_model_config(t.model)->kind == TRF_ENCODER_DECODER)
-        status = read_tags(s, t.model, t.vocab, t.tags);
-    if (!status && s->search.start >= 0) {
-        say("--target-language: answers of '%s' begin with the tag of another language", s->model);
-        status = USAGE;
-    }
+    if (!status) status = read_fixed_tags(s, t.model, t.vocab, t.tags);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("scorer", &err);
     if (!status) status = open_scoring(&t);

@@ -8,20 +8,10 @@ int take_languages(struct training *t, const trf_model *model)
     struct settings *s = t->s;
     const trf_vocab *const vocab[2] = {trf_model_source_vocab(model),
                                        trf_model_target_vocab(model)};
-    const trf_config *c = trf_model_config(model);
-    int status = DONE;
-    if (s->objective == OBJECTIVE_TRANSLATE && c->kind == TRF_ENCODER_DECODER && vocab[0] &&
-        vocab[1])
-        status = read_tags(s, model, vocab, t->tags);
-    else if (s->source_language || s->target_language) {
-        say("--source-language and --target-language are for models that translate");
-        status = USAGE;
-    }
-    if (status || s->search.start < 0) return status;
-    say("--target-language: training cannot change the token with which all answers of '%s' begin; "
-        "set \"decoder_start_token_id\" in config.json of its folder to the tag of this language, "
-        "and import it again", s->init_from ? s->init_from : s->model);
-    return USAGE;
+    int status = s->objective == OBJECTIVE_TRANSLATE ? read_fixed_tags(s, model, vocab, t->tags)
+               : s->source_language || s->target_language ? no_languages() : DONE;
+    s->training.source_tagged = s->search.source_tagged;
+    return status;
 }
 
 /* The limits of a batch, or of its parts, follow from the corpus. Memory is planned by them, and

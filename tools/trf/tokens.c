@@ -82,16 +82,46 @@ void append_id(struct side *side, int32_t id)
     side->lengths[side->count - 1]++;
 }
 
-void add_tags(struct side *side, int32_t first, int32_t last)
+struct around tags_of(const struct settings *s, int side)
 {
-    size_t n = (size_t)side->lengths[side->count - 1];
-    if (first >= 0) {
-        append_id(side, first);
-        memmove(side->ids + side->used - n, side->ids + side->used - n - 1,
-                n * sizeof *side->ids);
-        side->ids[side->used - n - 1] = first;
+    struct around tags;
+    tags.first = side ? s->search.forced_first : s->search.source_first;
+    tags.last = side ? -1 : s->search.source_last;
+    tags.n = (tags.first >= 0) + (tags.last >= 0);
+    return tags;
+}
+
+void add_tags(struct side *to, struct around tags)
+{
+    size_t n = (size_t)to->lengths[to->count - 1];
+    if (tags.first >= 0) {
+        append_id(to, tags.first);
+        memmove(to->ids + to->used - n, to->ids + to->used - n - 1, n * sizeof *to->ids);
+        to->ids[to->used - n - 1] = tags.first;
     }
-    if (last >= 0) append_id(side, last);
+    if (tags.last >= 0) append_id(to, tags.last);
+}
+
+int64_t id_of_row(const struct settings *s, const trf_config *config, int side, int64_t n,
+                  int64_t i)
+{
+    int behind = config->source_eos && tags_of(s, side).last >= 0;
+    return behind && i >= n - 1 ? 2 * n - 1 - i : i;
+}
+
+int add_tagged_text(const struct settings *s, int side, struct side *to, const trf_vocab *vocab,
+                    const char *text, int32_t limit, int32_t *n, char why[300])
+{
+    struct around tags = tags_of(s, side);
+    if (add_text(to, vocab, text, limit - tags.n, n, why)) {
+        size_t used = strlen(why);
+        if (tags.n && *n > limit - tags.n)
+            snprintf(why + used, 300 - used, ", as %d of %d places have tags", (int)tags.n,
+                     (int)limit);
+        return FAILED;
+    }
+    add_tags(to, tags);
+    return DONE;
 }
 
 void drop_last(struct side *side)

@@ -447,8 +447,17 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
              char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
-/* Puts tags around the last sequence; -1: none. */
-void add_tags(struct side *side, int32_t first, int32_t last);
+/* The tags of the languages of one side, as read_tags has set them; -1: none. n: how many. */
+struct around { int32_t first, last, n; };
+struct around tags_of(const struct settings *s, int side);
+/* Puts them around the last sequence. */
+void add_tags(struct side *to, struct around tags);
+/* Which of a side's n ids row i reads, without BOS; n: EOS. A tag behind EOS has its place. */
+int64_t id_of_row(const struct settings *s, const trf_config *config, int side, int64_t n,
+                  int64_t i);
+/* As add_text, and the tags; `limit` includes them, *n does not. */
+int add_tagged_text(const struct settings *s, int side, struct side *to, const trf_vocab *vocab,
+                    const char *text, int32_t limit, int32_t *n, char why[300]);
 void drop_last(struct side *side);
 /* As add_text, but a text without tokens adds nothing. cut not NULL: a longer text adds its first
    `limit` tokens, and *cut counts it. Returns the reason if the text cannot be added, or NULL. */
@@ -486,11 +495,16 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 
 /* Metadata of a model of many languages: the codes for which no option is needed. */
 extern const char *const language_keys[2];
-/* The tags of sources and answers: sets start, forced_first, source_first and source_last of
-   s->search, from options of these names and from the languages. made: texts to free later. model
-   NULL: a command without --source-language and --target-language. */
+/* The tags of sources and answers: sets start, forced_first, source_first, source_last and
+   source_tagged of s->search, from options of these names and from the languages. made: texts to
+   free later. model NULL: a command without --source-language and --target-language. */
 int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
               char *made[2]);
+/* The same for a command that reads given targets: what starts them cannot be replaced. A model
+   that does not translate has no tags. */
+int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
+                    char *made[2]);
+int no_languages(void);         /* USAGE: the options of languages have no effect */
 /* Of a model that was fine-tuned: what it has learned to translate. */
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s);
 /* What s->search and s point into, once read_rules has set it; all 0 at first. */

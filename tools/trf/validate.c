@@ -30,7 +30,6 @@ static int mean_loss(struct validator *v, struct validation *result)
     memset(&pairs, 0, sizeof pairs);
     pairs.source = sequences_of(&v->pairs->ids[0]);
     pairs.target = sequences_of(&v->pairs->ids[1]);
-    pairs.source_tagged = v->s->search.source_last >= 0;
     status = trf_evaluate_all(v->trainer, &pairs, v->noise, &report, &err);
     if (status) return (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     result->loss = report.loss;
@@ -137,8 +136,7 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
                           const char *first, struct validation *result)
 {
     const struct side *side = &r->v->pairs->ids[0];
-    const trf_search *search = &r->v->s->search;        /* it adds the tags that the ids have */
-    size_t before = search->source_first >= 0, tags = before + (search->source_last >= 0);
+    const struct around tags = tags_of(r->v->s, 0);     /* the search adds them again */
     size_t pairs[CHUNK], i;
     struct side sources;
     trf_sequences all;
@@ -147,14 +145,14 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     int failed = DONE;
     memset(&sources, 0, sizeof sources);
     for (; *at < side->count && sources.count < CHUNK; *used += (size_t)side->lengths[(*at)++]) {
-        size_t n = (size_t)side->lengths[*at] - tags;
+        int32_t n = side->lengths[*at] - tags.n;
         if (!first[*at]) continue;
         if (n == 0) {
             if (add_figure(r, *at, "", next)) { free_side(&sources); return FAILED; }
             continue;
         }
         pairs[sources.count] = *at;
-        add_ids(&sources, side->ids + *used + before, (int32_t)n);
+        add_ids(&sources, side->ids + *used + (tags.first >= 0), n);
     }
     all = sequences_of(&sources);
     status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
@@ -332,19 +330,22 @@ static void show_sample(const struct validator *v, size_t pair, const char *answ
     free(wanted);
 }
 
-/* The answer to the source of a pair, malloc'd; NULL: a signal aborted it. */
+/* The answer to the source of a pair, malloc'd; NULL: a signal aborted it. The search adds the tags
+   that the ids have. */
 static char *answer_of(struct validator *v, trf_translator *translator, size_t pair)
 {
+    const struct around tags = tags_of(v->s, 0);
     const trf_hypothesis *h;
     trf_sequences source;
     size_t i, capacity = 0;
+    int32_t length = v->pairs->ids[0].lengths[pair] - tags.n;
     char *text = NULL;
     trf_error err;
-    source.ids = v->pairs->ids[0].ids;
+    source.ids = v->pairs->ids[0].ids + (tags.first >= 0);
     for (i = 0; i < pair; i++) source.ids += v->pairs->ids[0].lengths[i];
-    source.lengths = v->pairs->ids[0].lengths + pair;
+    source.lengths = &length;
     source.count = 1;
-    if (!*source.lengths) return format_text("%s", "");
+    if (!length) return format_text("%s", "");
     if (trf_translate_batch(translator, &source, &err)) return NULL;
     h = trf_hypothesis_at(translator, 0, 0);
     return text_of(trf_model_target_vocab(v->model), h->ids, h->n, &text, &capacity) ? text : NULL;
