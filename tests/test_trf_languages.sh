@@ -66,9 +66,9 @@ expect 2 "an unknown language" "target-language xx: 'm2m_100.model' knows af am"
     "$trf" train --init-from m2m_100.model $begin --source-language en --target-language xx
 expect 2 "no language of targets" "give --target-language" "$trf" train --init-from m2m_100.model $begin --source-language en
 expect 2 "a model of its own" "language is for --init-from" "$trf" train --tsv train.tsv --updates 1 --model no --source-language en
-expect 2 "another start" "begin with ro_RO: give --target-language ro_RO, or set \"decoder_start_token_id\" in config.json" \
+expect 2 "another start" "can begin the targets of 'mbart.model' with de_DE: give another --target-language, or set" \
     "$trf" train --init-from mbart.model $begin --source-language en_XX --target-language de_DE
-expect 2 "scores with another start" "begin with ro_RO: give --target-language ro_RO" \
+expect 2 "scores with another start" "can begin the targets of 'mbart.model' with de_DE" \
     "$trf" score --model mbart.model --source source --target target --source-language en_XX --target-language de_DE
 expect 2 "another objective" "are for models that translate" \
     "$trf" train --objective causal --text source --init-from m2m_100.model --updates 1 --model no --source-language en --target-language fr
@@ -110,6 +110,10 @@ expect 0 "tags in the texts" "" "$trf" train $step --source tagged --updates 4 -
 expect 0 "tags by an option" "" "$trf" train $step --source source --target-language fra --updates 2 --model by.option
 expect 0 "which goes on" "target language: fra" "$trf" train $step --source source --updates 4 --resume --model by.option
 "$trf" translate --model in.text tagged >want 2>err
+expect 0 "from a model with a language, tags in the texts" "" "$trf" train ${step#--init-from marian.model} --init-from by.option --source tagged \
+    --updates 1 --model after
+expect 0 "which goes on without an option" "" "$trf" train ${step#--init-from marian.model} --source tagged --updates 2 --resume --model after
+check "and adds no tag" sh -c '! grep -q "target language" err'
 for how in "by.option tagged" "by.option source --target-language fra" "in.text source --target-language fra"; do
     "$trf" translate --model $how >got 2>err
     check "the same answers: $how" sh -c "test -s want && cmp got want"

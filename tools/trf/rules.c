@@ -117,14 +117,23 @@ static int is_usual_start(const trf_vocab *vocab, const char *token)
     return bos >= 0 && !strcmp(trf_vocab_token(vocab, bos), token);
 }
 
-/* The language that the model was fine-tuned on last, or that its folder named; or NULL. A text for
-   Marian may begin with its tag. So only a training that goes on takes Marian's from the model. */
-static const char *remembered(const struct settings *s, const trf_model *model, int target,
-                              const char *tag)
+/* The rule of a side's tag, or NULL. */
+static const char *rule_of(const trf_model *model, int target)
 {
-    int in_text = target && tag && !strncmp(tag, "source-first", 12);
+    return trf_model_metadata(model, target ? "target.tag" : "source.tag");
+}
+
+/* The language of a side that is given, or else the one that the model was fine-tuned on last, or
+   that its folder named; or NULL. A text for Marian may begin with its tag. So only a training that
+   goes on takes Marian's from the model. */
+static const char *language_of(const struct settings *s, const trf_model *model, int target)
+{
+    const char *given = target ? s->target_language : s->source_language;
+    const char *rule = rule_of(model, target);
+    int in_text = target && rule && !strncmp(rule, "source-first", 12);
     int goes_on = s->resume && !strcmp(program, "trf train");
-    return in_text && !goes_on ? NULL : trf_model_metadata(model, language_keys[target]);
+    if (given || (in_text && !goes_on)) return given;
+    return trf_model_metadata(model, language_keys[target]);
 }
 
 /* Sets the option that the tag of one side names. If no language is given or remembered, a model
@@ -135,8 +144,7 @@ static int set_language(struct settings *s, const trf_model *model, const trf_vo
 {
     const char *side = target ? "target" : "source";
     const char *given = target ? s->target_language : s->source_language;
-    const char *tag = trf_model_metadata(model, target ? "target.tag" : "source.tag");
-    const char *code = given ? given : remembered(s, model, target, tag);
+    const char *tag = rule_of(model, target), *code = language_of(s, model, target);
     const char *codes = trf_model_metadata(model, "languages");
     const char *token = tag ? strchr(tag, ' ') : NULL, *star = token ? strchr(token, '*') : NULL;
     const char **option = tag_option(s, tag);
@@ -199,27 +207,22 @@ int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab 
         return s->source_language || s->target_language ? no_languages() : DONE;
     status = read_tags(s, model, vocab, made);
     if (status || s->search.start < 0) return status;
-    say("the targets of '%s' begin with %s: give --target-language %s, or set "
-        "\"decoder_start_token_id\" in config.json of its folder and import it again",
-        model_name(s), trf_vocab_token(vocab[1], trf_model_config(model)->bos),
-        trf_vocab_token(vocab[1], trf_model_config(model)->bos));
+    say("only translating can begin the targets of '%s' with %s: give another --target-language, "
+        "or set \"decoder_start_token_id\" in config.json of its folder and import it again",
+        model_name(s), s->start);
     return USAGE;
 }
 
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s)
 {
     static const char *const keys[] = {"languages", "source.tag", "target.tag"};
-    const char *const given[] = {s->source_language, s->target_language};
     trf_error err;
     size_t i;
     int k, failed = 0;
     for (i = 0; i < sizeof keys / sizeof *keys && !failed; i++)
         failed = trf_model_set_metadata(model, keys[i], trf_model_metadata(from, keys[i]), &err);
     for (k = 0; k < 2 && !failed; k++)
-        failed = trf_model_set_metadata(model, language_keys[k],
-                                        given[k] ? given[k]
-                                                 : trf_model_metadata(from, language_keys[k]),
-                                        &err);
+        failed = trf_model_set_metadata(model, language_keys[k], language_of(s, from, k), &err);
     if (failed) say_error("metadata", &err);
     return failed ? FAILED : DONE;
 }

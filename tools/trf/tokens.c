@@ -113,9 +113,10 @@ int add_tagged_text(const struct settings *s, int side, struct side *to, const t
                     const char *text, int32_t limit, int32_t *n, char why[300])
 {
     struct around tags = tags_of(s, side);
-    if (add_text(to, vocab, text, limit - tags.n, n, why)) {
+    int32_t room = limit > tags.n ? limit - tags.n : 0;
+    if (add_text(to, vocab, text, room, n, why)) {
         size_t used = strlen(why);
-        if (tags.n && *n > limit - tags.n)
+        if (tags.n && *n > room)
             snprintf(why + used, 300 - used, ", as %d of %d places have tags", (int)tags.n,
                      (int)limit);
         return FAILED;
