@@ -563,6 +563,20 @@ static void bench_lengths(const char *size, int threads)
     }
 }
 
+/* Pairs of random words, `tokens` a side with EOS, `length` in each sentence. */
+static trf_batch random_pairs(int32_t *ids, int32_t *lengths, int tokens, int length)
+{
+    trf_batch batch;
+    int i;
+    for (i = 0; i < tokens; i++) ids[i] = 4 + rand() % (VOCAB - 4);
+    for (i = 0; i < tokens / length; i++) lengths[i] = length - 1;
+    TRF__ZERO(batch);
+    batch.source.ids = batch.target.ids = ids;
+    batch.source.lengths = batch.target.lengths = lengths;
+    batch.source.count = batch.target.count = tokens / length;
+    return batch;
+}
+
 /* 2,048 tokens a side in sentences of 32, pre-norm: memory and the fastest of six steps, of wall and of processor time. */
 static void bench_deep(const char *size, int layers, int recompute, int threads)
 {
@@ -587,12 +601,7 @@ static void bench_deep(const char *size, int layers, int recompute, int threads)
     training.sequences = TOKENS / LENGTH;
     training.longest = LENGTH;
     training.recompute = recompute;
-    for (i = 0; i < TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
-    for (i = 0; i < TOKENS / LENGTH; i++) lengths[i] = LENGTH - 1;
-    TRF__ZERO(batch);
-    batch.source.ids = batch.target.ids = ids;
-    batch.source.lengths = batch.target.lengths = lengths;
-    batch.source.count = batch.target.count = TOKENS / LENGTH;
+    batch = random_pairs(ids, lengths, TOKENS, LENGTH);
     if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) die(err.message);
     for (i = 0; i < STEPS; i++) {
         start = seconds();
@@ -664,12 +673,7 @@ static void bench_overlap(const char *size, int threads, int mbit)
     training.threads = threads;
     training.source_tokens = training.target_tokens = TOKENS;
     training.sequences = TOKENS / LENGTH;
-    for (i = 0; i < TOKENS; i++) ids[i] = 4 + rand() % (VOCAB - 4);
-    for (i = 0; i < TOKENS / LENGTH; i++) lengths[i] = LENGTH - 1;
-    TRF__ZERO(batch);
-    batch.source.ids = batch.target.ids = ids;
-    batch.source.lengths = batch.target.lengths = lengths;
-    batch.source.count = batch.target.count = TOKENS / LENGTH;
+    batch = random_pairs(ids, lengths, TOKENS, LENGTH);
     for (way = 0; way < WAYS; way++) {
         network net;
         memset(&net, 0, sizeof net);
