@@ -8030,7 +8030,8 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
 TRF__FN void trf__product_cut(trf__product_job *j, int workers)
 {
     const int bf16 = j->packed && j->packed->format == TRF__BF16;
-    const int64_t most = bf16 ? 256 : TRF__TALL, unit = bf16 ? TRF__BF16_TILE_ROWS : TRF__STRIP;
+    const int64_t most = bf16 ? 256 : TRF__TALL;
+    const int64_t unit = bf16 ? (int64_t)TRF__BF16_TILE_ROWS : (int64_t)TRF__STRIP;
     const int64_t tiles = trf__ceil_div(j->p.m, most);
     int threads = j->blas ? 1 : workers;
     j->rows = trf__rows_each(j->p.m, threads);
