@@ -744,7 +744,7 @@ static void hashes(void **state)
     (void)state;
     for (i = 0; i <= 7; i++)
         assert_true(trf__hash_end(trf__hash_more(trf__hash_more(TRF__HASH_START, "##affab", i),
-                                                 "##affab" + i, 7 - i))
+                                                 &"##affab"[i], 7 - i))
                     == trf__hash_bytes("##affab", 7));
 }
 
