@@ -4003,6 +4003,25 @@ TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *
                            "source", rows, longest, err);
 }
 
+/* Checks that each source has its tag. */
+TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < x->count; i++)
+        if (x->lengths[i] == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
+                             "source sequence %d is empty, but source_tagged needs its tag", i);
+    return TRF_OK;
+}
+
+/* Checks an option source_tagged. */
+TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
+{
+    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
+                     "source_tagged needs an encoder-decoder model");
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
 //
@@ -14463,17 +14482,6 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     return full;
 }
 
-/* Checks that each source has its tag. */
-TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; i < x->count; i++)
-        if (x->lengths[i] == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
-                             "source sequence %d is empty, but source_tagged needs its tag", i);
-    return TRF_OK;
-}
-
 /* Checks a batch. `need` becomes what it takes, and *wanted its number of target rows. */
 TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batch, int sides,
                                     trf__limits *need, int64_t *wanted, trf_error *err)
@@ -14508,7 +14516,7 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
 {
     int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
     trf__limits need, full;
-    int64_t i, wanted;
+    int64_t i, wanted = 0;
     TRF__TRY(trf__batch_needs(pass, batch, sides, &need, &wanted, err));
     full = trf__pass_filled(pass, &need);
     TRF__TRY(trf__pass_reserve(pass, &full, err));
@@ -15390,13 +15398,6 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0) \
     X(int32_t,          parts,              o->parts ? o->n_ranks : 0, 1 << 20, 7)
-
-TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
-{
-    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
-                     "source_tagged needs an encoder-decoder model");
-}
 
 /* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
    needs a head. */
