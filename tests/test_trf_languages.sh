@@ -122,7 +122,7 @@ done
 # Tags need room.
 printf 'the man\n' >short
 awk 'BEGIN { for (i = 0; i < 63; i++) printf "man "; print "" }' >long
-expect 1 "no room for a tag" "63 tokens, at most 62, as 1 of 63 places have tags" "$trf" train --init-from m2m_100.model --source long --target short \
+expect 1 "no room for a tag" "63 tokens, at most 62, because tags take 1 of 63 places" "$trf" train --init-from m2m_100.model --source long --target short \
     --source-language en --target-language fr --strict --updates 1 $alone --model no
 
 # --- languages that a folder names -----------------------------------------------------------------------------------

@@ -3,11 +3,11 @@ lists of both sides compared, texts and scores.
 
     python3 tools/convert/programs.py fairseq|marian BIN [--golden]        needs torch, safetensors, PyYAML; trf in build/
 
-BIN is the bin folder of a Python that has the program: of fairseq 0.12.2 (Python 3.10, torch 2.0), or of pymarian 1.12.42
-(pip install pymarian). A script needs one Python, since fairseq and to_hugging_face.py need different ones.
+BIN is the bin folder of a Python that has the program: fairseq 0.12.2 (with Python 3.10 and torch 2.0), or pymarian 1.12.42.
+This script itself runs in another Python, because to_hugging_face.py needs a newer torch than fairseq does.
 
-Texts are rows of digits and their names in reverse order, in pieces of SentencePiece; models have 44,000 weights and 300
-updates, so answers still differ in rank and probability. 50 sources, beam 5, 5 answers each, for several length penalties.
+Sources are rows of digits. Targets are their names in reverse order. Both are pieces of SentencePiece. The models have 44,000
+weights and learn for 300 updates. Each of 50 sources gets 5 answers with beam 5, for several length penalties.
 Prints the largest difference of the scores, and the exit status is 1 if it is above TIE or a text differs that is no tie.
 --golden makes a smaller model instead, and the folder of it and its answers in tests/golden/import.
 """

@@ -115,7 +115,7 @@ class Check:
         self.c = self.net.config
         self.translates = self.c.is_encoder_decoder
         self.decodes = "CausalLM" in self.json["architectures"][0] or "LMHead" in self.json["architectures"][0]
-        self.ids_of_trf = lambda side, lines: self.library(side, "".join(x + "\n" for x in lines), numbers=int)
+        self.ids_of_trf = lambda side, lines: self.parity(side, "".join(x + "\n" for x in lines), numbers=int)
         r = random.Random(7)
         special = {self.json.get(k + "_token_id") for k in ("pad", "bos", "eos", "decoder_start")}
         size = self.json["vocab_size"]
@@ -123,7 +123,7 @@ class Check:
         self.pairs = [([r.choice(ids) for _ in range(r.randrange(1, 20))], [r.choice(ids) for _ in range(r.randrange(1, 20))])
                       for _ in range(8)]
 
-    def library(self, command, text, numbers=float, model=None):
+    def parity(self, command, text, numbers=float, model=None):
         (self.folder / "config.txt").write_text("threads 1\n")
         (self.folder / "batches").write_text(text)
         done = run(PARITY, command, self.folder / "config.txt", model or self.model, self.folder / "batches")
@@ -155,18 +155,18 @@ class Check:
                 out.append(self.net(input_ids=torch.tensor([self.around(s)]), decoder_input_ids=torch.tensor([[start] + t])).logits[0])
             else:
                 got = self.net(torch.tensor([self.around(s)]))
-                if "seq_relationship_logits" in got:    # of both heads: library() asks for both, too
+                if "seq_relationship_logits" in got:    # of both heads: parity() asks for both, too
                     out.append(torch.cat([got.prediction_logits[0].reshape(-1), got.seq_relationship_logits[0].softmax(-1)]))
                 else: out.append((got.logits if "logits" in got else got.last_hidden_state)[0])
         return torch.cat([x.reshape(-1) for x in out])
 
     def logits(self, model=None):
         headless = not self.decodes and not self.translates and "Model" in self.json["architectures"][0]
-        got = self.library("encode" if headless else "logits", self.batch(), model=model)
+        got = self.parity("encode" if headless else "logits", self.batch(), model=model)
         got = torch.tensor([row[0] for row in got], dtype=torch.float64)
         if "PreTraining" not in self.json["architectures"][0]: return got
         # the second head's probabilities follow the logits of each sequence
-        labels = torch.tensor(self.library("classify", self.batch(), model=model), dtype=torch.float64).reshape(-1, 2)
+        labels = torch.tensor(self.parity("classify", self.batch(), model=model), dtype=torch.float64).reshape(-1, 2)
         rows = torch.split(got.view(-1, self.json["vocab_size"]), [len(s) + 2 for s, _ in self.pairs])
         return torch.cat([torch.cat([r.reshape(-1), p]) for r, p in zip(rows, labels)])
 

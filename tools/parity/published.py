@@ -7,8 +7,8 @@ trf import reads.
 
 For every model in MODELS: random weights in a published configuration, cut to two layers and a small vocabulary
 (--whole: as published), saved by save_pretrained beside a tokenizer that is made here, imported by trf.
-1. Logits, and the encoder's states, are those of transformers in double to 1e-5 of the largest one, or to twice what
-   transformers itself loses in float: whole models with random weights may lose more.
+1. Logits, and the encoder's states, are those of transformers in double to 1e-5 of the largest one. Beside it stands
+   what transformers itself loses in float.
    Of BERT and RoBERTa: logits of the masked tokens' head, and the encoder's states; nothing else follows.
 2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4.
 3. Fifty updates from the same weights, as transformers draws them (T5, Llama, GPT-2): every loss is as
@@ -348,7 +348,7 @@ def main():
             losses = None
             if both.trains and not a.whole:
                 losses = Both(name, False, pathlib.Path(folder) / (name + "-train"), False).check_training()
-            bad = not logits < max(TOLERANCE, 2 * own) or any(wrong) or losses is not None and not losses[0] <= max(TOLERANCE, losses[1])
+            bad = not logits < TOLERANCE or any(wrong) or losses is not None and not losses[0] <= max(TOLERANCE, losses[1])
             failed |= bad
             print(f"{name:14} logits and states {logits:.1e} (transformers in float {own:.1e})"
                   + (f"  answers that differ, greedy {wrong[0]} of {a.answers}, beam {wrong[1]} of {a.answers}" if wrong else "")

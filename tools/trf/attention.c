@@ -93,7 +93,7 @@ static int take_answer(struct attention_view *l)
                : FAILED;
 }
 
-/* The texts without the tags of languages. */
+/* Reads the texts. Tags follow when the model has answered: its search adds them itself. */
 static int take_texts(struct attention_view *l)
 {
     const struct settings *s = l->s;

@@ -5,22 +5,11 @@
 
 #include "trf.h"
 
-/* The same row of the head must belong to the same label. */
-static int same_labels(const trf_model *a, const trf_model *b)
+/* Whether both models have the same metadata entry, or none. */
+static int same_entry(const trf_model *a, const trf_model *b, const char *key)
 {
-    const char *x = trf_model_metadata(a, "labels"), *y = trf_model_metadata(b, "labels");
+    const char *x = trf_model_metadata(a, key), *y = trf_model_metadata(b, key);
     return x && y ? !strcmp(x, y) : !x == !y;
-}
-
-static int same_languages(const trf_model *a, const trf_model *b)
-{
-    int k, same = 1;
-    for (k = 0; k < 2; k++) {
-        const char *x = trf_model_metadata(a, language_keys[k]);
-        const char *y = trf_model_metadata(b, language_keys[k]);
-        same &= x && y ? !strcmp(x, y) : !x == !y;
-    }
-    return same;
 }
 
 /* The facts of a checkpoint about its training do not hold for the mean. */
@@ -91,10 +80,11 @@ int command_average(struct settings *s, int argc, char **argv)
             !same_tokens(trf_model_target_vocab(models[0]), trf_model_target_vocab(models[i]))) {
             say("%s and %s have different vocabularies", argv[0], argv[i]);
             status = FAILED;
-        } else if (!same_labels(models[0], models[i])) {
+        } else if (!same_entry(models[0], models[i], "labels")) {  /* of the head's rows */
             say("%s and %s have different labels (the metadata entry 'labels')", argv[0], argv[i]);
             status = FAILED;
-        } else if (!same_languages(models[0], models[i])) {
+        } else if (!same_entry(models[0], models[i], language_keys[0]) ||
+                   !same_entry(models[0], models[i], language_keys[1])) {
             say("%s and %s translate different languages", argv[0], argv[i]);
             status = FAILED;
         }

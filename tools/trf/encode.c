@@ -298,8 +298,8 @@ int encode_data(const struct settings *s, struct examples *data, const struct vo
     return check_data_sizes(s, data);
 }
 
-/* Fails if the tokens of a file lack the tags of languages. The first batch tells it: trf prepare
-   adds them to all pairs or to none. */
+/* Fails if the pairs of a token file lack the tags of the languages. Only the first pair is looked
+   at: trf prepare tags all pairs or none. */
 static int check_prepared(const struct settings *s, trf_corpus *corpus)
 {
     const struct around tags[2] = {tags_of(s, 0), tags_of(s, 1)};

@@ -359,7 +359,8 @@ static int find_start(struct importing *m, const cJSON *json)
     return FAILED;
 }
 
-/* What `generate` begins answers with: generation_config.json replaces config.json. */
+/* Reads with which tokens `generate` begins answers. generation_config.json goes before
+   config.json. */
 static int find_first(const struct importing *m, const cJSON *json, struct tags *tags)
 {
     char *path = format_text("%s/generation_config.json", m->folder);

@@ -108,13 +108,11 @@ static void name_language(const struct published *p, struct tags *tags, const ch
                           int32_t id)
 {
     const char *from = json_text(p->config, "src_lang"), *to = json_text(p->config, "tgt_lang");
-    if (from && !strcmp(from, code) && !tags->code[0]) tags->code[0] = format_text("%s", code);
+    if (from && !strcmp(from, code)) tags->code[0] = format_text("%s", code);
     /* mBART-25 answers in the language of its start token */
     if (p->is == MBART ? tags->first == id
-        : tags->forced >= 0 ? tags->forced == id : to && !strcmp(to, code)) {
-        free(tags->code[1]);
+        : tags->forced >= 0 ? tags->forced == id : to && !strcmp(to, code))
         tags->code[1] = format_text("%s", code);
-    }
 }
 
 void find_languages(const struct published *p, const struct table *all, struct tags *tags)

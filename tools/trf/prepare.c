@@ -409,9 +409,7 @@ int command_prepare(struct settings *s, int argc, char **argv)
     p.began = p.shown = now();
     p.terminal = !quiet && isatty(STDERR_FILENO);
     status = settle(s, model, p.vocab);
-    if (!status && s->objective == OBJECTIVE_TRANSLATE)
-        status = read_fixed_tags(s, model, p.vocab, p.tags);
-    else if (!status && (s->source_language || s->target_language)) status = no_languages();
+    if (!status) status = read_fixed_tags(s, model, p.vocab, p.tags);
     if (!status) status = open_tokens(&p);
     if (!status) status = add_all(&p, argc, argv);
     if (!status) status = finish(&p);

@@ -276,7 +276,7 @@ static const char *add_document(struct batch *b, struct line *l, const struct da
 static void add_to_batch(struct data *d, struct batch *b, size_t i)
 {
     struct line *l = &d->lines[i];
-    int32_t limit = source_limit(trf_model_config(d->model)), tags = tags_of(d->s, 0).n, n = 0;
+    int32_t limit = source_limit(trf_model_config(d->model)), n = 0;
     int side = d->task == TASK_TEXT;
     size_t before = b->side[side].count;
     const char *why = l->fault;
@@ -284,7 +284,7 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
     if (!why && d->task == TASK_TAG) why = add_tagged(b, l, limit, d, text);
     else if (!why && d->task == TASK_TEXT) why = add_document(b, l, d, text);
     else if (!why && add_text(&b->side[0], d->vocab[0], l->source,
-                              limit > tags ? limit - tags : 0, &n, text)) why = text;
+                              room_beside_tags(d->s, 0, limit), &n, text)) why = text;
     if (why) {
         set_fault(d, l, why);
         return;

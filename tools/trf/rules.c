@@ -123,9 +123,9 @@ static const char *rule_of(const trf_model *model, int target)
     return trf_model_metadata(model, target ? "target.tag" : "source.tag");
 }
 
-/* The language of a side that is given, or else the one that the model was fine-tuned on last, or
-   that its folder named; or NULL. A text for Marian may begin with its tag. So only a training that
-   goes on takes Marian's from the model. */
+/* The language of a side: the option, or else what the model remembers of its training or its
+   folder; or NULL. A text for Marian may already begin with its tag. So only a training that is
+   resumed takes Marian's language from the model. */
 static const char *language_of(const struct settings *s, const trf_model *model, int target)
 {
     const char *given = target ? s->target_language : s->source_language;
@@ -193,18 +193,16 @@ int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const
     return status;
 }
 
-int no_languages(void)
-{
-    say("--source-language and --target-language are for models that translate");
-    return USAGE;
-}
-
 int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
                     char *made[2])
 {
     int status;
-    if (trf_model_config(model)->kind != TRF_ENCODER_DECODER || !vocab[0] || !vocab[1])
-        return s->source_language || s->target_language ? no_languages() : DONE;
+    if (s->objective != OBJECTIVE_TRANSLATE || !vocab[0] || !vocab[1] ||
+        trf_model_config(model)->kind != TRF_ENCODER_DECODER) {
+        if (!s->source_language && !s->target_language) return DONE;
+        say("--source-language and --target-language are for models that translate");
+        return USAGE;
+    }
     status = read_tags(s, model, vocab, made);
     if (status || s->search.start < 0) return status;
     say("only translating can begin the targets of '%s' with %s: give another --target-language, "

@@ -1,15 +1,13 @@
 // trf train: what a new and a resumed run have in common. See training.h.
 
 #include "training.h"
-#include "objective.h"
 
 int take_languages(struct training *t, const trf_model *model)
 {
     struct settings *s = t->s;
     const trf_vocab *const vocab[2] = {trf_model_source_vocab(model),
                                        trf_model_target_vocab(model)};
-    int status = s->objective == OBJECTIVE_TRANSLATE ? read_fixed_tags(s, model, vocab, t->tags)
-               : s->source_language || s->target_language ? no_languages() : DONE;
+    int status = read_fixed_tags(s, model, vocab, t->tags);
     s->training.source_tagged = s->search.source_tagged;
     return status;
 }

@@ -109,15 +109,21 @@ int64_t id_of_row(const struct settings *s, const trf_config *config, int side, 
     return behind && i >= n - 1 ? 2 * n - 1 - i : i;
 }
 
+int32_t room_beside_tags(const struct settings *s, int side, int32_t limit)
+{
+    int32_t n = tags_of(s, side).n;
+    return limit > n ? limit - n : 0;
+}
+
 int add_tagged_text(const struct settings *s, int side, struct side *to, const trf_vocab *vocab,
                     const char *text, int32_t limit, int32_t *n, char why[300])
 {
     struct around tags = tags_of(s, side);
-    int32_t room = limit > tags.n ? limit - tags.n : 0;
+    int32_t room = room_beside_tags(s, side, limit);
     if (add_text(to, vocab, text, room, n, why)) {
         size_t used = strlen(why);
         if (tags.n && *n > room)
-            snprintf(why + used, 300 - used, ", as %d of %d places have tags", (int)tags.n,
+            snprintf(why + used, 300 - used, ", because tags take %d of %d places", (int)tags.n,
                      (int)limit);
         return FAILED;
     }

@@ -29,8 +29,7 @@ int take_vocabularies(struct training *t);      /* --vocab-from */
 int begin_from(struct training *t);     /* vocabularies and architecture */
 int take_weights(struct training *t);   /* weights */
 
-/* setup.c: what both have in common. */
-/* The tags of languages with which `model` was trained, for all pairs. */
+/* setup.c: what both have in common. take_languages: the tags that `model` gives the pairs. */
 int take_languages(struct training *t, const trf_model *model);
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training);
 void note_data(struct training *t, const trf_vocab *const vocab[2]);    /* in the plan */

@@ -482,8 +482,7 @@ static int load_translator(struct translating *t)
         s->search.ban_unk = never_writes_unk(t->model);
     if (trf_translator_create(&t->translator, t->model, &s->search, &err))
         return refused("search", &err);
-    t->limit = source_limit(trf_model_config(t->model)) - (s->search.source_first >= 0) -
-               (s->search.source_last >= 0);
+    t->limit = room_beside_tags(s, 0, source_limit(trf_model_config(t->model)));
     return DONE;
 }
 

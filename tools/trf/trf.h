@@ -452,10 +452,13 @@ struct around { int32_t first, last, n; };
 struct around tags_of(const struct settings *s, int side);
 /* Puts them around the last sequence. */
 void add_tags(struct side *to, struct around tags);
-/* Which of a side's n ids row i reads, without BOS; n: EOS. A tag behind EOS has its place. */
+/* The index of the id that row i reads. A side has n ids, index n is EOS, and BOS is no row here.
+   A tag behind EOS changes places with it. */
 int64_t id_of_row(const struct settings *s, const trf_config *config, int side, int64_t n,
                   int64_t i);
-/* As add_text, and the tags; `limit` includes them, *n does not. */
+/* How many of `limit` tokens the tags leave to a text. */
+int32_t room_beside_tags(const struct settings *s, int side, int32_t limit);
+/* Adds a text and its tags. `limit` counts the tags, *n does not. */
 int add_tagged_text(const struct settings *s, int side, struct side *to, const trf_vocab *vocab,
                     const char *text, int32_t limit, int32_t *n, char why[300]);
 void drop_last(struct side *side);
@@ -500,12 +503,11 @@ extern const char *const language_keys[2];
    free later. model NULL: a command without --source-language and --target-language. */
 int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
               char *made[2]);
-/* The same for a command that reads given targets: what starts them cannot be replaced. A model
-   that does not translate has no tags. */
+/* The same for commands that read given targets. They cannot replace the start token. A model, or
+   an objective, that does not translate has no tags. */
 int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
                     char *made[2]);
-int no_languages(void);         /* USAGE: the options of languages have no effect */
-/* Of a model that was fine-tuned: what it has learned to translate. */
+/* Stores the tags of `from`, and the languages of this training, in the model that learns. */
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s);
 /* What s->search and s point into, once read_rules has set it; all 0 at first. */
 struct rules { struct side banned, phrases; char *tags[2]; };

@@ -136,7 +136,7 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
                           const char *first, struct validation *result)
 {
     const struct side *side = &r->v->pairs->ids[0];
-    const struct around tags = tags_of(r->v->s, 0);     /* the search adds them again */
+    const struct around tags = tags_of(r->v->s, 0);     /* left out: the search adds them */
     size_t pairs[CHUNK], i;
     struct side sources;
     trf_sequences all;
@@ -330,11 +330,10 @@ static void show_sample(const struct validator *v, size_t pair, const char *answ
     free(wanted);
 }
 
-/* The answer to the source of a pair, malloc'd; NULL: a signal aborted it. The search adds the tags
-   that the ids have. */
+/* The answer to the source of a pair, malloc'd; NULL: a signal aborted it. */
 static char *answer_of(struct validator *v, trf_translator *translator, size_t pair)
 {
-    const struct around tags = tags_of(v->s, 0);
+    const struct around tags = tags_of(v->s, 0);        /* left out: the search adds them */
     const trf_hypothesis *h;
     trf_sequences source;
     size_t i, capacity = 0;
