@@ -3414,6 +3414,12 @@ int madvise(void *, size_t, int);
 #define TRF__INLINE static inline
 #define TRF__PRINTF(a, b)
 #endif
+#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
+#define TRF__X86 1
+#include <immintrin.h>
+#else
+#define TRF__X86 0
+#endif
 #if TRF__GNU && !defined(__OPTIMIZE__)
 #define TRF__SLOW 1
 #else
@@ -4094,6 +4100,23 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
 #endif
 
+/* a < b ? b : a, and b < a ? b : a. GCC's C has no ?: for vectors and makes four instructions of
+   TRF__SELECT, where the processor has one: its second operand, unless the first one is larger
+   (smaller). */
+#if !TRF__X86 || defined(__clang__) || TRF__REAL_BYTES == 8
+#define TRF__MAX(a, b) TRF__SELECT(TRF__LESS(a, b), b, a)
+#define TRF__MIN(a, b) TRF__SELECT(TRF__LESS(b, a), b, a)
+#elif TRF__VECTOR_BYTES == 64
+#define TRF__MAX(a, b) _mm512_max_ps(b, a)
+#define TRF__MIN(a, b) _mm512_min_ps(b, a)
+#elif TRF__VECTOR_BYTES == 32
+#define TRF__MAX(a, b) _mm256_max_ps(b, a)
+#define TRF__MIN(a, b) _mm256_min_ps(b, a)
+#else
+#define TRF__MAX(a, b) _mm_max_ps(b, a)
+#define TRF__MIN(a, b) _mm_min_ps(b, a)
+#endif
+
 /* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for
    both. */
 #if TRF__VECTOR_BYTES >= 4 * TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
@@ -4187,10 +4210,10 @@ TRF__BINARY(trf__mul, TRF__X)
 #define TRF__X(i) r.part[i] = a.part[i] / b.part[i];
 TRF__BINARY(trf__div, TRF__X)
 #undef TRF__X
-#define TRF__X(i) r.part[i] = TRF__SELECT(TRF__LESS(a.part[i], b.part[i]), b.part[i], a.part[i]);
+#define TRF__X(i) r.part[i] = TRF__MAX(a.part[i], b.part[i]);
 TRF__BINARY(trf__max, TRF__X)
 #undef TRF__X
-#define TRF__X(i) r.part[i] = TRF__SELECT(TRF__LESS(b.part[i], a.part[i]), b.part[i], a.part[i]);
+#define TRF__X(i) r.part[i] = TRF__MIN(a.part[i], b.part[i]);
 TRF__BINARY(trf__min, TRF__X)
 #undef TRF__X
 
@@ -4220,8 +4243,12 @@ TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y
 TRF__INLINE trf__quad trf__both_sum(trf__quad a, trf__quad b) { return a + b; }
 TRF__INLINE trf__quad trf__both_max(trf__quad a, trf__quad b)
 {
+#if TRF__X86 && TRF__REAL_BYTES == 4
+    return _mm_max_ps(b, a);            /* as TRF__MAX */
+#else
     trf__quad_int less = (trf__quad_int)(a < b);
     return (trf__quad)((less & (trf__quad_int)b) | (~less & (trf__quad_int)a));
+#endif
 }
 #define TRF__OVER_LANES(name, both, scalar) \
 TRF__INLINE trf_real name(trf__v16 a) \
@@ -6692,13 +6719,6 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 // Linux must permit a process to use tiles. An object with small weights asks when it is made
 // (trf__cpu.tiles). From then on the frame of a signal takes 11 KB, and the kernel refuses smaller
 // alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
-
-#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
-#define TRF__X86 1
-#include <immintrin.h>
-#else
-#define TRF__X86 0
-#endif
 
 #if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
     (defined(__clang__) || __GNUC__ >= 11)
