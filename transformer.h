@@ -6706,8 +6706,10 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 
 // >>amx            instructions of particular processors; tiles
 //
-// Only products of 8 and of 16 bits use instructions by name, because compilers do not find them.
-// Each kernel is compiled for its own instruction set, whatever the options of the rest are.
+// Only products of 8 and of 16 bits, and maxima (TRF__MAX), use instructions by name, because
+// compilers do not find them. Each kernel is compiled for its own instruction set, whatever the
+// options of the rest are. It is a macro that makes a function for each number of rows and panels:
+// where these are parameters of one inline function, clang leaves the sums in memory.
 //
 // AMX has eight tiles, which are registers of sixteen rows of 64 bytes. One instruction computes
 //
@@ -6981,61 +6983,64 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 // stored as r + 128, and each sum begins with -128 times the sum of its row of q.
 
 #if TRF__X86
-/* Some rows and panels, whose sums are registers. A panel has PARTS vectors, and a row of C has
+/* R rows and P panels, whose sums are registers. A panel has PARTS vectors, and a row of C has
    row_sums sums. One row waits for weights, so it prefetches. */
-#define TRF__VNNI_ROWS(NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
-TARGET static inline __attribute__((always_inline, unused)) \
-void NAME(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, int rows, const char *w, \
-          size_t w_step, int panels, int64_t k) \
+#define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
+TARGET static TRF__UNUSED \
+void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
+                      const char *w, size_t w_step, int64_t k) \
 { \
-    VECTOR sum[TRF__INT8_ROWS][TRF__INT8_PANELS * PARTS]; \
+    VECTOR sum[R][P * PARTS]; \
     const size_t part = 64 / PARTS; \
     int64_t t; \
     int r, p; \
-    TRF__UNROLL for (r = 0; r < rows; r++) \
-        TRF__UNROLL for (p = 0; p < panels * PARTS; p++) \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (p = 0; p < P * PARTS; p++) \
             sum[r][p] = LOAD((const VECTOR *)(const void *)(w + (size_t)(p / PARTS) * w_step + \
                              (size_t)(p % PARTS) * part + trf__int8_sums_at(k))); \
     for (t = 0; t < k; t += 4) { \
-        VECTOR column[TRF__INT8_PANELS * PARTS]; \
-        TRF__UNROLL for (p = 0; p < panels * PARTS; p++) { \
+        VECTOR column[P * PARTS]; \
+        TRF__UNROLL for (p = 0; p < P * PARTS; p++) { \
             const char *at = w + (size_t)(p / PARTS) * w_step + (size_t)(p % PARTS) * part + \
                              16 * t; \
             column[p] = LOAD((const VECTOR *)(const void *)at); \
-            if (rows == 1 && p % PARTS == 0) TRF__PREFETCH(at + (size_t)panels * w_step); \
+            if (R == 1 && p % PARTS == 0) TRF__PREFETCH(at + P * w_step); \
         } \
-        TRF__UNROLL for (r = 0; r < rows; r++) { \
+        TRF__UNROLL for (r = 0; r < R; r++) { \
             int32_t four; \
             VECTOR value; \
             memcpy(&four, x + (size_t)r * x_step + t, sizeof four); \
             value = SET(four); \
-            TRF__UNROLL for (p = 0; p < panels * PARTS; p++) \
+            TRF__UNROLL for (p = 0; p < P * PARTS; p++) \
                 sum[r][p] = DOT(sum[r][p], value, column[p]); \
         } \
     } \
-    TRF__UNROLL for (r = 0; r < rows; r++) \
-        TRF__UNROLL for (p = 0; p < panels * PARTS; p++) \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (p = 0; p < P * PARTS; p++) \
             STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
 
 #define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
-TRF__VNNI_ROWS(trf__int8_vnni_rows, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, _mm512_set1_epi32,
-               _mm512_dpbusd_epi32, _mm512_storeu_si512)
+#define TRF__VNNI_512(R, P) \
+    TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
+                   _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_storeu_si512)
+#define TRF__EACH_VNNI_512(X) \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) \
+    X(6, 2) X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(1, 4) X(2, 4) X(3, 4) X(4, 4) \
+    X(5, 4) X(6, 4)
+TRF__EACH_VNNI_512(TRF__VNNI_512)
 
 TRF__VNNI static TRF__UNUSED
 void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
                     size_t w_step, int64_t n_panels, int64_t k)
 {
-#define TRF__CASE(R, P) case 8 * P + R: \
-        trf__int8_vnni_rows(sums, 16 * P, x, x_step, R, w, w_step, P, k); break;
-#define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
-                      TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
     switch (8 * n_panels + rows) {
-    TRF__CASES(1) TRF__CASES(2) TRF__CASES(3) TRF__CASES(4)
+#define TRF__CASE(R, P) case 8 * P + R: \
+        trf__int8_vnni_##R##_##P(sums, 16 * P, x, x_step, w, w_step, k); break;
+    TRF__EACH_VNNI_512(TRF__CASE)
+#undef TRF__CASE
     default: break;
     }
-#undef TRF__CASES
-#undef TRF__CASE
 }
 
 /* Before version 19 clang cannot ask whether a processor has AVX-VNNI. */
@@ -7043,8 +7048,13 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
 #define TRF__AVX_VNNI_TARGET __attribute__((target("avx2,avxvnni")))
-TRF__VNNI_ROWS(trf__int8_avx_vnni_rows, TRF__AVX_VNNI_TARGET, __m256i, 2, _mm256_loadu_si256,
-               _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, _mm256_storeu_si256)
+#define TRF__VNNI_256(R, P) \
+    TRF__VNNI_ROWS(R, P, trf__int8_avx_vnni, TRF__AVX_VNNI_TARGET, __m256i, 2, \
+                   _mm256_loadu_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, \
+                   _mm256_storeu_si256)
+#define TRF__EACH_VNNI_256(X) \
+    X(1, 4) X(2, 2) X(3, 2) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+TRF__EACH_VNNI_256(TRF__VNNI_256)
 
 TRF__AVX_VNNI_TARGET static TRF__UNUSED
 void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
@@ -7056,11 +7066,9 @@ void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t row
         n = n_panels - p < most ? 1 : most;
         switch (8 * n + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
-            trf__int8_avx_vnni_rows(sums + 16 * p, 16 * n_panels, x, x_step, R, \
-                                    w + (size_t)p * w_step, w_step, P, k); break;
-        TRF__CASE(1, 4) TRF__CASE(2, 2) TRF__CASE(3, 2)
-        TRF__CASE(1, 1) TRF__CASE(2, 1) TRF__CASE(3, 1)
-        TRF__CASE(4, 1) TRF__CASE(5, 1) TRF__CASE(6, 1)
+            trf__int8_avx_vnni_##R##_##P(sums + 16 * p, 16 * n_panels, x, x_step, \
+                                         w + (size_t)p * w_step, w_step, k); break;
+        TRF__EACH_VNNI_256(TRF__CASE)
 #undef TRF__CASE
         default: break;
         }
@@ -7473,50 +7481,53 @@ TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t
     }
 }
 
-TRF__INLINE void trf__bf16_rows(const trf__bf16_call *x, int rows, int panels)
-{
-    trf__v16 sum[TRF__BF16_ROWS][TRF__BF16_PANELS];
-    const uint32_t *w = x->w;
-    int64_t t, i;
-    int r, p;
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++)
-            sum[r][p] = trf__load(x->first + r * x->first_row + 16 * p);
-    for (t = 0; t < x->k; t += 16) {
-        const trf_real *a = x->a + t * x->block_rows;
-        for (i = 0; i < 16; i += 2, w += 16) {
-            trf__v16 even[TRF__BF16_PANELS], odd[TRF__BF16_PANELS];
-            TRF__UNROLL for (p = 0; p < panels; p++) {
-                trf__bf16_split(w + p * x->w_step, &even[p], &odd[p]);
-                even[p] = trf__held(even[p]);
-                odd[p] = trf__held(odd[p]);
-            }
-            TRF__UNROLL for (r = 0; r < rows; r++) {
-                trf__v16 value = trf__set(a[16 * r + i]);
-                TRF__UNROLL for (p = 0; p < panels; p++)
-                    sum[r][p] = trf__fma(value, even[p], sum[r][p]);
-                value = trf__set(a[16 * r + i + 1]);
-                TRF__UNROLL for (p = 0; p < panels; p++)
-                    sum[r][p] = trf__fma(value, odd[p], sum[r][p]);
-            }
-        }
-    }
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++) trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]);
+/* R rows and P panels, whose sums are registers. */
+#define TRF__BF16_VECTORS(R, P) \
+TRF__FN void trf__bf16_vectors_##R##_##P(const trf__bf16_call *x) \
+{ \
+    trf__v16 sum[R][P]; \
+    const uint32_t *w = x->w; \
+    int64_t t, i; \
+    int r, p; \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (p = 0; p < P; p++) \
+            sum[r][p] = trf__load(x->first + r * x->first_row + 16 * p); \
+    for (t = 0; t < x->k; t += 16) { \
+        const trf_real *a = x->a + t * x->block_rows; \
+        for (i = 0; i < 16; i += 2, w += 16) { \
+            trf__v16 even[P], odd[P]; \
+            TRF__UNROLL for (p = 0; p < P; p++) { \
+                trf__bf16_split(w + p * x->w_step, &even[p], &odd[p]); \
+                even[p] = trf__held(even[p]); \
+                odd[p] = trf__held(odd[p]); \
+            } \
+            TRF__UNROLL for (r = 0; r < R; r++) { \
+                trf__v16 value = trf__set(a[16 * r + i]); \
+                TRF__UNROLL for (p = 0; p < P; p++) \
+                    sum[r][p] = trf__fma(value, even[p], sum[r][p]); \
+                value = trf__set(a[16 * r + i + 1]); \
+                TRF__UNROLL for (p = 0; p < P; p++) \
+                    sum[r][p] = trf__fma(value, odd[p], sum[r][p]); \
+            } \
+        } \
+    } \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (p = 0; p < P; p++) \
+            trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]); \
 }
+#if TRF__PARTS == 1
+#define TRF__EACH_BF16_VECTORS(X) \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2)
+#else
+#define TRF__EACH_BF16_VECTORS(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+#endif
+TRF__EACH_BF16_VECTORS(TRF__BF16_VECTORS)
 
 TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
-    /* a case for each number of rows, so that its sums are registers */
     switch (8 * panels + rows) {
-#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_rows(x, R, P); break;
-#define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
-                      TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
-    TRF__CASES(1)
-#if TRF__PARTS == 1
-    TRF__CASES(2)
-#endif
-#undef TRF__CASES
+#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_vectors_##R##_##P(x); break;
+    TRF__EACH_BF16_VECTORS(TRF__CASE)
 #undef TRF__CASE
     default: break;
     }
@@ -7661,50 +7672,51 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
         }
 }
 
-TRF__BF16_INLINE
-void trf__bf16_pair_rows(const trf__bf16_call *x, int rows, int panels)
-{
-    __m512 sum[TRF__BF16_ROWS][TRF__BF16_MOST];
-    const char *a = (const char *)(const void *)x->a;
-    const uint32_t *w = x->w;
-    int64_t t, i;
-    int r, p;
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++)
-            sum[r][p] = _mm512_loadu_ps(x->first + r * x->first_row + 16 * p);
-    for (t = 0; t < x->k; t += 32, a += 64 * x->block_rows)
-        for (i = 0; i < 16; i++, w += 16) {
-            __m512i column[TRF__BF16_MOST];
-            TRF__UNROLL for (p = 0; p < panels; p++) {
-                column[p] = _mm512_loadu_si512(w + p * x->w_step);
-                if (rows == 1) TRF__PREFETCH(w + (panels + p) * x->w_step);
-            }
-            TRF__UNROLL for (r = 0; r < rows; r++) {
-                int32_t two;
-                __m512i value;
-                memcpy(&two, a + 64 * r + 4 * i, sizeof two);
-                value = _mm512_set1_epi32(two);
-                TRF__UNROLL for (p = 0; p < panels; p++)
-                    sum[r][p] = TRF__DPBF16(sum[r][p], value, column[p]);
-            }
-        }
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (p = 0; p < panels; p++)
-            _mm512_storeu_ps(x->c + r * x->ldc + 16 * p, sum[r][p]);
+#define TRF__BF16_PAIR_ROWS(R, P) \
+TRF__BF16_TARGET static TRF__UNUSED \
+void trf__bf16_pairs_##R##_##P(const trf__bf16_call *x) \
+{ \
+    __m512 sum[R][P]; \
+    const char *a = (const char *)(const void *)x->a; \
+    const uint32_t *w = x->w; \
+    int64_t t, i; \
+    int r, p; \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (p = 0; p < P; p++) \
+            sum[r][p] = _mm512_loadu_ps(x->first + r * x->first_row + 16 * p); \
+    for (t = 0; t < x->k; t += 32, a += 64 * x->block_rows) \
+        for (i = 0; i < 16; i++, w += 16) { \
+            __m512i column[P]; \
+            TRF__UNROLL for (p = 0; p < P; p++) { \
+                column[p] = _mm512_loadu_si512(w + p * x->w_step); \
+                if (R == 1) TRF__PREFETCH(w + (P + p) * x->w_step); \
+            } \
+            TRF__UNROLL for (r = 0; r < R; r++) { \
+                int32_t two; \
+                __m512i value; \
+                memcpy(&two, a + 64 * r + 4 * i, sizeof two); \
+                value = _mm512_set1_epi32(two); \
+                TRF__UNROLL for (p = 0; p < P; p++) \
+                    sum[r][p] = TRF__DPBF16(sum[r][p], value, column[p]); \
+            } \
+        } \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (p = 0; p < P; p++) \
+            _mm512_storeu_ps(x->c + r * x->ldc + 16 * p, sum[r][p]); \
 }
+#define TRF__EACH_BF16_PAIRS(X) \
+    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 4) X(6, 4)
+TRF__EACH_BF16_PAIRS(TRF__BF16_PAIR_ROWS)
 
 TRF__BF16_TARGET static TRF__UNUSED
 void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
-#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_pair_rows(x, R, P); break;
-#define TRF__CASES(P) TRF__CASE(1, P) TRF__CASE(2, P) TRF__CASE(3, P) \
-                      TRF__CASE(4, P) TRF__CASE(5, P) TRF__CASE(6, P)
     switch (8 * panels + rows) {
-    TRF__CASES(1) TRF__CASES(4)
+#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_pairs_##R##_##P(x); break;
+    TRF__EACH_BF16_PAIRS(TRF__CASE)
+#undef TRF__CASE
     default: break;
     }
-#undef TRF__CASES
-#undef TRF__CASE
 }
 
 #else
