@@ -6924,55 +6924,111 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
 
 #if TRF__X86
 
-/* vpmaddubsw multiplies unsigned by signed bytes and adds pairs in 16 bits. The sign of x moves to
-   w, and |x| |w| + |x'| |w'| <= 2 * 127 * 127 does not saturate. */
+/* vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits. A call makes |r|
+   of its rows of x and a mask m, which is -1 where r is negative and 0 elsewhere. q ^ -1 = -q - 1,
+   so
+
+     r q = |r| (q ^ m) + (r < 0 ? |r| : 0)
+
+   and the sums of a row begin with the sum of the last terms, which are the same for all q. Nothing
+   saturates, because |r| <= 127 and |q ^ m| <= 128. */
 #define TRF__AVX2 __attribute__((target("avx2")))
-TRF__AVX2 static inline __attribute__((always_inline, unused))
-void trf__int8_avx2_rows(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, int rows,
-                         const char *w, int64_t k)
+enum {
+    TRF__INT8_SIGNED_ROWS = 4,
+    TRF__INT8_SIGNED_DEEP = 512         /* numbers of a row that are converted at a time */
+};
+typedef struct trf__int8_signed {
+    char sizes[TRF__INT8_SIGNED_ROWS][TRF__INT8_SIGNED_DEEP];
+    char signs[TRF__INT8_SIGNED_ROWS][TRF__INT8_SIGNED_DEEP];
+    int32_t first[TRF__INT8_SIGNED_ROWS];
+} trf__int8_signed;
+
+/* |r| and m of n numbers. Returns the sum of |r| where r is negative. */
+TRF__AVX2 static TRF__UNUSED
+int32_t trf__int8_signs(char *sizes, char *signs, const char *x, int64_t n)
 {
-    __m256i sum[4][2];
-    const __m256i ones = _mm256_set1_epi16(1);
-    int64_t t;
-    int r, h;
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (h = 0; h < 2; h++) sum[r][h] = _mm256_setzero_si256();
-    for (t = 0; t < k; t += 4) {
-        __m256i column[2];
-        TRF__UNROLL for (h = 0; h < 2; h++)
-            column[h] = _mm256_loadu_si256((const __m256i *)(const void *)(w + 16 * t + 32 * h));
-        TRF__UNROLL for (r = 0; r < rows; r++) {
-            int32_t four;
-            __m256i value, size;
-            memcpy(&four, x + (size_t)r * x_step + t, sizeof four);
-            value = _mm256_set1_epi32(four);
-            size = _mm256_abs_epi8(value);
-            TRF__UNROLL for (h = 0; h < 2; h++)
-                sum[r][h] = _mm256_add_epi32(sum[r][h], _mm256_madd_epi16(
-                    _mm256_maddubs_epi16(size, _mm256_sign_epi8(column[h], value)), ones));
-        }
+    const __m256i zero = _mm256_setzero_si256();
+    __m256i sum = zero;
+    int64_t t, sums[4];
+    for (t = 0; t < n; t += 32) {
+        __m256i value = _mm256_loadu_si256((const __m256i *)(const void *)(x + t));
+        __m256i sign = _mm256_cmpgt_epi8(zero, value), size = _mm256_abs_epi8(value);
+        _mm256_storeu_si256((__m256i *)(void *)(sizes + t), size);
+        _mm256_storeu_si256((__m256i *)(void *)(signs + t), sign);
+        sum = _mm256_add_epi64(sum, _mm256_sad_epu8(_mm256_and_si256(size, sign), zero));
     }
-    TRF__UNROLL for (r = 0; r < rows; r++)
-        TRF__UNROLL for (h = 0; h < 2; h++)
-            _mm256_storeu_si256((__m256i *)(void *)(sums + r * row_sums + 8 * h), sum[r][h]);
+    _mm256_storeu_si256((__m256i *)(void *)sums, sum);
+    return (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
 }
+
+/* Adds R rows times a panel to their sums, row_sums apart. A panel has two vectors; the next one
+   begins w_step bytes further and is prefetched. SIGN is 0 if no r is negative, as after a
+   ReLU. */
+#define TRF__INT8_AVX2(R, SIGN) \
+TRF__AVX2 static TRF__UNUSED \
+void trf__int8_avx2_##R##_##SIGN(int32_t *sums, int64_t row_sums, const trf__int8_signed *x, \
+                                 const char *w, size_t w_step, int64_t k) \
+{ \
+    const __m256i ones = _mm256_set1_epi16(1); \
+    __m256i sum[R][2]; \
+    int64_t t; \
+    int r, h; \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (h = 0; h < 2; h++) sum[r][h] = _mm256_set1_epi32(x->first[r]); \
+    for (t = 0; t < k; t += 4) { \
+        const char *at = w + 16 * t; \
+        __m256i q[2]; \
+        TRF__UNROLL for (h = 0; h < 2; h++) { \
+            q[h] = _mm256_loadu_si256((const __m256i *)(const void *)(at + 32 * h)); \
+            TRF__HOLD(q[h]); \
+        } \
+        TRF__PREFETCH(at + w_step); \
+        TRF__UNROLL for (r = 0; r < R; r++) { \
+            int32_t size, sign; \
+            memcpy(&size, x->sizes[r] + t, sizeof size); \
+            memcpy(&sign, x->signs[r] + t, sizeof sign); \
+            TRF__UNROLL for (h = 0; h < 2; h++) { \
+                __m256i flipped = SIGN ? _mm256_xor_si256(q[h], _mm256_set1_epi32(sign)) : q[h]; \
+                __m256i pairs = _mm256_maddubs_epi16(_mm256_set1_epi32(size), flipped); \
+                sum[r][h] = _mm256_add_epi32(sum[r][h], _mm256_madd_epi16(pairs, ones)); \
+                TRF__HOLD(sum[r][h]); \
+            } \
+        } \
+    } \
+    TRF__UNROLL for (r = 0; r < R; r++) \
+        TRF__UNROLL for (h = 0; h < 2; h++) { \
+            __m256i *to = (__m256i *)(void *)(sums + r * row_sums + 8 * h); \
+            _mm256_storeu_si256(to, _mm256_add_epi32(_mm256_loadu_si256(to), sum[r][h])); \
+        } \
+}
+#define TRF__EACH_AVX2(X) X(1, 0) X(2, 0) X(3, 0) X(4, 0) X(1, 1) X(2, 1) X(3, 1) X(4, 1)
+TRF__EACH_AVX2(TRF__INT8_AVX2)
 
 TRF__AVX2 static TRF__UNUSED
 void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, const char *w,
                     size_t w_step, int64_t n_panels, int64_t k)
 {
-    int64_t r, p;
-    for (r = 0; r < rows; r += 4)
-        for (p = 0; p < n_panels; p++) {
-            int32_t *to = sums + (r * n_panels + p) * 16;
-            const char *from = x + (size_t)r * x_step, *panel = w + (size_t)p * w_step;
-            switch (rows - r) {
-            case 1: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 1, panel, k); break;
-            case 2: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 2, panel, k); break;
-            case 3: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 3, panel, k); break;
-            default: trf__int8_avx2_rows(to, 16 * n_panels, from, x_step, 4, panel, k); break;
-            }
+    trf__int8_signed part;
+    int64_t t, n, r, p;
+    memset(sums, 0, (size_t)(rows * n_panels) * 64);
+    for (t = 0; t < k; t += n) {
+        int negative = 0;
+        n = trf__min64(TRF__INT8_SIGNED_DEEP, k - t);
+        for (r = 0; r < rows; r++) {
+            part.first[r] = trf__int8_signs(part.sizes[r], part.signs[r],
+                                            x + (size_t)r * x_step + t, n);
+            negative |= part.first[r] != 0;
         }
+        for (p = 0; p < n_panels; p++)
+            switch (8 * negative + rows) {
+#define TRF__CASE(R, SIGN) case 8 * SIGN + R: \
+            trf__int8_avx2_##R##_##SIGN(sums + 16 * p, 16 * n_panels, &part, \
+                                        w + (size_t)p * w_step + 16 * t, w_step, n); break;
+            TRF__EACH_AVX2(TRF__CASE)
+#undef TRF__CASE
+            default: break;
+            }
+    }
 }
 
 #endif
@@ -7122,7 +7178,7 @@ static const trf__int8_kernel trf__int8_kernels[] = {
 #if TRF__AVX_VNNI
     { "AVX-VNNI", trf__has_avx_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_avx_vnni },
 #endif
-    { "AVX2", trf__has_avx2, 0, 0, TRF__INT8_ROWS, 1, trf__int8_avx2 },
+    { "AVX2", trf__has_avx2, 0, 0, TRF__INT8_SIGNED_ROWS, 1, trf__int8_avx2 },
 #endif
     { "C", trf__has_c, 0, 0, TRF__INT8_ROWS, 1, trf__int8_plain }
 };

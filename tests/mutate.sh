@@ -56,8 +56,12 @@ rows beside whole tiles are written @@ bf16 @@ trf__bf16_tile @@
     kernel->tiles && rows % 16 @@ 0
 panels of AVX-VNNI one beside the other @@ int8 @@ trf__int8_avx_vnni @@
     sums + 16 * p @@ sums
-panels of AVX2 one beside the other @@ int8 @@ trf__int8_avx2 @@
-    (r * n_panels + p) * 16 @@ (r * n_panels + n_panels - 1 - p) * 16
+panels of AVX2 in the opposite order @@ int8 @@ trf__int8_avx2 @@
+    sums + 16 * p @@ sums + 16 * (n_panels - 1 - p)
+each part of a row for AVX2 as the first @@ int8 @@ trf__int8_avx2 @@
+    x + (size_t)r * x_step + t @@ x + (size_t)r * x_step
+positive numbers in the sum of negative ones @@ int8 @@ trf__int8_signs @@
+    _mm256_and_si256(size, sign) @@ size
 a file that lost its name gets another @@ tokens files @@ trf__save_commit @@
     TRF__TRY(trf__save_named(saving, err)) @@ (void)0
 a file that took the name is removed @@ files @@ trf__save_named @@

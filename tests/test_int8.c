@@ -91,27 +91,28 @@ static void kernels_are_exact(void **state)
         }
 }
 
-/* The longest row with the largest numbers: the sum must fit. */
+/* The longest row with the largest numbers, of all signs: the sum must fit. */
 static void longest_sum(void **state)
 {
     const int64_t k = TRF__INT8_DEEPEST;
-    int kernel, sign;
+    int kernel, signs;
     (void)state;
     EACH_KERNEL(kernel)
-        for (sign = -1; sign <= 1; sign += 2) {
+        for (signs = 0; signs < 4; signs++) {
+            const int of_w = signs & 1 ? -1 : 1, of_x = signs & 2 ? -1 : 1;
             trf_real *w = numbers(16 * k), *x = numbers(k);
             char *packed = (char *)malloc(trf__int8_bytes(16, k));
             char *left = (char *)calloc(1, trf__cpu_converted(TRF__INT8, 1, k));
             int32_t sums[16 * 16];
             int64_t i;
             assert_true(packed && left);
-            for (i = 0; i < 16 * k; i++) w[i] = 1;
-            for (i = 0; i < k; i++) x[i] = (trf_real)sign;
+            for (i = 0; i < 16 * k; i++) w[i] = (trf_real)of_w;
+            for (i = 0; i < k; i++) x[i] = (trf_real)of_x;
             trf__int8_pack(packed, w, 0, 16, k, NULL);
             trf__int8_convert(left, x, k);
             run_kernel(sums, left, 1, packed, 1, k);
             for (i = 0; i < 16; i++)
-                assert_true(sums[i] == (int64_t)sign * 127 * 127 * k);
+                assert_true(sums[i] == (int64_t)of_w * of_x * 127 * 127 * k);
             free(w); free(x); free(packed); free(left);
         }
 }
