@@ -510,6 +510,24 @@ check "piece i has id i there too" same "the a man" "the a man"
 numbered spiece.model T5Tokenizer ''
 refuses "a hundred sentinels" "the tokenizer has 108 ids, but the model has only 47"
 
+# --- a new model with the tokens of an imported one ------------------------------------------------------------------
+small="--d-model 32 --n-heads 2 --d-ff 64 --decoder-layers 1 --dropout 0 --label-smoothing 0 --learning-rate 0.01 --warmup 20 --schedule constant"
+for folder in m2m_100 mbart t5 marian bart; do
+    head -n 4 "$golden/$folder/lines.txt" >lines
+    "$trf" import "$golden/$folder" --output tokens.model --overwrite >out 2>err
+    train="--vocab-from tokens.model --source lines --target lines --valid-size 0 --encoder-layers 1 $small --threads 1"
+    expect 0 "$folder: half of the updates" "done: 100 updates" "$trf" train $train --updates 100 --model new.model --overwrite
+    expect 0 "$folder: the other half" "resumed from update 101" "$trf" train $train --updates 200 --model new.model --resume
+    "$trf" translate --model new.model lines >got 2>err
+    check "$folder: a new model has its special ids, and learns" cmp -s got lines
+done
+for folder in gpt2 llama; do
+    "$trf" import "$golden/$folder" --output tokens.model --overwrite >out 2>err
+    expect 0 "$folder: a new model" "done: 20 updates" "$trf" train --objective causal --vocab-from tokens.model --text lines --valid-size 0 $small \
+        --threads 1 --updates 20 --model new.model --overwrite
+    expect 0 "$folder: it generates" "" "$trf" generate --model new.model --prompt "the man"
+done
+
 expect 2 "no folder" "give one folder" "$trf" import --output out.model
 expect 2 "no output" "give --output FILE" "$trf" import "$golden/bert"
 

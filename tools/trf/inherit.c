@@ -72,7 +72,19 @@ int begin_from(struct training *t)
     return DONE;
 }
 
-/* The model of --vocab-from gives nothing else. */
+/* What a configuration says of the special ids that a vocabulary has. */
+static void take_special_ids(trf_config *to, const trf_config *from)
+{
+    to->pad = from->pad;
+    to->bos = from->bos;
+    to->eos = from->eos;
+    to->unk = from->unk;
+    to->decoder_start = from->decoder_start;
+    to->source_bos = from->source_bos;
+    to->source_eos = from->source_eos;
+}
+
+/* The model of --vocab-from gives its vocabularies and special ids, and nothing else. */
 int take_vocabularies(struct training *t)
 {
     struct settings *s = t->s;
@@ -95,6 +107,7 @@ int take_vocabularies(struct training *t)
                 side ? "target" : "source");
             status = FAILED;
         }
+    if (!status) take_special_ids(&s->config, trf_model_config(t->from));
     trf_model_destroy(t->from);
     t->from = NULL;
     if (status) return status;
