@@ -195,7 +195,7 @@ const struct row rows[] = {
      "the new model has too. The old model may have another objective. A new encoder or decoder "
      "gets random weights and as many layers as the other one", NULL},
     {TRAIN, TEXT, "vocab-from", AT(vocab_from), "FILE",
-     "take the vocabularies of this model, and nothing else", NULL},
+     "take the vocabularies of this model with their special ids, and nothing else", NULL},
     {TRAIN | PREPARE | SCORE | REPORT | ATTENTION, TEXT, "source-language", AT(source_language),
      "CODE",
      "the language of the sources, for imported models of many languages: puts its tag where the "
