@@ -4100,15 +4100,16 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
 #endif
 
-/* a < b ? b : a, and b < a ? b : a. GCC's C has no ?: for vectors and makes four instructions of
-   TRF__SELECT, where the processor has one: its second operand, unless the first one is larger
-   (smaller). */
+/* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has
+   one, which gives its second operand unless the first is larger (smaller). clang finds it by
+   itself, and doubles are for tests. A mask of all lanes makes the same instruction; without it g++
+   warns of GCC's own header. */
 #if !TRF__X86 || defined(__clang__) || TRF__REAL_BYTES == 8
 #define TRF__MAX(a, b) TRF__SELECT(TRF__LESS(a, b), b, a)
 #define TRF__MIN(a, b) TRF__SELECT(TRF__LESS(b, a), b, a)
 #elif TRF__VECTOR_BYTES == 64
-#define TRF__MAX(a, b) _mm512_max_ps(b, a)
-#define TRF__MIN(a, b) _mm512_min_ps(b, a)
+#define TRF__MAX(a, b) _mm512_maskz_max_ps(0xFFFF, b, a)
+#define TRF__MIN(a, b) _mm512_maskz_min_ps(0xFFFF, b, a)
 #elif TRF__VECTOR_BYTES == 32
 #define TRF__MAX(a, b) _mm256_max_ps(b, a)
 #define TRF__MIN(a, b) _mm256_min_ps(b, a)
@@ -4244,7 +4245,7 @@ TRF__INLINE trf__quad trf__both_sum(trf__quad a, trf__quad b) { return a + b; }
 TRF__INLINE trf__quad trf__both_max(trf__quad a, trf__quad b)
 {
 #if TRF__X86 && TRF__REAL_BYTES == 4
-    return _mm_max_ps(b, a);            /* as TRF__MAX */
+    return _mm_max_ps(b, a);            /* a < b ? b : a, see TRF__MAX */
 #else
     trf__quad_int less = (trf__quad_int)(a < b);
     return (trf__quad)((less & (trf__quad_int)b) | (~less & (trf__quad_int)a));
@@ -6706,10 +6707,12 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 
 // >>amx            instructions of particular processors; tiles
 //
-// Only products of 8 and of 16 bits, and maxima (TRF__MAX), use instructions by name, because
-// compilers do not find them. Each kernel is compiled for its own instruction set, whatever the
-// options of the rest are. It is a macro that makes a function for each number of rows and panels:
-// where these are parameters of one inline function, clang leaves the sums in memory.
+// Products of 8 and of 16 bits use instructions by name, because compilers do not find them. (So do
+// maxima and minima, for GCC alone: TRF__MAX.) A kernel with such instructions is compiled for its
+// own instruction set, whatever the options of the rest are.
+//
+// A kernel keeps its sums in registers. So a macro makes a function for each number of rows and
+// panels: clang 14 leaves the sums of one function with variable numbers in memory.
 //
 // AMX has eight tiles, which are registers of sixteen rows of 64 bytes. One instruction computes
 //
@@ -6889,6 +6892,7 @@ enum {
     TRF__INT8_DEEPEST = 1 << 17,    /* numbers of the longest row: its sum fits into 32 bits */
     TRF__INT8_DEEP = 64,            /* panels and rows of x have a multiple of so many numbers */
     TRF__INT8_ROWS = 6,             /* rows of x in one call of a kernel, */
+    TRF__INT8_SIGNED_ROWS = 4,      /* of that for AVX2, */
     TRF__INT8_TILE_ROWS = 32,       /* of one with tiles, */
     TRF__INT8_PANELS = 4,           /* and panels */
     TRF__INT8_SCALES = 128          /* bytes behind the numbers of a panel */
@@ -6902,8 +6906,9 @@ TRF__FN size_t trf__int8_scales_at(int64_t k)
 TRF__FN size_t trf__int8_sums_at(int64_t k) { return trf__int8_scales_at(k) + 64; }
 
 /* Sums (rows, n_panels, 16) of the products of rows of x, x_step bytes apart, and panels, w_step
-   bytes apart. k is a multiple of four. A kernel with tiles reads x and writes sums in whole tiles
-   of sixteen rows. */
+   bytes apart. There are at most as many rows as the table says. k is a multiple of four, and x has
+   zeros behind it, up to a multiple of 64 numbers. A kernel with tiles reads x and writes sums in
+   whole tiles of sixteen rows. */
 typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                                 const char *w, size_t w_step, int64_t n_panels, int64_t k);
 
@@ -6924,23 +6929,20 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
 
 #if TRF__X86
 
-/* vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits. A call makes |r|
-   of its rows of x and a mask m, which is -1 where r is negative and 0 elsewhere. q ^ -1 = -q - 1,
-   so
+/* vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits. So the kernel
+   needs |r|, and a mask m that is -1 where r is negative and 0 elsewhere. q ^ -1 = -q - 1, so
 
      r q = |r| (q ^ m) + (r < 0 ? |r| : 0)
 
-   and the sums of a row begin with the sum of the last terms, which are the same for all q. Nothing
-   saturates, because |r| <= 127 and |q ^ m| <= 128. */
+   The sum of |r| over negative r is the same for all q: each sum begins with it. Nothing saturates,
+   because |r| <= 127 and |q ^ m| <= 128. |r| and m are made for some numbers of the rows of a call
+   at a time. */
 #define TRF__AVX2 __attribute__((target("avx2")))
-enum {
-    TRF__INT8_SIGNED_ROWS = 4,
-    TRF__INT8_SIGNED_DEEP = 512         /* numbers of a row that are converted at a time */
-};
+enum { TRF__INT8_SIGNED_DEEP = 512 };
 typedef struct trf__int8_signed {
     char sizes[TRF__INT8_SIGNED_ROWS][TRF__INT8_SIGNED_DEEP];
     char signs[TRF__INT8_SIGNED_ROWS][TRF__INT8_SIGNED_DEEP];
-    int32_t first[TRF__INT8_SIGNED_ROWS];
+    int32_t first[TRF__INT8_SIGNED_ROWS];       /* with what the sums of a row begin */
 } trf__int8_signed;
 
 /* |r| and m of n numbers. Returns the sum of |r| where r is negative. */
@@ -6961,9 +6963,9 @@ int32_t trf__int8_signs(char *sizes, char *signs, const char *x, int64_t n)
     return (int32_t)(sums[0] + sums[1] + sums[2] + sums[3]);
 }
 
-/* Adds R rows times a panel to their sums, row_sums apart. A panel has two vectors; the next one
-   begins w_step bytes further and is prefetched. SIGN is 0 if no r is negative, as after a
-   ReLU. */
+/* Adds R rows times a panel to their sums, row_sums apart. Four numbers of a panel are two vectors.
+   The next panel begins w_step bytes further and is prefetched. SIGN is 0 if no r of these rows is
+   negative, as after a ReLU. */
 #define TRF__INT8_AVX2(R, SIGN) \
 TRF__AVX2 static TRF__UNUSED \
 void trf__int8_avx2_##R##_##SIGN(int32_t *sums, int64_t row_sums, const trf__int8_signed *x, \
@@ -7017,7 +7019,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
         for (r = 0; r < rows; r++) {
             part.first[r] = trf__int8_signs(part.sizes[r], part.signs[r],
                                             x + (size_t)r * x_step + t, n);
-            negative |= part.first[r] != 0;
+            negative |= part.first[r] != 0;     /* the sum of |r| over negative r */
         }
         for (p = 0; p < n_panels; p++)
             switch (8 * negative + rows) {
@@ -7039,8 +7041,8 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 // stored as r + 128, and each sum begins with -128 times the sum of its row of q.
 
 #if TRF__X86
-/* R rows and P panels, whose sums are registers. A panel has PARTS vectors, and a row of C has
-   row_sums sums. One row waits for weights, so it prefetches. */
+/* R rows and P panels, whose sums are registers. Four numbers of a panel are PARTS vectors, and a
+   row of C has row_sums sums. One row waits for weights, so it prefetches. */
 #define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
 TARGET static TRF__UNUSED \
 void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
