@@ -4102,8 +4102,8 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 
 /* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has
    one, which gives its second operand unless the first is larger (smaller). clang finds it by
-   itself, and doubles are for tests. A mask of all lanes makes the same instruction; without it g++
-   warns of GCC's own header. */
+   itself. Doubles keep TRF__SELECT. _mm512_max_ps gives the same instruction as its form with a
+   mask of all lanes, but g++ warns of it. */
 #if !TRF__X86 || defined(__clang__) || TRF__REAL_BYTES == 8
 #define TRF__MAX(a, b) TRF__SELECT(TRF__LESS(a, b), b, a)
 #define TRF__MIN(a, b) TRF__SELECT(TRF__LESS(b, a), b, a)
@@ -6507,10 +6507,10 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
     TRF__UNROLL for (r = 0; r < R; r++) TRF__UNROLL for (p = 0; p < P; p++) \
         trf__store_n(c + r * ldc + 16 * p, sum[r][p], p == P - 1 ? n_last : 16); \
 }
-#define TRF__MM_KERNELS(P) TRF__MM_KERNEL(1, P) TRF__MM_KERNEL(2, P) TRF__MM_KERNEL(3, P) \
-                           TRF__MM_KERNEL(4, P) TRF__MM_KERNEL(5, P) TRF__MM_KERNEL(6, P)
-TRF__MM_KERNELS(1)
-TRF__MM_KERNELS(2)
+/* X for each number of rows that a kernel may have. */
+#define TRF__EACH_ROWS(X, P) X(1, P) X(2, P) X(3, P) X(4, P) X(5, P) X(6, P)
+TRF__EACH_ROWS(TRF__MM_KERNEL, 1)
+TRF__EACH_ROWS(TRF__MM_KERNEL, 2)
 
 /* The offset of row i of A. */
 TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
@@ -6707,12 +6707,12 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 
 // >>amx            instructions of particular processors; tiles
 //
-// Products of 8 and of 16 bits use instructions by name, because compilers do not find them. (So do
-// maxima and minima, for GCC alone: TRF__MAX.) A kernel with such instructions is compiled for its
-// own instruction set, whatever the options of the rest are.
+// Products of 8 and of 16 bits use instructions by name, because compilers do not find them. (GCC
+// does not find maxima and minima either: TRF__MAX.) A kernel with such instructions is compiled
+// for its own instruction set, whatever the options of the rest are.
 //
-// A kernel keeps its sums in registers. So a macro makes a function for each number of rows and
-// panels: clang 14 leaves the sums of one function with variable numbers in memory.
+// A kernel keeps its sums in registers. A macro makes a function for each number of rows and
+// panels, because clang 14 keeps sums in memory if a function has these numbers as parameters.
 //
 // AMX has eight tiles, which are registers of sixteen rows of 64 bytes. One instruction computes
 //
@@ -6906,9 +6906,9 @@ TRF__FN size_t trf__int8_scales_at(int64_t k)
 TRF__FN size_t trf__int8_sums_at(int64_t k) { return trf__int8_scales_at(k) + 64; }
 
 /* Sums (rows, n_panels, 16) of the products of rows of x, x_step bytes apart, and panels, w_step
-   bytes apart. There are at most as many rows as the table says. k is a multiple of four, and x has
-   zeros behind it, up to a multiple of 64 numbers. A kernel with tiles reads x and writes sums in
-   whole tiles of sixteen rows. */
+   bytes apart. There are at most as many rows as the table says. k is a multiple of four. Each row
+   of x continues with zeros up to a multiple of 64 numbers. A kernel with tiles reads x and writes
+   sums in whole tiles of sixteen rows. */
 typedef void trf__int8_function(int32_t *sums, const char *x, size_t x_step, int64_t rows,
                                 const char *w, size_t w_step, int64_t n_panels, int64_t k);
 
@@ -6935,14 +6935,14 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
      r q = |r| (q ^ m) + (r < 0 ? |r| : 0)
 
    The sum of |r| over negative r is the same for all q: each sum begins with it. Nothing saturates,
-   because |r| <= 127 and |q ^ m| <= 128. |r| and m are made for some numbers of the rows of a call
-   at a time. */
+   because |r| <= 127 and |q ^ m| <= 128. */
 #define TRF__AVX2 __attribute__((target("avx2")))
 enum { TRF__INT8_SIGNED_DEEP = 512 };
+/* |r| and m of so many numbers of the rows of a call. */
 typedef struct trf__int8_signed {
     char sizes[TRF__INT8_SIGNED_ROWS][TRF__INT8_SIGNED_DEEP];
     char signs[TRF__INT8_SIGNED_ROWS][TRF__INT8_SIGNED_DEEP];
-    int32_t first[TRF__INT8_SIGNED_ROWS];       /* with what the sums of a row begin */
+    int32_t first[TRF__INT8_SIGNED_ROWS];       /* the sum of |r| over negative r */
 } trf__int8_signed;
 
 /* |r| and m of n numbers. Returns the sum of |r| where r is negative. */
@@ -7019,7 +7019,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
         for (r = 0; r < rows; r++) {
             part.first[r] = trf__int8_signs(part.sizes[r], part.signs[r],
                                             x + (size_t)r * x_step + t, n);
-            negative |= part.first[r] != 0;     /* the sum of |r| over negative r */
+            negative |= part.first[r] != 0;
         }
         for (p = 0; p < n_panels; p++)
             switch (8 * negative + rows) {
@@ -7083,9 +7083,7 @@ void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_s
     TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
                    _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_storeu_si512)
 #define TRF__EACH_VNNI_512(X) \
-    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) \
-    X(6, 2) X(1, 3) X(2, 3) X(3, 3) X(4, 3) X(5, 3) X(6, 3) X(1, 4) X(2, 4) X(3, 4) X(4, 4) \
-    X(5, 4) X(6, 4)
+    TRF__EACH_ROWS(X, 1) TRF__EACH_ROWS(X, 2) TRF__EACH_ROWS(X, 3) TRF__EACH_ROWS(X, 4)
 TRF__EACH_VNNI_512(TRF__VNNI_512)
 
 TRF__VNNI static TRF__UNUSED
@@ -7110,8 +7108,7 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
     TRF__VNNI_ROWS(R, P, trf__int8_avx_vnni, TRF__AVX_VNNI_TARGET, __m256i, 2, \
                    _mm256_loadu_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, \
                    _mm256_storeu_si256)
-#define TRF__EACH_VNNI_256(X) \
-    X(1, 4) X(2, 2) X(3, 2) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+#define TRF__EACH_VNNI_256(X) X(1, 4) X(2, 2) X(3, 2) TRF__EACH_ROWS(X, 1)
 TRF__EACH_VNNI_256(TRF__VNNI_256)
 
 TRF__AVX_VNNI_TARGET static TRF__UNUSED
@@ -7574,10 +7571,9 @@ TRF__FN void trf__bf16_vectors_##R##_##P(const trf__bf16_call *x) \
             trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]); \
 }
 #if TRF__PARTS == 1
-#define TRF__EACH_BF16_VECTORS(X) \
-    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(1, 2) X(2, 2) X(3, 2) X(4, 2) X(5, 2) X(6, 2)
+#define TRF__EACH_BF16_VECTORS(X) TRF__EACH_ROWS(X, 1) TRF__EACH_ROWS(X, 2)
 #else
-#define TRF__EACH_BF16_VECTORS(X) X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1)
+#define TRF__EACH_BF16_VECTORS(X) TRF__EACH_ROWS(X, 1)
 #endif
 TRF__EACH_BF16_VECTORS(TRF__BF16_VECTORS)
 
@@ -7762,8 +7758,7 @@ void trf__bf16_pairs_##R##_##P(const trf__bf16_call *x) \
         TRF__UNROLL for (p = 0; p < P; p++) \
             _mm512_storeu_ps(x->c + r * x->ldc + 16 * p, sum[r][p]); \
 }
-#define TRF__EACH_BF16_PAIRS(X) \
-    X(1, 1) X(2, 1) X(3, 1) X(4, 1) X(5, 1) X(6, 1) X(1, 4) X(2, 4) X(3, 4) X(4, 4) X(5, 4) X(6, 4)
+#define TRF__EACH_BF16_PAIRS(X) TRF__EACH_ROWS(X, 1) TRF__EACH_ROWS(X, 4)
 TRF__EACH_BF16_PAIRS(TRF__BF16_PAIR_ROWS)
 
 TRF__BF16_TARGET static TRF__UNUSED
