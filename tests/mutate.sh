@@ -60,6 +60,10 @@ panels of AVX2 in the opposite order @@ int8 @@ trf__int8_avx2 @@
     sums + 16 * p @@ sums + 16 * (n_panels - 1 - p)
 each part of a row for AVX2 as the first @@ int8 @@ trf__int8_avx2 @@
     x + (size_t)r * x_step + t @@ x + (size_t)r * x_step
+the maximum over lanes of two zeros is the other one @@ ops @@ trf__both_max @@
+    _mm_max_ps(b, a) @@ _mm_max_ps(a, b)
+rows with negative numbers as those without @@ int8 @@ trf__int8_avx2 @@
+    negative |= part.first[r] != 0 @@ negative = part.first[r] != 0
 positive numbers in the sum of negative ones @@ int8 @@ trf__int8_signs @@
     _mm256_and_si256(size, sign) @@ size
 a file that lost its name gets another @@ tokens files @@ trf__save_commit @@

@@ -66,11 +66,15 @@ static void kernels_are_exact(void **state)
             for (n = 1; n <= TRF__INT8_PANELS; n++)
                 for (rows = 1; rows <= trf__int8_chosen(1)->rows; rows += 1 + rows / 4) {
                     trf_real *w = integers(16 * n, k), *x = integers(rows, k);
+                    /* of x: all signs; no negative number; negative ones at the end alone */
+                    int64_t signs = (k + n + rows) % 3, positive = signs == 2 ? k - 1 : k;
                     size_t step = trf__int8_row_bytes(k);
                     char *packed = (char *)malloc(trf__int8_bytes(16 * n, k));
                     char *left = (char *)calloc(1, trf__cpu_converted(TRF__INT8, rows, k));
                     int32_t sums[TRF__INT8_TILE_ROWS * TRF__INT8_PANELS * 16];
                     assert_true(packed && left);
+                    for (i = 0; signs && i < rows * k; i++)
+                        if (x[i] < 0 && i % k < positive) x[i] = -x[i];
                     trf__int8_pack(packed, w, 0, 16 * n, k, NULL);
                     for (i = 0; i < rows; i++)
                         trf__int8_convert(left + (size_t)i * step, x + i * k, k);

@@ -477,6 +477,32 @@ static void test_lanes(void **state)
     assert_true(fused + rounded == 1);      /* one or the other, the same for all lanes */
 }
 
+/* A maximum of a and b is a if they are equal or one is NaN, and so is a minimum. The bits tell 0
+   from -0. */
+static void test_bits_of_maxima(void **state)
+{
+    static const trf_real special[] = {0, -(trf_real)0, 1, -1, (trf_real)NAN};
+    trf_real a[16], b[16], most[16], least[16], got[16], top;
+    int round, half, i;
+    (void)state;
+    for (round = 0; round < 2000; round++) {
+        for (i = 0; i < 16; i++) {
+            a[i] = special[plain_below(5)];
+            b[i] = special[plain_below(5)];
+            most[i] = a[i] < b[i] ? b[i] : a[i];
+            least[i] = b[i] < a[i] ? b[i] : a[i];
+        }
+        lanes(got, trf__max(trf__load(a), trf__load(b)));
+        assert_memory_equal(got, most, sizeof got);
+        lanes(got, trf__min(trf__load(a), trf__load(b)));
+        assert_memory_equal(got, least, sizeof got);
+        top = trf__max_lane(trf__load(a));
+        for (half = 8; half > 0; half /= 2)
+            for (i = 0; i < half; i++) if (a[i] < a[i + half]) a[i] = a[i + half];
+        assert_memory_equal(&top, &a[0], sizeof top);
+    }
+}
+
 /* NaN: the first operand wins, so exp and erf of NaN are NaN, and a maximum that begins with a
    number stays one. */
 static void test_lanes_and_nan(void **state)
@@ -3388,6 +3414,7 @@ int main(void)
                                        TEST(test_drop_rate),
                                        TEST(test_drop_does_not_see_the_batch),
                                        TEST(test_lanes),
+                                       TEST(test_bits_of_maxima),
                                        TEST(test_lanes_and_nan),
                                        TEST(test_ends_of_rows),
                                        TEST(test_sums_follow_one_tree),

@@ -526,6 +526,7 @@ for folder in gpt2 llama; do
     expect 0 "$folder: a new model" "done: 20 updates" "$trf" train --objective causal --vocab-from tokens.model --text lines --valid-size 0 $small \
         --threads 1 --updates 20 --model new.model --overwrite
     expect 0 "$folder: it generates" "" "$trf" generate --model new.model --prompt "the man"
+    check "$folder: there is a text" test -s out
 done
 
 expect 2 "no folder" "give one folder" "$trf" import --output out.model
