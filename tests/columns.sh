@@ -62,12 +62,12 @@ whole()
     run "$compiler -O2 $warnings -DTRF_NO_CBLAS $* -I'$work' '$work/hash.c' -o '$work/$group.$name' -lm"
 }
 
-# column FILE NAME COMPILER FLAGS...: the ops alone, as column NAME
+# column FILE NAME COMPILER FLAGS...: the ops alone, as column NAME, and no warning
 column()
 {
     file=$1 name=$2 compiler=$3
     shift 3
-    run "$compiler -O2 -DTRF_NO_CBLAS -DTRF_COLUMN=$name $* -I'$work' -c '$work/hash.c' -o '$work/$file.o'"
+    run "$compiler -O2 $warnings -DTRF_NO_CBLAS -DTRF_COLUMN=$name $* -I'$work' -c '$work/hash.c' -o '$work/$file.o'"
 }
 
 # linked GROUP NAME APP COLUMN...: a program from objects
@@ -109,6 +109,10 @@ if [ -n "$avx2" ]; then
             linked separate "avx512-$tag" app "off-avx512-$tag"
         fi
     done
+    if [ -n "$avx512" ] && [ -n "$cxx" ]; then          # g++ warns where gcc does not
+        column "avx512-$cxx" avx512 "$cxx -x c++ -std=gnu++17" $avx512_flags
+        linked fused "both-$cxx" both "avx2-$(tag_of "$cc")" "avx512-$cxx"
+    fi
     [ -z "$avx512" ] ||
         run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I'$work' -c '$work/hash.c' -o '$work/both.o'"
     # The optimiser sees every function of $cc at -O3, and of the 32-bit compiler in C99; elsewhere those that are called.
