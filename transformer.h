@@ -7312,11 +7312,11 @@ TRF__FN trf__v16 trf__int8_read(const void *packed, int64_t row, int64_t c, int6
 {
     const char *panel = (const char *)packed + (size_t)(row / 16) * trf__int8_panel_bytes(in);
     const float *scales = (const float *)(const void *)(panel + trf__int8_scales_at(in));
-    const signed char *numbers = (const signed char *)panel + 4 * (row % 16);
+    /* the panel continues with zeros, so all sixteen numbers are there */
+    const signed char *numbers = (const signed char *)panel + 4 * (row % 16) + 16 * c;
     trf_real x[TRF__WIDE];
-    int64_t i;
-    for (i = 0; i < TRF__WIDE; i++)
-        x[i] = i < in - c ? (trf_real)numbers[(c + i) / 4 * 64 + (c + i) % 4] : 0;
+    int i;
+    for (i = 0; i < TRF__WIDE; i++) x[i] = (trf_real)numbers[i / 4 * 64 + i % 4];
     return trf__mul(trf__load(x), trf__set((trf_real)scales[row % 16]));
 }
 
@@ -9944,7 +9944,7 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 // a cache. The result of a slice is its maximum, its sum of exponentials and its n best tokens. A
 // second pass merges the slices of each row in order.
 
-enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024, TRF__TOP_FEW = 32 };
+enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024, TRF__TOP_BLOCK = 256 };
 
 typedef struct trf__top_job {
     const trf__top *t;
@@ -9985,29 +9985,38 @@ TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int6
     return trf__top_cut(NULL, device, rows, vocab, n, &job);
 }
 
-/* Inserts a token into a sorted list of at most n with `found` entries, and returns the new number.
-   Among equals the earlier one stays first. */
+/* Inserts a token into a sorted list of at most n with `found` entries, and returns the new
+   number. */
 TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found,
                                     trf_real value, int32_t id)
 {
+#define TRF__BETTER(k) (value > best[k] || (value == best[k] && id < ids[k]))
     int64_t i = found < n ? found : n - 1;
-    if (found == n && !(value > best[i])) return found;
-    for (; i > 0 && value > best[i - 1]; i--) { best[i] = best[i - 1]; ids[i] = ids[i - 1]; }
+    if (found == n && !TRF__BETTER(i)) return found;
+    for (; i > 0 && TRF__BETTER(i - 1); i--) { best[i] = best[i - 1]; ids[i] = ids[i - 1]; }
+#undef TRF__BETTER
     best[i] = value;
     ids[i] = id;
     return found < n ? found + 1 : n;
 }
 
-/* The sum of exp(z - maximum) over n logits. The minimum with 0 serves the zeros beyond the end. */
+/* The sum of exp(z - maximum) over whole vectors of logits. */
 TRF__FN trf_real trf__exp_sum(const trf_real *z, int64_t n, trf_real maximum)
 {
     trf__v16 sum = trf__set(0), m = trf__set(maximum);
     int64_t c;
-    for (c = 0; c < n; c += 16) {
-        trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), m), trf__set(0)));
-        sum = n - c < 16 ? trf__fma(e, trf__first(n - c), sum) : trf__add(sum, e);
-    }
+    for (c = 0; c < n; c += 16) sum = trf__add(sum, trf__exp(trf__sub(trf__load(z + c), m)));
     return trf__sum(sum);
+}
+
+/* The maxima of the sixteen groups of a block of at most TRF__TOP_BLOCK logits, in whole vectors.
+   Group g has logits g, g + 16, g + 32, ...: so no lane of a vector meets another. */
+TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_t n)
+{
+    trf__v16 top = trf__set(-(trf_real)FLT_MAX);
+    int64_t c;
+    for (c = 0; c < n; c += 16) top = trf__max(top, trf__load(z + c));
+    trf__store(most, top);
 }
 
 /* Takes the ids that have a rule out of a slice, whose softmax has been computed. An id that occurs
@@ -10041,37 +10050,43 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
     }
 }
 
-/* One slice of a row: z are the logits from id `column` on. Groups of TRF__TOP_FEW tokens with a
-   maximum below the floor are skipped. After n tokens have been found the floor rises to the last
-   of them. The floors of workers differ, but each excludes only tokens that are not among the n
-   best. */
+/* One slice of a row: z are the logits from id `column` on, with room for whole vectors. Blocks and
+   groups with a maximum below the floor are skipped. After n tokens have been found the floor rises
+   to the last of them. The floors of workers differ, but each excludes only tokens that are not
+   among the n best. */
 TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column,
                             int64_t columns, trf_real *floor)
 {
     const trf__top *t = j->t;
-    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, i, found = 0;
+    int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
     int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
     int32_t *ids = j->ids + at * t->n;
-    trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_FEW];
+    trf_real *best = j->best + at * t->n;
+    trf_real most[TRF__TOP_COLUMNS / TRF__TOP_BLOCK][TRF__WIDE], (*groups)[TRF__WIDE] = most;
     /* a forbidden EOS also leaves the softmax */
     if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
-    for (c = 0; c < columns; c += TRF__TOP_FEW)
-        most[c / TRF__TOP_FEW] = trf__max_of(z + c, trf__min64(columns - c, TRF__TOP_FEW));
-    j->sums[2 * at] = trf__max_of(most, trf__ceil_div(columns, TRF__TOP_FEW));
+    for (c = columns; c % 16 != 0; c++) z[c] = -(trf_real)FLT_MAX;      /* exp makes 0 of it */
+    for (c = 0; c < columns; c += TRF__TOP_BLOCK)
+        trf__top_groups(*groups++, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
+    j->sums[2 * at] = trf__max_of(most[0], (groups - most) * TRF__WIDE);
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
     if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.wishes))
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
-    for (c = 0; only < 0 && c < columns; c += TRF__TOP_FEW) {
-        if (most[c / TRF__TOP_FEW] < *floor) continue;
-        for (i = c; i < trf__min64(columns, c + TRF__TOP_FEW); i++) {
-            int32_t id = (int32_t)(column + i);
-            if (z[i] < *floor) continue;
-            if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
-                found = trf__top_insert(best, ids, t->n, found, z[i], id);
+    for (c = 0; only < 0 && c < columns; c += TRF__TOP_BLOCK) {
+        const trf_real *group = most[c / TRF__TOP_BLOCK];
+        if (trf__max_of(group, TRF__WIDE) < *floor) continue;
+        for (g = c; g < trf__min64(columns, c + TRF__WIDE); g++) {
+            if (group[g - c] < *floor) continue;
+            for (i = g; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {
+                int32_t id = (int32_t)(column + i);
+                if (z[i] < *floor) continue;
+                if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
+                    found = trf__top_insert(best, ids, t->n, found, z[i], id);
+            }
+            if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
         }
-        if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
     }
 }
 

@@ -651,6 +651,12 @@ log-softmax forgotten @@ ops decoding programs @@ trf__top_tile @@
     (double)best[i] - lse @@ (double)best[i]
 a floor too high @@ ops search @@ trf__top_slice @@
     best[t->n - 1] > *floor) *floor = best[t->n - 1]; @@ best[0] > *floor) *floor = best[0];
+the best tokens: of equals the higher id @@ ops search @@ trf__top_insert @@
+    id < ids[k] @@ id > ids[k]
+the best tokens: a group skipped for its neighbour @@ ops search @@ trf__top_slice @@
+    group[g - c] < *floor @@ group[0] < *floor
+the best tokens: padding in the softmax @@ ops search @@ trf__top_slice @@
+    z[c] = -(trf_real)FLT_MAX; @@ z[c] = 0;
 targets do not end with EOS @@ definitions model @@ trf__fill_rows @@
     ids[at + k] : c->eos; @@ ids[at + k] : c->pad;
 the decoder reads what it should say @@ definitions golden @@ trf__fill_rows @@
