@@ -197,6 +197,25 @@ done
 echo '[ $rank != 2 ] || set -- "$@" --updates 4' >before
 expect 2 "an option that one process has twice" "^rank 2: trf train: --updates is given twice" \
     by 3 train $shared --updates 5 --model failing
+"$trf" prepare --model one.2 --output whole.tokens train.tsv 2>err
+bytes=$(($(wc -c <whole.tokens) / 2))
+{ head -c $bytes whole.tokens; printf X; tail -c +$((bytes + 2)) whole.tokens; } >bad.tokens
+cp one.2 other
+tokens="--token-file pairs.tokens --vocab-from one.2 $brief --valid-size 0 --updates 60"
+for damaged in 0 1; do
+    rm -f damaged*
+    if [ $damaged = 1 ]; then cp bad.tokens other/pairs.tokens; cp whole.tokens pairs.tokens
+    else cp bad.tokens pairs.tokens; cp whole.tokens other/pairs.tokens; fi
+    echo '[ $rank != 1 ] || cd other' >before
+    expect 1 "a damaged pair of process $damaged" "^\(rank 1: \)\?trf train: training: .*the pair that begins here is damaged" \
+        by 2 train $tokens --model damaged
+    check "the others learn it and save" grep -q "^trf train: damaged.checkpoint is complete" err
+    : >before
+    cp whole.tokens pairs.tokens
+    expect 0 "the whole file goes on" "^done: " by 2 train $tokens --model damaged --resume
+    "$trf" train $tokens --parts 2 --model undamaged --overwrite 2>err
+    check "to the model of an unbroken run" same damaged undamaged
+done
 if [ -n "$patient" ]; then
     echo '[ $rank != 0 ] || ulimit -f 8' >before
     began=$(date +%s)

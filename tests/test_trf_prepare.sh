@@ -273,6 +273,17 @@ head -c $((size - 1)) large.tokens >cut.tokens
 expect 1 "a file that is cut" "cut.tokens: byte [0-9]*: expected the end of a token file" "$trf" train --token-file cut.tokens $from_text --model w.model
 { head -c 9000 large.tokens; printf X; tail -c +9002 large.tokens; } >bad.tokens
 expect 1 "a damaged file" "bad.tokens: byte [0-9]*: the pair that begins here is damaged" "$trf" train --token-file bad.tokens --valid-size 0 --vocab-from start $small --updates 900 --model x.model
+damaged="--token-file now.tokens --valid-size 0 --vocab-from start $small --updates 900"
+for batches in 1 3; do
+    cp bad.tokens now.tokens
+    expect 1 "a damaged file, $batches batches an update" "kept.checkpoint is complete: the same command with --resume continues" \
+        "$trf" train $damaged --accumulate $batches --model kept --overwrite
+    cp large.tokens now.tokens
+    expect 0 "the whole file goes on" "resumed from update" "$trf" train $damaged --accumulate $batches --model kept --resume
+    expect 0 "an unbroken run" "" "$trf" train $damaged --accumulate $batches --model unbroken --overwrite
+    check "has the same model" same kept unbroken
+    check "and the same checkpoint" same kept.checkpoint unbroken.checkpoint
+done
 expect 1 "no token file" "byte 0: not a token file" "$trf" train --token-file train.tsv $from_text --model y.model
 expect 0 "another vocabulary" "" "$trf" train --tsv letters.tsv $small --updates 1 --valid-size 0 --tokens characters --model letters
 expect 1 "tokens of another vocabulary" "written with another vocabulary" "$trf" train --token-file train.tokens --valid-size 0 --updates 1 --vocab-from letters --model y.model

@@ -104,23 +104,34 @@ static void agree_on_end(const struct run *r, struct progress *p)
     p->time_is_up = signal_and_time[1];
 }
 
+/* Reads a batch. Processes add up gradients together, so all of them go on, or none: *shared is 1 if
+   one of them failed, and then each returns an error. */
+static trf_status next_batch(struct run *r, trf_batch *batch, int *shared, trf_error *err)
+{
+    trf_status status = trf_corpus_next(r->corpus, batch, err);
+    if (!status && r->noise) status = trf_noise_apply(r->noise, batch, batch, err);
+    *shared = any_failed(status && status != TRF_E_END);
+    if (!*shared || status) return status;
+    snprintf(err->message, sizeof err->message, "another process could not read the batch");
+    return (trf_status)(err->status = TRF_E_STATE);
+}
+
 /* One update from `accumulate` batches, or fewer at the end of the last epoch. TRF_E_END: no data
-   are left. */
+   are left. *shared: as in next_batch. */
 static trf_status one_update(struct run *r, struct progress *p, trf_step_report *report,
-                             trf_error *err)
+                             int *shared, trf_error *err)
 {
     trf_batch batch;
     trf_status status;
     int32_t i;
     for (i = 0; i < r->s->accumulate; i++) {
-        status = trf_corpus_next(r->corpus, &batch, err);
+        status = next_batch(r, &batch, shared, err);
         if (status == TRF_E_END && i > 0) break;
-        r->state.batches += status == TRF_OK;
-        if (!status && p->passes <= 0)
+        if (status) return status;
+        r->state.batches++;
+        if (p->passes <= 0)
             p->first_pass =
                 (double)batch.place.epoch + (double)batch.place.batch / (double)r->batches;
-        if (!status && r->noise) status = trf_noise_apply(r->noise, &batch, &batch, err);
-        if (status) return status;
         if (r->s->accumulate == 1 && n_ranks() > 1) {   /* sums begin during the backward pass */
             p->passes += (double)batch.target.count / (double)trf_corpus_size(r->corpus);
             return trf_train_step(r->trainer, &batch, report, err);
@@ -175,6 +186,20 @@ static int is_new_best(const struct run *r, int64_t step)
            r->state.stopping.best_update == step;
 }
 
+/* After an error in an update, which has changed nothing, a checkpoint keeps the updates before it.
+   `batches` were read for those. Processes of which only one knows the error end at once: the
+   others wait for its sums. */
+static int end_by_error(struct run *r, const struct progress *p, int64_t batches, int shared)
+{
+    if (n_ranks() > 1 && !shared) return FAILED;
+    trf_trainer_discard_gradients(r->trainer);
+    r->state.batches = batches;
+    if (r->checkpoint && p->updates && !status_of_first(save_checkpoint(r, seconds_of_run(p))) &&
+        is_first_rank())
+        say("%s is complete: the same command with --resume continues", r->checkpoint);
+    return FAILED;
+}
+
 /* Runs until training ends or a signal comes. A checkpoint that cannot be saved meanwhile is
    reported; only the last one has to be saved. */
 static int train_on(struct run *r, struct progress *p, const char **why)
@@ -183,7 +208,8 @@ static int train_on(struct run *r, struct progress *p, const char **why)
     trf_step_report report;
     trf_error err;
     trf_status status = TRF_OK;
-    int64_t step = trf_trainer_step(r->trainer), epoch;
+    int64_t step = trf_trainer_step(r->trainer), epoch, batches;
+    int shared = 0;
     for (;;) {
         agree_on_end(r, p);
         if (step && step % s->valid_every == 0 && r->state.stopping.validated != step &&
@@ -198,9 +224,13 @@ static int train_on(struct run *r, struct progress *p, const char **why)
             save_checkpoint(r, seconds_of_run(p));
         epoch = trf_corpus_epoch(r->corpus);    /* after the last batch it would be the next one */
         prepare_notice("finishing update", step + 1, r->checkpoint != NULL);
-        status = one_update(r, p, &report, &err);
+        batches = r->state.batches;
+        status = one_update(r, p, &report, &shared, &err);
         if (status == TRF_E_END) { *why = "epochs"; break; }
-        if (status) { say_error("training", &err); return FAILED; }
+        if (status) {
+            say_error("training", &err);
+            return end_by_error(r, p, batches, shared);
+        }
         step = report.step;
         if (update_ema(r)) return FAILED;
         count_update(p, &report);

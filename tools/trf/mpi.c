@@ -4,7 +4,9 @@
 // each, and calls begin_sum with gradients as soon as a layer's are complete. With --reduce ordered
 // each rank receives a share of every slice from all ranks, adds it up in the order of the ranks,
 // and sends the sum to all. So the sums have the same bits as in one process that computes the same
-// parts, and a rank sends 2 (R - 1) / R times the gradient, as little as any algorithm does.
+// parts, and a rank sends 2 (R - 1) / R times the gradient, as little as any algorithm does. More
+// parts than ranks are computed in rounds, and each round is added up by itself: k rounds send k
+// times as much.
 // --reduce fast leaves the order of the sums to MPI.
 
 #include "mpi.h"
@@ -44,15 +46,10 @@ static void tell(void)
 #endif
 
 /* mpirun ends all ranks as soon as one ends with an error, even before rank 0 has said why. So a
-   rank that fails waits for a second. If it is alive then, rank 0 has not failed, and it prints its
-   own messages. */
+   rank that has not joined the others waits for a second. Rank 0 says what it would say. */
 static void end_after_first(void)
 {
-    if (ever_joined) return;
-    sleep(1);
-#ifdef TRF_WITH_MPI
-    tell();
-#endif
+    if (!ever_joined) sleep(1);
 }
 
 void meet_launcher(void)
@@ -100,7 +97,9 @@ int check_parts(const struct settings *s)
 #include <sched.h>
 #include <time.h>
 
-static int joined, count = 1, fast, told;
+static int joined, count = 1, fast;
+static int told;                /* rank 0 has said what failed */
+static int blameless;           /* another rank failed, and says why */
 /* Calls on different communicators do not wait for one another: `training` and `gathering` have the
    sums and what ranks tell each other between them, `ending` what ends the program. */
 static MPI_Comm training, gathering, ending;
@@ -162,6 +161,14 @@ static void wait_gently(MPI_Request *request, const char *doing)
     }
 }
 
+int any_failed(int failed_here)
+{
+    int all = failed_here;
+    most_of_all(&all, 1);
+    blameless |= all && !failed_here;
+    return all;
+}
+
 int agree_status(int status)
 {
     enum { PATIENCE = 3 };      /* seconds: the others may find the same error a little later */
@@ -170,7 +177,7 @@ int agree_status(int status)
     MPI_Request request;
     if (!joined) return status;
     mine[0] = -status;
-    mine[1] = status ? number : count;
+    mine[1] = status && !blameless ? number : count;
     must("agree", MPI_Iallreduce(mine, all, 2, MPI_INT, MPI_MIN, ending, &request));
     for (;;) {
         must("agree", MPI_Test(&request, &done, MPI_STATUS_IGNORE));
@@ -241,7 +248,8 @@ struct slice {
 };
 
 static struct slice *slices;
-static size_t n_slices, slices_made, slices_capacity;
+static size_t n_slices, n_gathering;        /* the first n_gathering are on their way back */
+static size_t slices_made, slices_capacity;
 static MPI_Datatype real(void) { return sizeof(trf_real) == 8 ? MPI_DOUBLE : MPI_FLOAT; }
 
 static struct slice *next_slice(trf_real *values, size_t n)
@@ -281,13 +289,12 @@ static int begin_shares(struct slice *s)
                           real(), training, &s->request);
 }
 
-/* Adds up this rank's share, and sends it to all others. */
+/* Adds up this rank's share, which is there, and sends it to all others. */
 static int begin_gathering(struct slice *s)
 {
     trf_real *to = s->values + s->places[number];
     size_t own = (size_t)s->counts[number], i;
-    int code = MPI_Wait(&s->request, MPI_STATUS_IGNORE), k;
-    if (code) return code;
+    int k;
     if (own) memcpy(to, s->received, own * sizeof *to);
     for (k = 1; k < count; k++) {
         const trf_real *from = s->received + s->from[k];
@@ -295,6 +302,20 @@ static int begin_gathering(struct slice *s)
     }
     return MPI_Iallgatherv(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, s->values, s->counts, s->places,
                            real(), gathering, &s->request);
+}
+
+/* Sends on the sums of slices whose shares have arrived, or waits for all of them. Ranks may do
+   this at different moments, but in the same order: gathering is a communicator of its own. */
+static int gather(int all)
+{
+    for (; n_gathering < n_slices; n_gathering++) {
+        struct slice *s = &slices[n_gathering];
+        int there = 1, code = all ? MPI_Wait(&s->request, MPI_STATUS_IGNORE)
+                                  : MPI_Test(&s->request, &there, MPI_STATUS_IGNORE);
+        if (!code && there) code = begin_gathering(s);
+        if (code || !there) return code;
+    }
+    return MPI_SUCCESS;
 }
 
 /* The trainer's all_reduce. MPI counts in int, so long slices are cut. */
@@ -309,7 +330,8 @@ static int begin_sum(void *user, trf_real *gradients, size_t n, void *stream)
         if (failed("add up gradients",
                    fast ? MPI_Iallreduce(MPI_IN_PLACE, s->values, (int)some, real(), MPI_SUM,
                                          training, &s->request)
-                        : begin_shares(s)))
+                        : begin_shares(s)) ||
+            (!fast && failed("add up gradients", gather(0))))
             return 1;
         gradients += some;
         n -= some;
@@ -320,11 +342,10 @@ static int begin_sum(void *user, trf_real *gradients, size_t n, void *stream)
 static int end_sum(void *user)
 {
     size_t i;
-    int code = MPI_SUCCESS;
+    int code = fast ? MPI_SUCCESS : gather(1);
     (void)user;
-    for (i = 0; i < n_slices && !code && !fast; i++) code = begin_gathering(&slices[i]);
     for (i = 0; i < n_slices && !code; i++) code = MPI_Wait(&slices[i].request, MPI_STATUS_IGNORE);
-    n_slices = 0;
+    n_slices = n_gathering = 0;
     return failed("add up gradients", code);
 }
 
@@ -419,6 +440,7 @@ int64_t bytes_sent(void) { return 0; }
 int agree_status(int status) { return status; }
 int leave_ranks(int status) { return status; }
 int status_of_first(int status) { return status; }
+int any_failed(int failed_here) { return failed_here; }
 
 void share_first(void *data, size_t bytes)
 {

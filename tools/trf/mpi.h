@@ -35,10 +35,12 @@ int check_parts(const struct settings *s);
    agree_status returns the worst status; the first rank that failed prints its messages. Where
    other ranks do not come, a rank that failed ends them all after some seconds.
    share_first copies what rank 0 has to all others. most_of_all replaces each number by the largest
-   of all ranks. differing_rank returns the first rank whose number is not that of rank 0, or 0. */
+   of all ranks. any_failed: whether one of them did; the one that did prints its messages at the end.
+   differing_rank returns the first rank whose number is not that of rank 0, or 0. */
 int agree_status(int status);
 void share_first(void *data, size_t bytes);
 void most_of_all(int numbers[], int n);
+int any_failed(int failed_here);
 int differing_rank(uint64_t number);
 /* The same status on all ranks: that of rank 0, which may have something to save before it ends. */
 int status_of_first(int status);

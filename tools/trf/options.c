@@ -296,7 +296,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, NUMBER, "parts", AT(training.parts), "N",
      "divide each batch into N parts, and add up their gradients in the order of the parts; 0: do "
      "not divide. The model depends on N, but not on how many processes compute the parts: mpirun "
-     "-n R trf train ... with R up to N (default: with mpirun, R; with --resume, as before; else 0)",
+     "-n R trf train ... with R up to N. Each R parts are added up by themselves, so N = 2 R sends "
+     "twice as much as N = R (default: with mpirun, R; with --resume, as before; else 0)",
      NULL},
     {TRAIN, CHOICE, "reduce", AT(reduce), "ordered|fast",
      "how several processes add up gradients. ordered: in the order of the parts, to the same bits "
