@@ -1437,12 +1437,13 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
    stays FULL, the products inside attention included. Answers differ slightly from those of FULL.
    BF16  weights, and activations when a product reads them, are rounded to the nearest number, ties
          to even. Packed weights take about half the memory. One sentence is translated faster
-         than with FULL, a large batch is not (tools/bench/bench.md).
+         than with FULL; with AMX a large batch is too (tools/bench/bench.md).
    INT8  each row of a weight has a scale: its largest absolute value / 127. Activations are rounded
          in the same way, row by row, when a product reads them.
          - Packed weights take about a quarter of the memory, and products are faster.
          - Sums are exact. So answers are bit-identical for any number of threads, with GCC and
-           Clang, and on all CPUs with fused multiply-add.
+           Clang, and on all CPUs, between builds with fused multiply-add: -O2 for an instruction
+           set that has it, such as AVX2. Builds without it have the same answers among themselves.
          - A row of activations with an infinity or a NaN gives NaN.
    TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or INT8 with d_model or d_ff above 131,072.
    TRF_E_STATE: the model is packed in another format (trf_model_pack). */
@@ -10246,7 +10247,8 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                      "a build with TRF_DOUBLE does not compute with TRF_PRECISION_BF16");
 }
 
-/* Whether this run trains in 16 bits: then every product packs a weight. */
+/* Whether this run trains in 16 bits: then every product packs a weight. So an update of one batch
+   packs a weight once for the forward pass and once, transposed, for the backward pass. */
 TRF__FN int trf__packs_bf16(const trf__run *run, int64_t weight)
 {
     return run->format == TRF__BF16 && weight > 0;
@@ -12899,8 +12901,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is packed (trf_model_pack, or a file with 8-bit weights): only "
-                     "translators and samplers can be created from it");
+                     "the model is packed (trf_model_pack, or a file with 8-bit weights): it can "
+                     "be used by translators and samplers, but not trained, copied or saved");
 }
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
@@ -28188,7 +28190,7 @@ TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 
 TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
 {
-    TRF__TRY(trf__check_range("weights", (double)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8, err));
+    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8, err));
     if (weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
                      "a build with TRF_DOUBLE has no weights of 8 bits");

@@ -51,7 +51,13 @@ check "and in 16 bits" same scores16 from_file
 expect 1 "8 bits go no further" "good8: its weights have 8 bits" "$trf" average good8 --weights full \
     --output good32
 expect 1 "nor to 16" "good8: its weights have 8 bits" "$trf" translate --model good8 --weights bf16
-expect 1 "nor in training" "8-bit weights" "$trf" train $files --init-from good8 --model good32
+expect 1 "nor in training" "good8: its weights have 8 bits" "$trf" train $files --init-from good8 --model good32
+check "nothing else is said" test "$(grep -c "^trf train" err)" -eq 1
+expect 0 "-o is --output" "" "$trf" quantize good --weights int8 -o short8
+check "the same file" same good8 short8
+expect 2 "-o once" "output is given twice" "$trf" quantize good --weights int8 -o a --output b
+expect 2 "-o without a name" "-o needs a value" "$trf" quantize good --weights int8 -o
+expect 2 "-o where nothing is written" "unknown option '-o'" "$trf" train $files -o good32
 expect 2 "quantize what" "give one model" "$trf" quantize --weights int8 --output good32
 expect 2 "quantize how" "give --weights" "$trf" quantize good --output good32
 expect 2 "weights of files" "--weights takes full|bf16|int8, got .f16." "$trf" translate --model good --weights f16

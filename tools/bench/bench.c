@@ -8,7 +8,7 @@
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
            build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
            build/bench overlap SIZE THREADS MBIT                        training while MBIT Mbit/s carry the gradients
-           build/bench load FILE                                        beside reading it; FILE is made, a base model
+           build/bench load FILE [WEIGHTS]                              beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
            build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS]            an encoder: sentences/s in batches of equal length
@@ -28,7 +28,9 @@
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include <sys/resource.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 enum { VOCAB = 10000, MOST = 100, WARM = 3, WORDS = 20 };
 
@@ -698,7 +700,7 @@ static void bench_overlap(const char *size, int threads, int mbit)
            "at once %.0f ms\n", size, threads, 1e3 * best[0], 1e-6 * bytes, 8e-3 * bytes / mbit, mbit, 1e3 * best[1], 1e3 * best[2]);
 }
 
-static void bench_loading(const char *path)
+static void bench_loading(const char *path, trf_weights weights)
 {
     trf_config config = config_of("base", AUTO);
     trf_search search = trf_search_defaults();
@@ -708,11 +710,18 @@ static void bench_loading(const char *path)
     double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL}, now[4];
     int32_t source[WORDS], answer[2 * WORDS + 20], n;
     struct rusage used;
+    trf_load_options load = trf_load_defaults();
+    long size = 0;
     int again, i;
+    load.weights = search.weights = weights;
     config.source_vocab = config.target_vocab = 32000;
     timed.stopped = 1;
-    if (trf_model_create(&model, &config, &err) || trf_model_save(model, path, &err)) die(err.message);
-    trf_model_destroy(model);
+    /* the float model is another process's: its memory would count as ours */
+    if (fork() == 0) {
+        if (trf_model_create(&model, &config, &err) || trf_model_save_as(model, path, weights, &err)) die(err.message);
+        _exit(0);
+    }
+    if (wait(&i) < 0 || i) die("no file was made");
     for (i = 0; i < WORDS; i++) source[i] = 4 + i;
     for (again = 0; again < 5; again++) {
         FILE *f = fopen(path, "rb");
@@ -725,10 +734,11 @@ static void bench_loading(const char *path)
         if (!memory || fread(memory, 1, (size_t)bytes, f) != (size_t)bytes) die("cannot read the file");
         now[1] = seconds();
         fclose(f);
+        size = bytes;
         trf__free(&plain, memory, (size_t)bytes);
         if (now[1] - now[0] < best[0]) best[0] = now[1] - now[0];
         now[0] = seconds();
-        if (trf_model_load(&model, path, NULL, &err)) die(err.message);
+        if (trf_model_load(&model, path, &load, &err)) die(err.message);
         now[1] = seconds();
         if (trf_translator_create(&translator, model, &search, &err)) die(err.message);
         now[2] = seconds();
@@ -739,9 +749,10 @@ static void bench_loading(const char *path)
         trf_model_destroy(model);
     }
     getrusage(RUSAGE_SELF, &used);
-    printf("first answer of a base model: reading the file %.1f ms, trf_model_load %.1f (%.2f of it), translator %.1f, sentence %.1f\n",
-           1e3 * best[0], 1e3 * best[1], best[1] / best[0], 1e3 * best[2], 1e3 * best[3]);
-    printf("    model %.1f MB, translator %.1f MB planned, most that the process had %.1f MB\n", 1e-6 * (double)trf_model_memory(&config),
+    printf("first answer of a base model of %.1f MB: reading the file %.1f ms, trf_model_load %.1f (%.2f of it), translator %.1f, sentence %.1f\n",
+           1e-6 * (double)size, 1e3 * best[0], 1e3 * best[1], best[1] / best[0], 1e3 * best[2], 1e3 * best[3]);
+    printf("    model %.1f MB, translator %.1f MB planned, most that the process had %.1f MB\n",
+           1e-6 * (double)(weights ? trf_packed_memory(&config, weights, NULL) : trf_model_memory(&config)),
            1e-6 * (double)trf_translator_memory(&config, &search, 1, WORDS), 1.024e-3 * (double)used.ru_maxrss);
 }
 
@@ -798,6 +809,7 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     int32_t ids[BEGINNING], length = BEGINNING, i, round, drawn = 0;
     trf_batch batch = { { NULL, NULL, 0 }, { ids, &length, 1 }, 0, { 0, 0, 0 } };
     double begin = 1e9, best = 1e9, bare, total = 0;
+    size_t bytes;
     config.kind = TRF_DECODER_ONLY;
     config.encoder_layers = 0; config.decoder_layers = 8;
     config.d_model = 320; config.n_heads = 5; config.d_ff = 1280;
@@ -809,7 +821,8 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     sampling.temperature = 0.8; sampling.top_k = 40; sampling.top_p = 0.9;
     for (i = 0; i < BEGINNING; i++) ids[i] = 4 + i * 37 % 900;
     if (trf_model_create(&model, &config, &err) || trf_sampler_create(&generator, model, &sampling, &err)) die(err.message);
-    bare = reading_speed(&generator->pass.run, trf_model_parameter_total(model));
+    bytes = weights == TRF_WEIGHTS_FULL ? trf_model_memory(&config) : trf_packed_memory(&config, weights, NULL);
+    bare = reading_speed(&generator->pass.run, (int64_t)(bytes / sizeof(float)));
     for (round = 0; round < 3; round++) {
         double start = seconds();
         timed.n_shapes = 0;
@@ -826,7 +839,7 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
             if (start < best) best = start;
         }
     }
-    bare = (double)trf_model_parameter_total(model) * sizeof(trf_real) / bare;
+    bare = (double)bytes / bare;
     printf("generate %d threads: %.1f million weights, a token in %.2f ms at best, %.0f tokens/s on average; %d ids read in %.2f ms; "
            "bare reading of the weights %.2f ms, %.2f of a token\n", threads, 1e-6 * (double)trf_model_parameter_total(model), 1e3 * best,
            drawn / total, BEGINNING, 1e3 * begin, 1e3 * bare, bare / best);
@@ -916,7 +929,7 @@ int main(int argc, char **argv)
     else if (argc == 6 && strcmp(argv[1], "deep") == 0)
         bench_deep(argv[2], number(argv[3]), strcmp(argv[4], "0") != 0, number(argv[5]));
     else if (argc == 5 && strcmp(argv[1], "overlap") == 0) bench_overlap(argv[2], number(argv[3]), number(argv[4]));
-    else if (argc == 3 && strcmp(argv[1], "load") == 0) bench_loading(argv[2]);
+    else if (argc >= 3 && strcmp(argv[1], "load") == 0) bench_loading(argv[2], weights_of(argc > 3 ? argv[3] : "full"));
     else if (argc == 5 && strcmp(argv[1], "learn") == 0) bench_learning(argv[2], number(argv[3]), number(argv[4]));
     else if (argc >= 6 && strcmp(argv[1], "file") == 0)
         bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));

@@ -3,7 +3,8 @@
 usage: bench_peers.py BENCH [ROUNDS] [SOURCE TARGET]      BENCH: build/bench   SOURCE, TARGET: parallel text, or made here
 ONLY=text in the environment: only rows whose name contains it, such as ONLY=int8
 needs: torch, ctranslate2, safetensors, numpy (measured with 2.15, 4.8.5). `make bench-peers PYTHON=python3` runs it. For AVX2 on
-a machine with more: a BENCH built with -march=haswell, and ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
+a machine with more: a BENCH built with -march=haswell -DTRF__INT8_KERNEL=3 (2 with clang 18 and before), since the kernel for
+8 bits is chosen at run time; and ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2
 MKL_ENABLE_INSTRUCTIONS=AVX2 CT2_FORCE_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell in the environment.
 
 Every figure is the median over ROUNDS (default 3) turns, in each of which one system runs after the other; machines drift, so only

@@ -71,8 +71,9 @@ static void tell_precision(const struct settings *s)
 {
     const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
     if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
-    inform("precision: bf16, by %s%s\n", kernel, strcmp(kernel, "vectors") ? "" :
-           ", no faster than float32");
+    inform("precision: bf16, by %s%s\n", kernel, !strcmp(kernel, "AMX") ? "" :
+           !strcmp(kernel, "vectors") ? ", no faster than float32" :
+           ", no faster than float32 where it was measured");
 }
 
 static int make_model(struct training *t, int64_t unknown)

@@ -84,7 +84,7 @@ static void print_help(const struct command *command)
         const struct row *row = &rows[i];
         if (!(row->commands & command->bit)) continue;
         if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
-        width = printf("  --%s%s%s%s", row->name,
+        width = printf("  %s--%s%s%s%s", strcmp(row->name, "output") ? "" : "-o, ", row->name,
                        row->kind == MAYBE ? " [" : row->argument ? " " : "",
                        row->argument ? row->argument : "", row->kind == MAYBE ? "]" : "");
         if (width > COLUMN - 2) { putchar('\n'); width = 0; }
@@ -149,7 +149,7 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
 {
     enum { FIRST = 1000, HELP = FIRST + MAX_OPTIONS };
     struct option options[MAX_OPTIONS + 2];
-    int n = 0, i, code;
+    int n = 0, i, code, output = 0;
     memset(options, 0, sizeof options);
     for (i = 0; i < n_rows; i++) {
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
@@ -158,11 +158,12 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
                              : rows[i].kind == MAYBE ? optional_argument
                                                      : required_argument;
         options[n++].val = FIRST + i;
+        if (!strcmp(rows[i].name, "output")) output = FIRST + i;
     }
     options[n].name = "help";
     options[n].val = HELP;
     opterr = 0;
-    while ((code = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
+    while ((code = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
         if (code == HELP || code == 'h') { print_help(command); return DONE; }
         if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
         if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
@@ -170,8 +171,9 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
             say("--%s takes no value", rows[optopt - FIRST].name);
             return USAGE;
         }
-        if (code == '?' && optopt) {
-            say("unknown option '-%c'; all options: %s --help", optopt, program);
+        if (code == 'o' && output) code = output;
+        if ((code == '?' && optopt) || code == 'o') {
+            say("unknown option '-%c'; all options: %s --help", code == 'o' ? code : optopt, program);
             return USAGE;
         }
         if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }

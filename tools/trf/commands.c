@@ -166,7 +166,7 @@ const struct command commands[] = {
     {QUANTIZE, "quantize", "write a model with weights of 8 or 16 bits",
      "trf quantize MODEL --weights int8 --output FILE",
      "Writes a smaller copy of a model. With int8, weights of matrices have 8 bits, and each row\n"
-     "has a scale. trf translate, generate, classify, tag and score use such a file like any other.\n"
+     "has a scale. trf translate, generate, classify, tag, embed and score use it like any other.\n"
      "It takes a quarter of the memory and answers faster; the answers differ a little. The whole\n"
      "model gives the same answers with --weights int8. A model with 8-bit weights cannot be\n"
      "trained further.\n"

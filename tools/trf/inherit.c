@@ -55,6 +55,7 @@ int begin_from(struct training *t)
         load_refused(s->init_from, &err);
         return FAILED;
     }
+    if (check_floats(s->init_from, t->from)) return FAILED;
     if ((status = take_architecture(t))) return status;
     joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
     if (joint && trf_model_target_vocab(t->from) &&

@@ -505,7 +505,8 @@ const struct row rows[] = {
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
     {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs", NULL},
+     "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs and on CPUs with "
+     "AMX", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
@@ -551,8 +552,8 @@ const struct row rows[] = {
     {IMPORT, TEXT, "as", AT(as), "TYPE", "read config.json as this model_type", NULL},
     {WRITES, CHOICE, "weights", AT(weights), "full|bf16|f16|int8",
      "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
-     "bits, a quarter, and the model can no longer be trained. With this option one model is "
-     "enough for trf average", NULL},
+     "bits, a quarter, and the model can no longer be trained. trf quantize needs this option; "
+     "with it trf average takes a single model too", NULL},
     {WRITES, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {EXPORT, HEADING, "Files", 0, NULL, NULL, NULL},
     {EXPORT, TEXT, "output", AT(output), "FOLDER", "the folder to write", NULL},
