@@ -3,7 +3,7 @@
    build   make build/bench
    run     build/bench                                                  everything, about five minutes
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
-           build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS [WEIGHTS]]
+           build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS [WEIGHTS [WORKERS]]]
            build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside reading its weights
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
            build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
@@ -22,11 +22,13 @@
    batches of at most 2,048 tokens a side (longest pair times pairs); real tokens are source + target, EOS included. Without files
    sentences of 5 to 25 random words are made. The floor is the time of the step's matrix products alone, with the step's own
    shapes, by the better of CBLAS and the built-in product (attention's products are left out).
+   WORKERS: so many translators share a model and a batch, each with THREADS threads and in a thread of its own.
    Translating: random weights, sources of 20 words, exactly 20 target words each; vocabulary 10,000 (tiny, small) or 32,000. */
 #define _POSIX_C_SOURCE 200809L
 #define TRF__TEST_BACKEND timed_backend
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
+#include <pthread.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -380,18 +382,36 @@ static void bench_training(const char *size, int threads, const char *order, int
 /* -----------------------------------------------------------------------------------------------
    Translating. */
 
-static void bench_translating(const char *size, int threads, int beam, int batch, manner how, trf_weights weights)
+/* Its part of a batch. */
+typedef struct worker { pthread_t thread; trf_translator *translator; trf_sequences sources; } worker;
+static void *translate_part(void *part)
+{
+    worker *w = (worker *)part;
+    trf_error err;
+    if (trf_translate_batch(w->translator, &w->sources, &err)) die(err.message);
+    return NULL;
+}
+
+static void translate_parts(worker *workers, int n)
+{
+    int i;
+    for (i = 1; i < n; i++)
+        if (pthread_create(&workers[i].thread, NULL, translate_part, &workers[i])) die("no thread");
+    translate_part(&workers[0]);
+    for (i = 1; i < n; i++) if (pthread_join(workers[i].thread, NULL)) die("a thread is lost");
+}
+
+static void bench_translating(const char *size, int threads, int beam, int batch, manner how, trf_weights weights, int n)
 {
     trf_config config = config_of(size, how);
     trf_search search = trf_search_defaults();
     trf_model *model;
-    trf_translator *translator;
-    trf_sequences sources;
     trf_error err;
+    worker *workers = (worker *)calloc((size_t)n, sizeof *workers);
     int32_t *ids = (int32_t *)malloc(sizeof *ids * (size_t)batch * WORDS), *lengths = (int32_t *)malloc(sizeof *lengths * (size_t)batch);
     double best = HUGE_VAL, total = 0, start;
     int i, again, calls = 0;
-    if (!ids || !lengths) die("no memory for the sources");
+    if (!ids || !lengths || !workers) die("no memory for the sources");
     config.source_vocab = config.target_vocab = strcmp(size, "base") == 0 ? 32000 : VOCAB;
     search.threads = threads;
     search.weights = weights;
@@ -400,16 +420,24 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     search.max_length_a = 0;
     search.max_length_b = WORDS;
     search.max_sentences = batch;
+    timed.stopped = n > 1;
     for (i = 0; i < batch * WORDS; i++) ids[i] = 4 + rand() % (config.source_vocab - 4);
     for (i = 0; i < batch; i++) lengths[i] = WORDS;
-    sources.count = batch; sources.ids = ids; sources.lengths = lengths;
-    if (trf_model_create(&model, &config, &err) || trf_translator_create(&translator, model, &search, &err)) die(err.message);
-    if (trf_translate_batch(translator, &sources, &err)) die(err.message);
-    if (trf_hypothesis_at(translator, 0, 0)->n != WORDS) die("an answer has another length");
-    timed_reset();
+    if (trf_model_create(&model, &config, &err)) die(err.message);
+    if (n > 1 && trf_model_pack(model, weights, &err)) die(err.message);
+    for (i = 0; i < n; i++) {
+        int first = batch * i / n;
+        workers[i].sources.ids = ids + first * WORDS;
+        workers[i].sources.lengths = lengths;
+        workers[i].sources.count = batch * (i + 1) / n - first;
+        if (trf_translator_create(&workers[i].translator, model, &search, &err)) die(err.message);
+    }
+    translate_parts(workers, n);
+    if (trf_hypothesis_at(workers[0].translator, 0, 0)->n != WORDS) die("an answer has another length");
+    if (n == 1) timed_reset();
     for (again = 0; again < 4 || (total < 2 && again < 200); again++) {
         start = seconds();
-        if (trf_translate_batch(translator, &sources, &err)) die(err.message);
+        translate_parts(workers, n);
         start = seconds() - start;
         timed.n_shapes = 0;
         total += start;
@@ -418,9 +446,10 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     }
     printf("translate %s, %d threads, beam %d, batch %d%s: %.0f target tokens/s\n", size, threads, beam, batch,
            weights == TRF_WEIGHTS_INT8 ? ", int8" : weights == TRF_WEIGHTS_BF16 ? ", bf16" : "", batch * WORDS / best);
-    print_ops(total, (int64_t)calls * WORDS);
-    trf_translator_destroy(translator);
+    if (n == 1) print_ops(total, (int64_t)calls * WORDS);
+    for (i = 0; i < n; i++) trf_translator_destroy(workers[i].translator);
     trf_model_destroy(model);
+    free(workers);
     free(ids);
     free(lengths);
 }
@@ -922,7 +951,7 @@ int main(int argc, char **argv)
                        products_of(argc > 6 ? argv[6] : "auto"), argc > 8 ? argv[7] : NULL, argc > 8 ? argv[8] : NULL);
     else if (argc >= 6 && strcmp(argv[1], "translate") == 0)
         bench_translating(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), products_of(argc > 6 ? argv[6] : "auto"),
-                          weights_of(argc > 7 ? argv[7] : "full"));
+                          weights_of(argc > 7 ? argv[7] : "full"), argc > 8 ? number(argv[8]) : 1);
     else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256,
                                                                         weights_of(argc > 4 ? argv[4] : "full"));
     else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
@@ -940,9 +969,9 @@ int main(int argc, char **argv)
         bench_training("tiny", all, "random", 20, AUTO, NULL, NULL);
         bench_training("small", all, "bucketed", 10, AUTO, NULL, NULL);
         bench_training("base", all, "bucketed", 4, AUTO, NULL, NULL);
-        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], AUTO, TRF_WEIGHTS_FULL);
+        for (i = 0; i < 3; i++) bench_translating("tiny", 1, points[i][0], points[i][1], AUTO, TRF_WEIGHTS_FULL, 1);
         bench_generating(1, 256, TRF_WEIGHTS_FULL);
-        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], AUTO, TRF_WEIGHTS_FULL);
+        for (i = 0; i < 3; i++) bench_translating("base", 1, points[i][0], points[i][1], AUTO, TRF_WEIGHTS_FULL, 1);
     } else die("see the top of tools/bench/bench.c for its arguments");
     return 0;
 }
