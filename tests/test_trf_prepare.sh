@@ -149,7 +149,20 @@ for how in "" --pack "--documents file"; do
     rm -f m.tokens
     expect 0 "continued $how" "continued: [0-9]* chunks" "$trf" prepare --model chars $how --chunk 5 --output m.tokens --resume text
     check "the same text $how" same l.tokens m.tokens
+    head -c $(($(wc -c <l.tokens) * 2 / 3)) l.tokens >m.tokens.part
+    cp m.tokens.part part
+    rm -f m.tokens
+    sed '3s/^./x/' text >changed
+    check "it differs" eval '! same text changed'
+    expect 1 "another text $how" "the text is not that of 'm.tokens.part'" "$trf" prepare --model chars $how --chunk 5 --output m.tokens --resume changed
+    check "what was interrupted stays $how" same m.tokens.part part
+    rm m.tokens.part
 done
+head -c $((size / 2)) large.tokens >changed.tokens.part
+sed '7s/^./x/' large.tsv >changed.tsv
+expect 1 "other pairs" "the text is not that of 'changed.tokens.part'" "$trf" prepare --model start --output changed.tokens --resume changed.tsv
+expect 0 "the right ones" "9000 pairs" "$trf" prepare --model start --output changed.tokens --resume large.tsv
+check "the same file as before" same large.tokens changed.tokens
 head -c $((size / 2)) large.tokens >short.tokens.part
 # a token file among its own texts is none of them
 head -n 4500 large.tsv >folder/a.tsv

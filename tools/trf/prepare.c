@@ -4,9 +4,11 @@
 // chunks of documents are those of trf train (encode.c), so both train the same model.
 //
 // The mark of a pair is the number of its line, counted over all files, times 2^30, plus how many
-// pairs the line has up to this one. --resume skips the lines before that of the last pair, and of
-// this line the pairs that are in the file. Chunks that hold several lines have no such place: then
-// all text is cut into tokens again, and as many chunks are skipped as the file has.
+// pairs the line has up to this one, plus 2^20 times ten bits of a hash of all text up to this
+// line. --resume skips the lines before that of the last pair, and of this line the pairs that are
+// in the file. Chunks that hold several lines have no such place: then all text is cut into tokens
+// again, and as many chunks are skipped as the file has. If the last of these has another mark, the
+// text is another one.
 
 #include "encode.h"
 #include "hold_out.h"
@@ -17,7 +19,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { OF_A_LINE = 30 };            /* bits of a mark */
+/* Bits of a mark: pairs of a line, and the same with the hash. */
+enum { PAIRS_OF_A_LINE = 20, OF_A_LINE = 30 };
 
 struct preparation {
     struct settings *s;
@@ -30,6 +33,8 @@ struct preparation {
     struct stream stream;
     int64_t line, from_line;        /* read so far; the first that counts */
     int64_t of_line, to_skip;       /* pairs of this line so far; pairs that the file has already */
+    int64_t mark;                   /* of the last of those */
+    uint64_t hash;                  /* of the text so far */
     double began, shown;
     int terminal;
 };
@@ -57,6 +62,22 @@ static void show(struct preparation *p, int last)
 // >>lines          from a line to pairs in the file
 // -----------------------------------------------------------------------------------------------
 
+/* The mark of this line's next pair; -1: reported. */
+static int64_t next_mark(struct preparation *p)
+{
+    int64_t hash = (int64_t)(p->hash >> (64 - OF_A_LINE + PAIRS_OF_A_LINE)),
+            mark = (p->line << OF_A_LINE) + (hash << PAIRS_OF_A_LINE) + ++p->of_line;
+    if (p->of_line >> PAIRS_OF_A_LINE) {
+        say("line %lld has more than %d chunks: cut it", (long long)p->line,
+            (1 << PAIRS_OF_A_LINE) - 1);
+        return -1;
+    }
+    if (p->to_skip != 1 || mark == p->mark) return mark;
+    say("up to line %lld the text is not that of '%s.part': --resume needs the same text",
+        (long long)p->line, p->s->output);
+    return -1;
+}
+
 /* Writes what the last line completed. */
 static int write_pairs(struct preparation *p)
 {
@@ -65,9 +86,10 @@ static int write_pairs(struct preparation *p)
     trf_error err;
     int status = DONE;
     for (i = 0; i < ids[0].count && !status; i++) {
-        int64_t mark = (p->line << OF_A_LINE) + ++p->of_line;
+        int64_t mark = next_mark(p);
         int32_t n[2] = {ids[0].lengths[i], ids[1].lengths[i]};
-        if (p->to_skip > 0) p->to_skip--;
+        if (mark < 0) status = FAILED;
+        else if (p->to_skip > 0) p->to_skip--;
         else if (trf_token_file_add(p->file, ids[0].ids + used[0], n[0], ids[1].ids + used[1], n[1],
                                     mark, &err)) {
             say_error(NULL, &err);
@@ -96,6 +118,7 @@ static int add_line(struct preparation *p, const char *source, const char *targe
     struct pairs *one = &p->data.learn;
     p->line++;
     p->of_line = 0;
+    p->hash = hash_bytes(hash_bytes(p->hash, source, strlen(source)), target, strlen(target));
     if (!fault && (learns_from_text(s)
                        ? hold_out_text(&p->held, leading_side(s) ? target : source)
                        : hold_out_pair(&p->held, source, target))) return DONE;
@@ -350,7 +373,8 @@ static int open_tokens(struct preparation *p)
     if (status) return FAILED;
     facts = trf_token_file_facts(p->file);
     p->from_line = by_line ? facts->mark >> OF_A_LINE : 0;
-    p->to_skip = by_line ? facts->mark & ((1 << OF_A_LINE) - 1) : facts->pairs;
+    p->to_skip = by_line ? facts->mark & ((1 << PAIRS_OF_A_LINE) - 1) : facts->pairs;
+    p->mark = facts->mark;
     if (facts->pairs)
         inform("continued: %lld %s are in the file\n", (long long)facts->pairs,
                learns_from_text(s) ? "chunks" : "pairs");
