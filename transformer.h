@@ -28192,7 +28192,8 @@ TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 
 TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
 {
-    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8, err));
+    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
+                              err));
     if (weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
                      "a build with TRF_DOUBLE has no weights of 8 bits");

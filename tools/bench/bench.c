@@ -383,16 +383,16 @@ static void bench_training(const char *size, int threads, const char *order, int
    Translating. */
 
 /* Its part of a batch. */
-typedef struct worker { pthread_t thread; trf_translator *translator; trf_sequences sources; } worker;
+typedef struct sharer { pthread_t thread; trf_translator *translator; trf_sequences sources; } sharer;
 static void *translate_part(void *part)
 {
-    worker *w = (worker *)part;
+    sharer *w = (sharer *)part;
     trf_error err;
     if (trf_translate_batch(w->translator, &w->sources, &err)) die(err.message);
     return NULL;
 }
 
-static void translate_parts(worker *workers, int n)
+static void translate_parts(sharer *workers, int n)
 {
     int i;
     for (i = 1; i < n; i++)
@@ -407,7 +407,7 @@ static void bench_translating(const char *size, int threads, int beam, int batch
     trf_search search = trf_search_defaults();
     trf_model *model;
     trf_error err;
-    worker *workers = (worker *)calloc((size_t)n, sizeof *workers);
+    sharer *workers = (sharer *)calloc((size_t)n, sizeof *workers);
     int32_t *ids = (int32_t *)malloc(sizeof *ids * (size_t)batch * WORDS), *lengths = (int32_t *)malloc(sizeof *lengths * (size_t)batch);
     double best = HUGE_VAL, total = 0, start;
     int i, again, calls = 0;

@@ -84,7 +84,7 @@ static void print_help(const struct command *command)
         const struct row *row = &rows[i];
         if (!(row->commands & command->bit)) continue;
         if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
-        width = printf("  %s--%s%s%s%s", strcmp(row->name, "output") ? "" : "-o, ", row->name,
+        width = printf("  --%s%s%s%s", row->name,
                        row->kind == MAYBE ? " [" : row->argument ? " " : "",
                        row->argument ? row->argument : "", row->kind == MAYBE ? "]" : "");
         if (width > COLUMN - 2) { putchar('\n'); width = 0; }

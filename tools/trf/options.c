@@ -548,7 +548,7 @@ const struct row rows[] = {
     {INSPECT, HEADING, "Output", 0, NULL, NULL, NULL},
     {INSPECT, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
     {WRITES, HEADING, "Files", 0, NULL, NULL, NULL},
-    {WRITES, TEXT, "output", AT(output), "FILE", "the model to write", NULL},
+    {WRITES, TEXT, "output", AT(output), "FILE", "the model to write; -o is short for it", NULL},
     {IMPORT, TEXT, "as", AT(as), "TYPE", "read config.json as this model_type", NULL},
     {WRITES, CHOICE, "weights", AT(weights), "full|bf16|f16|int8",
      "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
