@@ -54,8 +54,7 @@ int main(int argc, char **argv)
     }
 failed:
     if (err.status) fprintf(stderr, "%s\n", err.message);
-    trf_translator_destroy(encoder);
-    trf_model_destroy(model);
+    trf_translator_destroy(encoder); trf_model_destroy(model);
     fclose(file);
     return err.status != TRF_OK;
 }

@@ -124,7 +124,9 @@ fresh llama; change 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' confi
 fresh llama; change 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' config.json
 refuses "an output projection of its own" "'lm_head.weight' differs from the embedding, but config.json says that they are tied"
 fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 16/' config.json; refuses "a window" "is 16, shorter than \"max_position_embeddings\" = 64"
-fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' config.json
+fresh llama; change 's/"model_type": "llama"/"model_type": "mistral"/; s/"max_position_embeddings": 64/"max_position_embeddings": 8192/' config.json
+refuses "the window that transformers takes" "is 4096, shorter than \"max_position_embeddings\" = 8192"
+fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/; s/"max_position_embeddings": 64/"max_position_embeddings": 8192/' config.json
 expect 0 "a model without one" "mistral" "$trf" import folder --output out.model
 fresh llama; change 's/"model_type": "llama"/"model_type": "mamba"/' config.json; refuses "another architecture" "it knows bert, .*roberta, marian, .*qwen2"
 expect 0 "inspect knows byte-level BPE" "300 subwords of byte-level BPE" "$trf" inspect byte_bpe.model

@@ -85,6 +85,11 @@ expect 0 "packed" "done: " "$trf" train --objective causal --text counting --pac
     $quick --updates 20 --model m
 expect 0 "mask" "best: update [0-9]*, loss" "$trf" train --objective mask --text counting $fast \
     --model masked
+sed 'p;p;p;p;p;p;p;p;p' counting | tr '\n' ' ' | fold -w 400 >long
+expect 0 "texts longer than the model" "done: 3 updates" "$trf" train --objective mask --text long $quick \
+    --tokens words --source-bos yes --max-length 24 --valid-size 0 --updates 3 --model m
+expect 2 "a chunk without room for both marks" "2 to 22 tokens (--max-length minus 2), got 23" "$trf" train \
+    --objective mask --text long $fast --source-bos yes --max-length 24 --chunk 23 --model no
 expect 0 "span" "best: update [0-9]*, loss" "$trf" train --objective span --text counting $fast \
     --model spans
 expect 0 "sampling from an encoder-decoder" "" "$trf" generate --model spans --input counting \

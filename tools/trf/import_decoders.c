@@ -193,10 +193,12 @@ void describe_qwen2(const trf_config *c, cJSON *json)
 }
 
 /* A window of keys is built only where no text is longer. */
+/* Without the member transformers takes a window of 4,096 keys; null is none. */
 static int check_window(const cJSON *json, const char *path, const trf_config *c)
 {
     int32_t window;
-    if (json_int(json, path, "sliding_window", INT32_MAX, &window)) return FAILED;
+    int none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json, "sliding_window"));
+    if (json_int(json, path, "sliding_window", none ? INT32_MAX : 4096, &window)) return FAILED;
     if (window >= c->max_length) return DONE;
     say("%s: \"sliding_window\" is %d, shorter than \"max_position_embeddings\" = %d, but trf "
         "builds attention to all keys", path, (int)window, (int)c->max_length);

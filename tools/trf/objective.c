@@ -225,23 +225,31 @@ int check_effects(const struct settings *s)
     return s->resume ? DONE : check_combinations(s);
 }
 
+/* Tokens that the library adds to a sequence: a begin or an end mark, or both of an encoder. */
+static int32_t marks_added(const trf_config *c)
+{
+    return c->kind != TRF_DECODER_ONLY && source_added(c) > 1 ? source_added(c) : 1;
+}
+
 int check_chunk(const struct settings *s)
 {
-    int32_t most = s->config.max_length - 1; /* the library adds a begin or an end mark */
+    int32_t added = marks_added(&s->config), most = s->config.max_length - added;
     if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(chunk)))) return DONE;
     if (s->chunk >= 2 && s->chunk <= most) return DONE;
     if (most < 2) {
-        say("--max-length must be 3 or more for a text, got %d", (int)s->config.max_length);
+        say("--max-length must be %d or more for a text, got %d", (int)added + 2,
+            (int)s->config.max_length);
         return USAGE;
     }
-    say("--chunk takes 2 to %d tokens (--max-length minus 1), got %d", (int)most, (int)s->chunk);
+    say("--chunk takes 2 to %d tokens (--max-length minus %d), got %d", (int)most, (int)added,
+        (int)s->chunk);
     return USAGE;
 }
 
 /* The longest sequence follows from --max-length. */
 int settle_chunk(struct settings *s)
 {
-    s->corpus.max_length = s->config.max_length - 1;
+    s->corpus.max_length = s->config.max_length - marks_added(&s->config);
     if (!is_given(s, AT(chunk)))
         s->chunk = s->corpus.max_length; /* that of a checkpoint comes later */
     return check_chunk(s);
