@@ -412,8 +412,8 @@
 //     (3) trf_vocab_learn, trf_vocab_finish, trf_vocab_add
 //
 //   To serve many requests, share one model, and give each thread a translator with threads = 1.
-//   Small models are then up to a third faster than with one translator of as many threads. With
-//   trf_model_pack all of them read the same small weights.
+//   Two translators of a tiny model are up to a third faster than one with two threads. After
+//   trf_model_pack all translators read the same packed weights.
 //   To translate during training, make a trf_model_copy between two steps.
 //
 // GPUS
@@ -1444,8 +1444,8 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
          in the same way, row by row, when a product reads them.
          - Packed weights take about a quarter of the memory, and products are faster.
          - Sums are exact. So answers are bit-identical for any number of threads, with GCC and
-           Clang, and on all CPUs, between builds with fused multiply-add: -O2 for an instruction
-           set that has it, such as AVX2. Builds without it have the same answers among themselves.
+           Clang, and on all CPUs, in all builds that fuse multiply-add. A build fuses with -O2 and
+           an instruction set that has it, such as AVX2. All other builds agree among themselves.
          - A row of activations with an infinity or a NaN gives NaN.
    TRF_E_UNSUPPORTED: a CUDA device, a TRF_DOUBLE build, or INT8 with d_model or d_ff above 131,072.
    TRF_E_STATE: the model is packed in another format (trf_model_pack). */
@@ -9947,7 +9947,11 @@ TRF__FN void trf__cpu_adam(const trf__run *run, const trf__adam *a)
 // a cache. The result of a slice is its maximum, its sum of exponentials and its n best tokens. A
 // second pass merges the slices of each row in order.
 
-enum { TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024, TRF__TOP_BLOCK = 256 };
+enum {
+    TRF__TOP_ROWS = 64, TRF__TOP_COLUMNS = 1024,
+    TRF__TOP_GROUP = 16,                        /* tokens of a group, */
+    TRF__TOP_BLOCK = TRF__WIDE * TRF__TOP_GROUP /* and of sixteen groups */
+};
 
 typedef struct trf__top_job {
     const trf__top *t;
@@ -9988,8 +9992,8 @@ TRF__FN size_t trf__cpu_top_scratch(const trf_device *device, int64_t rows, int6
     return trf__top_cut(NULL, device, rows, vocab, n, &job);
 }
 
-/* Inserts a token into a sorted list of at most n with `found` entries, and returns the new
-   number. */
+/* Inserts a token into a sorted list of at most n with `found` entries, and returns the new number.
+   A token is better if its logit is larger, or equal and its id lower. */
 TRF__INLINE int64_t trf__top_insert(trf_real *best, int32_t *ids, int64_t n, int64_t found,
                                     trf_real value, int32_t id)
 {
@@ -10053,43 +10057,40 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
     }
 }
 
-/* One slice of a row: z are the logits from id `column` on, with room for whole vectors. Blocks and
-   groups with a maximum below the floor are skipped. After n tokens have been found the floor rises
-   to the last of them. The floors of workers differ, but each excludes only tokens that are not
-   among the n best. */
+/* One slice of a row: z are the logits from id `column` on, with room for whole vectors. Groups
+   with a maximum below the floor are skipped. After n tokens have been found the floor rises to the
+   last of them. The floors of workers differ, but each excludes only tokens that are not among the
+   n best. */
 TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int64_t column,
                             int64_t columns, trf_real *floor)
 {
     const trf__top *t = j->t;
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
+    int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
     int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
     int32_t *ids = j->ids + at * t->n;
-    trf_real *best = j->best + at * t->n;
-    trf_real most[TRF__TOP_COLUMNS / TRF__TOP_BLOCK][TRF__WIDE], (*groups)[TRF__WIDE] = most;
+    trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
     /* a forbidden EOS also leaves the softmax */
     if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
     for (c = columns; c % 16 != 0; c++) z[c] = -(trf_real)FLT_MAX;      /* exp makes 0 of it */
     for (c = 0; c < columns; c += TRF__TOP_BLOCK)
-        trf__top_groups(*groups++, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
-    j->sums[2 * at] = trf__max_of(most[0], (groups - most) * TRF__WIDE);
+        trf__top_groups(most + c / TRF__TOP_GROUP, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
+    j->sums[2 * at] = trf__max_of(most, n_groups);
     j->sums[2 * at + 1] = trf__exp_sum(z, columns, j->sums[2 * at]);
     if (only < 0 && (t->rules.n_alone || t->rules.ids || t->rules.wishes))
         trf__top_rule(&t->rules, row, z, column, columns);
     for (i = 0; i < t->n; i++) ids[i] = -1;
     if (only >= column && only < column + columns) { ids[0] = only; best[0] = z[only - column]; }
-    for (c = 0; only < 0 && c < columns; c += TRF__TOP_BLOCK) {
-        const trf_real *group = most[c / TRF__TOP_BLOCK];
-        if (trf__max_of(group, TRF__WIDE) < *floor) continue;
-        for (g = c; g < trf__min64(columns, c + TRF__WIDE); g++) {
-            if (group[g - c] < *floor) continue;
-            for (i = g; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {
-                int32_t id = (int32_t)(column + i);
-                if (z[i] < *floor) continue;
-                if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
-                    found = trf__top_insert(best, ids, t->n, found, z[i], id);
-            }
-            if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
+    for (g = 0; only < 0 && g < n_groups; g++) {
+        if (most[g] < *floor) continue;
+        c = g / TRF__WIDE * TRF__TOP_BLOCK;
+        for (i = c + g % TRF__WIDE; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {
+            int32_t id = (int32_t)(column + i);
+            if (z[i] < *floor) continue;
+            if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
+                found = trf__top_insert(best, ids, t->n, found, z[i], id);
         }
+        if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
     }
 }
 

@@ -654,7 +654,7 @@ a floor too high @@ ops search @@ trf__top_slice @@
 the best tokens: of equals the higher id @@ ops search @@ trf__top_insert @@
     id < ids[k] @@ id > ids[k]
 the best tokens: a group skipped for its neighbour @@ ops search @@ trf__top_slice @@
-    group[g - c] < *floor @@ group[0] < *floor
+    most[g] < *floor @@ most[0] < *floor
 the best tokens: padding in the softmax @@ ops search @@ trf__top_slice @@
     z[c] = -(trf_real)FLT_MAX; @@ z[c] = 0;
 targets do not end with EOS @@ definitions model @@ trf__fill_rows @@

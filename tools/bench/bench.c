@@ -745,7 +745,7 @@ static void bench_loading(const char *path, trf_weights weights)
     load.weights = search.weights = weights;
     config.source_vocab = config.target_vocab = 32000;
     timed.stopped = 1;
-    /* the float model is another process's: its memory would count as ours */
+    /* another process makes the file: the memory of its floats would count as ours */
     if (fork() == 0) {
         if (trf_model_create(&model, &config, &err) || trf_model_save_as(model, path, weights, &err)) die(err.message);
         _exit(0);

@@ -14,8 +14,8 @@ real tokens counted; PyTorch with fused Adam, denormals flushed, batches by leng
 bf16 it may also use its autocast to bf16. Translating
 random weights, 20 tokens in, exactly 20 out, vocabulary 10,000 (tiny) or 32,000 (base), float32 and 8-bit weights, the fastest of as many calls as
 fit into two seconds. The file: 1,000 sentences of 5 to 60 words, beam 4, by a model that bench.c has taught to copy; CTranslate2
-sorts them by length and cuts them into batches of 32, as its translate_file does. With two threads CTranslate2 is asked both ways, one batch
-by two threads and two halves by one each, and the faster one counts; of a batch, not of the file, so is transformer.h.
+sorts them by length and cuts them into batches of 32, as its translate_file does. With two threads CTranslate2 is asked both ways: one
+batch by two threads, and two halves by one each. The faster one counts. transformer.h is asked both ways too, but for the file.
 """
 import math, os, random, re, statistics, subprocess, sys, tempfile, time
 

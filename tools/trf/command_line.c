@@ -163,7 +163,7 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
     options[n].name = "help";
     options[n].val = HELP;
     opterr = 0;
-    while ((code = getopt_long(argc, argv, ":ho:", options, NULL)) != -1) {
+    while ((code = getopt_long(argc, argv, output ? ":ho:" : ":h", options, NULL)) != -1) {
         if (code == HELP || code == 'h') { print_help(command); return DONE; }
         if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
         if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
@@ -171,12 +171,12 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
             say("--%s takes no value", rows[optopt - FIRST].name);
             return USAGE;
         }
-        if (code == 'o' && output) code = output;
-        if ((code == '?' && optopt) || code == 'o') {
-            say("unknown option '-%c'; all options: %s --help", code == 'o' ? code : optopt, program);
+        if (code == '?' && optopt) {
+            say("unknown option '-%c'; all options: %s --help", optopt, program);
             return USAGE;
         }
         if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
+        if (code == 'o') code = output;
         if (rows[code - FIRST].kind == MAYBE && !optarg && optind < argc &&
             choice_number(rows[code - FIRST].argument, argv[optind]) >= 0)
             optarg = argv[optind++];

@@ -192,8 +192,8 @@ void describe_qwen2(const trf_config *c, cJSON *json)
     set_bool(json, "use_sliding_window", 0);
 }
 
-/* A window of keys is built only where no text is longer. */
-/* Without the member transformers takes a window of 4,096 keys; null is none. */
+/* A window of keys is accepted only where no text is longer. Without the member transformers takes
+   4,096 keys; null is no window. */
 static int check_window(const cJSON *json, const char *path, const trf_config *c)
 {
     int32_t window;

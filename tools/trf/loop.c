@@ -72,13 +72,20 @@ static int validate_now(struct run *r, int64_t update)
     return restore_ema(r) ? FAILED : status;
 }
 
-/* Training ends if a model cannot be saved; a checkpoint still keeps what was learned, if it can be
-   saved. */
+/* After an error a checkpoint keeps what was learned, if it can be saved. */
+static int save_after_error(struct run *r, const struct progress *p)
+{
+    int status = save_checkpoint(r, seconds_of_run(p));
+    if (!status && r->checkpoint && is_first_rank())
+        say("%s is complete: the same command with --resume continues", r->checkpoint);
+    return status;
+}
+
+/* Training ends if a model cannot be saved. */
 static int validate_or_save(struct run *r, const struct progress *p, int64_t update)
 {
     int status = validate_now(r, update);
-    if (status && r->checkpoint && !save_checkpoint(r, seconds_of_run(p)))
-        say("%s is complete: the same command with --resume continues", r->checkpoint);
+    if (status) save_after_error(r, p);
     return status;
 }
 
@@ -104,8 +111,8 @@ static void agree_on_end(const struct run *r, struct progress *p)
     p->time_is_up = signal_and_time[1];
 }
 
-/* Reads a batch. Processes add up gradients together, so all of them go on, or none: *shared is 1 if
-   one of them failed, and then each returns an error. */
+/* Reads a batch. Processes add up gradients together: if one of them cannot read its batch, *shared
+   is 1 and all of them return an error. */
 static trf_status next_batch(struct run *r, trf_batch *batch, int *shared, trf_error *err)
 {
     trf_status status = trf_corpus_next(r->corpus, batch, err);
@@ -186,17 +193,15 @@ static int is_new_best(const struct run *r, int64_t step)
            r->state.stopping.best_update == step;
 }
 
-/* After an error in an update, which has changed nothing, a checkpoint keeps the updates before it.
-   `batches` were read for those. Processes of which only one knows the error end at once: the
-   others wait for its sums. */
+/* Saves the updates before the one that failed; `batches` were read for those. The failed update
+   has changed nothing. If only one process knows of the error, the others wait for its sums and
+   cannot save: then all end at once. */
 static int end_by_error(struct run *r, const struct progress *p, int64_t batches, int shared)
 {
     if (n_ranks() > 1 && !shared) return FAILED;
     trf_trainer_discard_gradients(r->trainer);
     r->state.batches = batches;
-    if (r->checkpoint && p->updates && !status_of_first(save_checkpoint(r, seconds_of_run(p))) &&
-        is_first_rank())
-        say("%s is complete: the same command with --resume continues", r->checkpoint);
+    if (p->updates) (void)status_of_first(save_after_error(r, p));
     return FAILED;
 }
 

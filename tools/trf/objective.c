@@ -225,15 +225,17 @@ int check_effects(const struct settings *s)
     return s->resume ? DONE : check_combinations(s);
 }
 
-/* Tokens that the library adds to a sequence: a begin or an end mark, or both of an encoder. */
-static int32_t marks_added(const trf_config *c)
+/* The most tokens of a chunk on either side: the library adds a begin or an end mark to them, and
+   both to some sources. */
+static int32_t longest_chunk(const trf_config *c)
 {
-    return c->kind != TRF_DECODER_ONLY && source_added(c) > 1 ? source_added(c) : 1;
+    int32_t source = source_limit(c);
+    return source < c->max_length ? source : c->max_length - 1;
 }
 
 int check_chunk(const struct settings *s)
 {
-    int32_t added = marks_added(&s->config), most = s->config.max_length - added;
+    int32_t most = longest_chunk(&s->config), added = s->config.max_length - most;
     if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(chunk)))) return DONE;
     if (s->chunk >= 2 && s->chunk <= most) return DONE;
     if (most < 2) {
@@ -249,7 +251,7 @@ int check_chunk(const struct settings *s)
 /* The longest sequence follows from --max-length. */
 int settle_chunk(struct settings *s)
 {
-    s->corpus.max_length = s->config.max_length - marks_added(&s->config);
+    s->corpus.max_length = longest_chunk(&s->config);
     if (!is_given(s, AT(chunk)))
         s->chunk = s->corpus.max_length; /* that of a checkpoint comes later */
     return check_chunk(s);
