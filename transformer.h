@@ -360,7 +360,8 @@
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
 //               losses of its pretraining: sequence_labels 2
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
-//     BART      tying ALL; source_bos 1; decoder_start EOS
+//     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
+//               a search, the first id of each target in training
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
 //               EMBEDDINGS; decoder_start PAD; bos -1
 //     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1
@@ -1048,8 +1049,9 @@ typedef struct trf_config {
     int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
                                    pad, bos and unk may be -1: the model has none. bos may be eos
                                    (GPT-2). Otherwise all differ. Batches need no padding. Answers
-                                   never contain pad, nor bos unless it is eos. A field that uses
-                                   an id needs it: source_bos, decoder_start, head */
+                                   never contain pad, nor bos with decoder_start BOS unless it is
+                                   eos. A field that uses an id needs it: source_bos,
+                                   decoder_start, head */
     trf_activation activation;  /* default TRF_RELU */
     int32_t feed_forward_gate;  /* 1: the inner layer is act(x U^T) * (x V^T). The first matrix has
                                    the d_ff rows of U, then those of V: ReGLU, GEGLU, SwiGLU
@@ -1511,7 +1513,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
    requires, and shifts the target itself. TRF_E_LIMIT: a sequence is too long for max_length;
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
    in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
-   segments; the mask with TRF_HEAD_MASKED. */
+   segments; BOS in targets if decoder_start is not BOS (BART's begin with it); the mask with
+   TRF_HEAD_MASKED. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -2491,7 +2494,7 @@ typedef struct trf_search {
                                    (decoder_start_token_id). Any id. It counts in no length and is
                                    in no answer. -1: the model's own; default -1. Only translating
                                    replaces it: trf_score and the calls after it do not */
-    int32_t forced_first;       /* an id: the first token of every answer, for instance the tag of
+    int32_t forced_first;       /* an id: the first token of every answer: bos in BART, the tag of
                                    the target language in M2M100, NLLB and mBART-50
                                    (forced_bos_token_id). It counts in the length of the answer and
                                    in min_length, but the answer is returned without it. If a
@@ -2757,10 +2760,10 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
    repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
-   never drawn, bos only where it is eos, unk only with allow_unk. The host computes the rules, in
-   double. "So far" means as in trf_search all that the decoder has read, older than the window
-   too: its start id (trf_decoder_start), the prompt and the answer; never the source. A first token
-   that shall be forced (forced_bos_token_id) is a prompt. */
+   never drawn, unk only with allow_unk, and bos not with decoder_start BOS, unless it is eos. The
+   host computes the rules, in double. "So far" means as in trf_search all that the decoder has
+   read, older than the window too: its start id (trf_decoder_start), the prompt and the answer;
+   never the source. A first token that shall be forced (forced_bos_token_id) is a prompt. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
@@ -3905,6 +3908,13 @@ TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
 }
 /* Rows of a source that the library adds. */
 TRF__FN int trf__source_added(const trf_config *c) { return c->source_bos + c->source_eos; }
+
+/* BOS if the decoder reads it first, else -1. A decoder that begins with another id may read and
+   write BOS later: BART's targets are <s> ids </s>, and it begins with </s>. */
+TRF__FN int32_t trf__bos_read_first(const trf_config *c)
+{
+    return c->decoder_start == TRF_START_BOS ? c->bos : -1;
+}
 TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
 /* The width of a head, and those of all queries and of all keys (or values) of a token. */
 TRF__FN int32_t trf__d_head(const trf_config *c)
@@ -3975,10 +3985,10 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
     return TRF_OK;
 }
 
-/* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, BOS or EOS, since the
-   library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
+/* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
+   the library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
-                                   int eos, int extra,
+                                   int32_t bos, int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest,
                                    trf_error *err)
 {
@@ -3995,7 +4005,7 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                  "got %d", side,
                                  i, k, vocab, id);
             if ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
-                id == c->bos || id == c->eos)
+                id == bos || id == c->eos)
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: the id must not be special, got %d; "
                                  "the library adds BOS and EOS itself", side, i, k, id);
@@ -4008,8 +4018,17 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
 TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *x, int tags,
                                       int64_t *rows, int64_t *longest, trf_error *err)
 {
-    return trf__check_side(c, x, c->source_vocab, c->segments > 0, trf__source_added(c) + tags,
-                           "source", rows, longest, err);
+    return trf__check_side(c, x, c->source_vocab, c->bos, c->segments > 0,
+                           trf__source_added(c) + tags, "source", rows, longest, err);
+}
+
+/* Checks targets, or beginnings of targets; `side` is their name. */
+TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int extra,
+                                      const char *side, int64_t *rows, int64_t *longest,
+                                      trf_error *err)
+{
+    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), !c->target_eos, extra,
+                           side, rows, longest, err);
 }
 
 /* Checks that each source has its tag. */
@@ -14599,8 +14618,8 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     if (source)
         TRF__TRY(trf__check_sources(c, &batch->source, 0, &need->source_rows, &need->longest, err));
     if (target)
-        TRF__TRY(trf__check_side(c, &batch->target, c->target_vocab, !c->target_eos, c->target_eos,
-                                 "target", &need->target_rows, &need->longest, err));
+        TRF__TRY(trf__check_targets(c, &batch->target, c->target_eos, "target", &need->target_rows,
+                                    &need->longest, err));
     *wanted = need->target_rows;
     if (sides & TRF__HEAD) {
         need->target_rows = need->source_rows;
@@ -22086,12 +22105,12 @@ TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
     return trf__bytes(n + r->n_sequences, sizeof(int32_t));
 }
 
-/* The ids that a search never chooses, -1 for none: pad, bos unless answers end with it, and unk if
-   it is banned. Returns how many there are. */
+/* The ids that a search never chooses, -1 for none: pad; bos if the decoder reads it first, unless
+   answers end with it; and unk if it is banned. Returns how many there are. */
 TRF__FN int64_t trf__banned(const trf_config *c, const trf_search *s, int32_t ids[3])
 {
     ids[0] = c->pad;
-    ids[1] = c->bos == c->eos ? -1 : c->bos;
+    ids[1] = c->bos == c->eos ? -1 : trf__bos_read_first(c);
     ids[2] = s->ban_unk ? c->unk : -1;
     return (ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0);
 }
@@ -22136,10 +22155,10 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
     size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
-    int32_t *ids, i;
+    int32_t *ids, never[3], i;
     const void **order;
     trf_status status;
-    t->n_choices = (int32_t)trf__choices(c, &t->search);
+    t->n_choices = (int32_t)(c->target_vocab - trf__banned(c, &t->search, never));
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
@@ -22150,8 +22169,7 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     if (status == TRF_OK) {
         trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
         for (i = 0; i < r->n_alone; i++)
-            t->n_choices -= ids[i] != c->pad && ids[i] != c->bos &&
-                (ids[i] != c->unk || !t->search.ban_unk);
+            t->n_choices -= ids[i] != never[0] && ids[i] != never[1] && ids[i] != never[2];
         run->backend->upload(run, t->banned, ids, bytes);
         status = run->backend->sync(run, err);
     }
@@ -22831,8 +22849,9 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     int32_t n = sources ? sources->count : prefixes->count, i;
     if (sources)
         TRF__TRY(trf__check_sources(c, sources, trf__tags(&t->search), &rows, &most, err));
-    if (prefixes) TRF__TRY(trf__check_side(c, prefixes, c->target_vocab, !c->target_eos, 1,
-                                           sources ? "prefix" : "source", &rows, &most, err));
+    if (prefixes)
+        TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
+                                    err));
     if (prefixes && prefixes->count != n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes",
                          "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
@@ -23332,7 +23351,7 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
     trf__rule_logits(g, s, z, w);
     if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
-    if (c->bos >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
+    if (trf__bos_read_first(c) >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
     if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
     if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
@@ -23729,8 +23748,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
     int32_t i;
     if (window) c.max_length = INT32_MAX;
-    TRF__TRY(trf__check_side(&c, target, c.target_vocab, !c.target_eos, 1, "target", &rows,
-                             &longest, err));
+    TRF__TRY(trf__check_targets(&c, target, 1, "target", &rows, &longest, err));
     if (target->count != n && target->count > 0)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                          "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),

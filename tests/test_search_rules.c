@@ -183,7 +183,7 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
         if (seen && ruled[w] < 0) ruled[w] *= x;
         else if (seen) ruled[w] /= x;
         h[n] = w;
-        if (w == PAD || w == BOS || is_banned(a, h, n + 1) || (w == EOS && s->n < least))
+        if (w == PAD || (w == BOS && h[0] == BOS) || is_banned(a, h, n + 1) || (w == EOS && s->n < least))
             ruled[w] = -HUGE_VAL;
     }
 }
@@ -664,7 +664,7 @@ static void test_phrases_exhaustively(void **state)
         memset(&nothing, 0, sizeof nothing);
         for (i = 0; i < 2; i++) { best[i] = nothing; best[i].met = -1; best[i].score = -HUGE_VAL; }
         random_case(&a, TRF_ENCODER_DECODER, SMALL, BAN | GRAM);
-        a.search.beam = 350; a.search.n_best = 2;        /* 7^3 and more */ a.search.min_length = 0;
+        a.search.beam = 520; a.search.n_best = 2;        /* 8^3 and more */ a.search.min_length = 0;
         a.search.stop = TRF_STOP_BOUND;
         a.search.at_limit = TRF_LIMIT_FORCE_EOS;
         a.search.max_length_b = LIMIT;
@@ -759,7 +759,7 @@ static void test_start(void **state)
     trf_error err;
     int kind, k, i, starts_matter = 0;
     (void)state;
-    c.decoder_start = TRF_START_BOS;
+    c.decoder_start = TRF_START_PAD;
     OK(trf_model_create_zeros(&other, &c, &err));
     for (i = 0; i < trf_model_parameter_count(other); i++) {
         trf_tensor from = kit_open(trf_model_parameter(m.model, i)), to = kit_open(trf_model_parameter(other, i));
@@ -826,8 +826,8 @@ static void test_everything_banned(void **state)
     random_case(&a, TRF_ENCODER_DECODER, VOCAB, 0);
     a.search.at_limit = TRF_LIMIT_KEEP_LIVE;
     a.search.min_length = a.search.max_length_b + 1;
-    a.search.banned.count = VOCAB - 3;
-    for (i = 0; i < VOCAB - 3; i++) { a.ids[i] = 3 + i; a.lengths[i] = 1; }
+    a.search.banned.count = VOCAB - 2;
+    for (i = 0; i < VOCAB - 2; i++) { a.ids[i] = i ? 2 + i : BOS; a.lengths[i] = 1; }
     search_once(&m, &a, &t);
     assert_int_equal(trf_hypothesis_count(t, 0), 1);
     assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 0);

@@ -202,7 +202,7 @@ static void drawn(void **state)
     static const struct { int32_t pad, bos, eos, unk, allow_unk, start; } cases[] = {
         {-1, 5, 5, -1, 0, TRF_START_BOS}, {5, -1, 0, 1, 0, TRF_START_PAD},
         {5, -1, 0, 1, 1, TRF_START_PAD}, {-1, 1, 2, 0, 0, TRF_START_BOS},
-        {-1, -1, 3, -1, 0, TRF_START_ZERO}};
+        {-1, -1, 3, -1, 0, TRF_START_ZERO}, {1, 0, 2, 3, 0, TRF_START_EOS}};
     size_t c;
     (void)state;
     for (c = 0; c < sizeof cases / sizeof *cases; c++) {
@@ -229,8 +229,8 @@ static void drawn(void **state)
         }
         assert_true(ended > 32);
         for (i = 0; i < 6; i++) {
-            int never = i == config.pad || i == config.bos || i == config.eos ||
-                        (i == config.unk && !s.allow_unk);
+            int never = i == config.pad || i == config.eos || (i == config.unk && !s.allow_unk) ||
+                        (i == config.bos && config.decoder_start == TRF_START_BOS);
             assert_true(never ? count[i] == 0 : count[i] > 0);
         }
         trf_sampler_destroy(g);
@@ -338,6 +338,40 @@ static void bos_is_eos(void **state)
     trf_model_destroy(one);
     trf_model_destroy(two);
 }
+
+/* BART's targets begin with bos, behind the eos that its decoder reads first. What has learned them
+   answers so, and without bos where it is forced. A decoder that begins with bos takes no such
+   target. */
+static void bos_in_targets(void **state)
+{
+    static const int32_t source[] = {5}, target[] = {0, 6, 4}, one = 1, three = 3;
+    trf_config c = config_of(TRF_ENCODER_DECODER, 8, 1, 0, 2, 3, TRF_START_EOS);
+    trf_batch batch = {{source, &one, 1}, {target, &three, 1}, 0, {0, 0, 0}};
+    trf_model *model, *refuses;
+    int i, forced;
+    (void)state;
+    OK(trf_model_create(&model, &c, &err));
+    for (i = 0; i < 5; i++) train(model, &batch);
+    for (forced = 0; forced < 2; forced++) {
+        trf_search s = trf_search_defaults();
+        trf_translator *t;
+        s.beam = 2;
+        s.forced_first = forced ? 0 : -1;
+        OK(trf_translator_create(&t, model, &s, &err));
+        OK(trf_translate_batch(t, &batch.source, &err));
+        assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 3 - forced);
+        assert_memory_equal(trf_hypothesis_at(t, 0, 0)->ids, target + forced, (size_t)(3 - forced) * 4);
+        trf_translator_destroy(t);
+    }
+    trf_model_destroy(model);
+    c.decoder_start = TRF_START_BOS;
+    OK(trf_model_create(&refuses, &c, &err));
+    { trf_translator *t; double score;
+      OK(trf_translator_create(&t, refuses, NULL, &err));
+      FAILS(trf_score(t, &batch, &score, &err), TRF_E_INVALID_ARG, "target", 0);
+      trf_translator_destroy(t); }
+    trf_model_destroy(refuses);
+}
 #endif
 
 static void files(void **state)
@@ -371,6 +405,7 @@ int main(void)
                                        cmocka_unit_test(decoder_alone),
 #if !defined(TRF_NO_TRAIN)
                                        cmocka_unit_test(bos_is_eos),
+                                       cmocka_unit_test(bos_in_targets),
 #endif
                                        cmocka_unit_test(files)};
     return cmocka_run_group_tests(tests, NULL, NULL);

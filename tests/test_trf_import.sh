@@ -105,6 +105,33 @@ for folder in marian bart t5 gpt2 llama; do
     esac
     check "$folder: the answers of transformers" cmp got "$golden/$folder/answers.txt"
 done
+# BART begins answers and targets with <s>, which its generation_config.json names
+rm texts.model; "$trf" import "$golden/bart" --output texts.model 2>err
+bart="--model texts.model --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes"
+expect 0 "a special token by its name" "" "$trf" translate $bart --forced-first "<s>" "$golden/bart/lines.txt"
+check "as without the option" cmp out "$golden/bart/answers.txt"
+expect 0 "another first token" "" "$trf" translate $bart --forced-first "<mask>" "$golden/bart/lines.txt"
+check "changes answers" sh -c "! cmp -s out '$golden/bart/answers.txt'"
+head -n 2 "$golden/bart/lines.txt" >line; printf 'the\n\n' >prefix
+expect 0 "a prefix behind the first token" "\"text\":\"the" "$trf" translate $bart --prefixes prefix --json --token-scores line
+check "the answer shows only the prefix" sh -c "grep -q '\"text\":\"the.*\"tokens\":.\"the' out && ! grep -q '<s>' out"
+expect 0 "the source as target" "" "$trf" score --model texts.model --source "$golden/bart/lines.txt" --target "$golden/bart/lines.txt"
+check "has the loss of transformers" sh -c "read -r loss tokens <'$golden/bart/loss.txt'; awk -v loss=\$loss -v tokens=\$tokens '{ s -= \$1; n += \$2 }
+    END { d = s / tokens - loss; exit !(n == tokens && d < 1e-4 && d > -1e-4) }' out"
+expect 0 "training goes on" "" "$trf" train --source "$golden/bart/lines.txt" --target "$golden/bart/lines.txt" --init-from texts.model --updates 1 --model on.model \
+    --valid-size 0 --dropout 0 --label-smoothing 0 --threads 1 --log-every 1 --log on.log
+check "from this loss" sh -c "read -r loss tokens <'$golden/bart/loss.txt'; sed -n 's/.*\"update\":1,.*\"loss\":\([0-9.]*\).*/\1/p' on.log |
+    awk -v loss=\$loss '{ d = \$1 - loss; exit !(d < 1e-4 && d > -1e-4) }'"
+expect 0 "its export" "bart" "$trf" export on.model --output bart.tuned
+check "names the token" grep -q '"forced_bos_token_id":.0' bart.tuned/generation_config.json
+expect 0 "texts that trf generate draws" "" "$trf" generate --model texts.model --temperature 0 --max-tokens 7 --input "$golden/bart/lines.txt"
+check "begin with it too" sh -c "[ \"\$(head -c 6 out)\" = \"\$(head -c 6 '$golden/bart/answers.txt')\" ]"
+fresh bart; rm folder/generation_config.json
+expect 0 "a folder that names no first token" "bart" "$trf" import folder --output plain.model
+expect 0 "its answers" "" "$trf" translate ${bart#--model texts.model} --model plain.model "$golden/bart/lines.txt"
+check "are others" sh -c "! cmp -s out '$golden/bart/answers.txt'"
+fresh bart; change 's/"forced_bos_token_id": 0/"forced_bos_token_id": 2/' generation_config.json
+refuses "answers that begin with eos" "\"forced_bos_token_id\" to be an id below 320 that is not eos, got 2"
 fresh marian; change 's/"decoder_start_token_id": 69/"decoder_start_token_id": 5/' config.json; refuses "a start of its own" "tokenizer's pad, eos or bos, 69, 0 or -1, got 5"
 fresh marian; change 's/"decoder_attention_heads": 2/"decoder_attention_heads": 4/' config.json; refuses "heads that differ" "\"encoder_attention_heads\" is 2 and \"decoder_attention_heads\" is 4"
 fresh marian; change 's/"activation_function": "swish"/"activation_function": "tanh"/' config.json; refuses "another activation" "gelu, gelu_new, relu or silu, got tanh"
@@ -336,8 +363,13 @@ check "mBART-25 answers in its own language" sh -c "test -s want && cmp got want
 check "mBART-25 begins with the tag of another" sh -c "test -s want && cmp got want"
 expect 2 "an unknown language of answers" "target-language xx: 'mbart.model' knows ar_AR" "$trf" translate --model mbart.model --source-language "$from" --target-language xx line
 expect 2 "no languages" "'texts.model' has no tokens for the languages of its sources" "$trf" translate --model texts.model --source-language en line
-expect 2 "attention without tags" "cannot be combined with --source-language" "$trf" translate --model nllb.model --json --alignments --source-language eng_Latn --target-language fra_Latn line
-expect 0 "prefixes instead of a tag" "" sh -c "echo the >prefix; '$trf' translate --model nllb.model --source-language eng_Latn --prefixes prefix line"
+pair="--source-language eng_Latn --target-language fra_Latn"
+expect 0 "alignments beside tags" '"alignment":\[' "$trf" translate --model nllb.model --json --alignments --attention $pair line
+echo the >prefix
+expect 0 "prefixes behind a tag" "^the" "$trf" translate --model nllb.model $pair --prefixes prefix line
+"$trf" translate --model nllb.model --json --token-scores $pair --prefixes prefix line >out 2>err
+check "the answer does not show the tag" sh -c "! grep -q '\"tokens\":.\"fra_Latn' out && grep -q '\"tokens\":.\"[^\"]*the\"' out"
+expect 2 "prefixes need it" "give --target-language" "$trf" translate --model nllb.model --source-language eng_Latn --prefixes prefix line
 expect 0 "trf generate needs no languages" "" sh -c "'$trf' generate --model m2m_100.model --max-tokens 4 --input line"
 fresh nllb; change 's/"legacy_behaviour": false/"legacy_behaviour": true/' tokenizer_config.json
 expect 0 "NLLB with the tag behind" "272 tokens" "$trf" import folder --output out.model

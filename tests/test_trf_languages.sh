@@ -153,7 +153,8 @@ expect 0 "its import" "" "$trf" import exported --output again.model
 check "has them again" sh -c "test -s want && cmp got want"
 expect 0 "the export of a model that was trained" "" "$trf" export m2m_100.one --output trained
 check "has its languages" grep -q '"tgt_lang":.*"fr"' trained/tokenizer_config.json
-expect 2 "attention without tags" "cannot be combined with the tags of the model's languages" \
-    "$trf" translate --model named.model --json --alignments source
+expect 0 "alignments beside tags" '"alignment":\[' "$trf" translate --model named.model --json --alignments source
+expect 2 "but not with another start" "cannot be combined with another start token (de_DE)" \
+    "$trf" translate --model mbart.model --json --alignments --source-language en_XX --target-language de_DE source
 
 finish

@@ -352,8 +352,16 @@ expect 2 "unknown words" "^trf translate: bans:2 'vier': the model does not know
     "printf 'one\nvier\n' >bans; '$trf' translate tagged --model tags --ban-file bans"
 expect 1 "no such file" "nowhere" "$trf" translate tagged --model tags --ban-file nowhere
 expect 2 "EOS cannot be banned" "--forced-first must not be EOS" "$trf" translate tagged --model tags --forced-first 2
-expect 2 "attention without the tag" "cannot be combined with --source-first" "$trf" translate \
-    untagged --model tags --source-first '<en>' --json --alignments
+for file in tagged untagged; do
+    if [ $file = tagged ]; then set --; else set -- --source-first '<en>'; fi
+    expect 0 "attention of $file" '"alignment":' "$trf" translate $file --model tags --json --alignments --attention "$@"
+    sed 's/.*"attention"://' out >$file.attention
+    sed 's/.*"alignment":.\([0-9],[0-9]\).*/\1/' out >$file.alignment
+done
+check "attention to a tag in the text is that to one of an option" same tagged.attention untagged.attention
+sed 's/\]\]}.*//; s/^\[\[//; s/\],\[/ /g' untagged.attention |        # columns: the tag, two words, EOS
+    awk '{ for (i = 1; i < 3; i++) { split($i, w, ","); printf("%d%s", w[3] > w[2], i < 2 ? "," : "\n") } }' >wanted
+check "alignments do not count the tag" same untagged.alignment wanted
 expect 2 "a language model has no source" "--source-first needs an encoder-decoder model" "$trf" translate train.names --model lm \
     --source-first one
 expect 1 "a tag takes room" "1 of 1 line" sh -c \

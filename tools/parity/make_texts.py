@@ -4,7 +4,7 @@ usage: make_texts.py           needs torch, transformers, tokenizers and sentenc
 
 Each folder has random weights of an architecture, its tokenizer, lines.txt, and answers.txt: greedy answers of at most
 eight tokens, from text to text by transformers' own tokenizer and generate. tests/test_trf_import.sh imports them and
-compares what trf translate and trf generate write.
+compares what trf translate and trf generate write. Of BART it also compares the loss.
 """
 import pathlib, shutil
 import torch
@@ -40,6 +40,7 @@ def main():
         folder.mkdir(parents=True)
         if name == "llama":             # transformers and SentencePiece write bytes that are no UTF-8 differently
             with torch.no_grad(): net.lm_head.weight[3:259] = 0
+        if name == "bart": net.generation_config.forced_bos_token_id = 0         # as published models have it
         net.save_pretrained(folder)
         words(folder, net.config)
         for path in folder.glob("*"): path.chmod(0o644)
@@ -50,15 +51,20 @@ def main():
             # here a text of GPT-2 begins with BOS
             if name == "gpt2": ids = [0] + ids
             x = torch.tensor([ids])
-            banned = {getattr(c, "pad_token_id", None), getattr(c, "bos_token_id", None), tokenizer.unk_token_id}
+            banned = {getattr(c, "pad_token_id", None), tokenizer.unk_token_id}
+            if not c.is_encoder_decoder: banned.add(c.bos_token_id)
             y = net.generate(x, attention_mask=torch.ones_like(x), num_beams=1, do_sample=False, max_new_tokens=8,
                              suppress_tokens=[i for i in banned if i is not None and i != c.eos_token_id] or None,
                              pad_token_id=c.pad_token_id if getattr(c, "pad_token_id", None) is not None else c.eos_token_id)[0]
             answers.append(tokenizer.decode(y, skip_special_tokens=True).replace("\n", " "))
             print(name, "|", line, "|", answers[-1])
+        if name == "bart":              # the loss where each line is its own target, as the tokenizer makes labels
+            losses = [(net(input_ids=torch.tensor([x]), labels=torch.tensor([x])).loss.item(), len(x)) for x in tokenizer(LINES).input_ids]
+            tokens = sum(n for _, n in losses)
+            (folder / "loss.txt").write_text(f"{sum(l * n for l, n in losses) / tokens} {tokens}\n")
         (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
         (folder / "answers.txt").write_text("\n".join(answers) + "\n", encoding="utf-8")
-        (folder / "generation_config.json").unlink()
+        if name != "bart": (folder / "generation_config.json").unlink()
 
 
 main()

@@ -395,7 +395,7 @@ def run_hugging_face(net, ask, pairs):
                          num_return_sequences=ask["n_best"], length_penalty=ask["alpha"],
                          early_stopping=EARLY_STOPPING[ask["stop"]],
                          min_length=ask["min_length"] + 1, max_length=ask["max_length_b"] + 1,
-                         suppress_tokens=[PAD, BOS], prefix_allowed_tokens_fn=force if prefix else None,
+                         suppress_tokens=[PAD] + [BOS] * (net.config.decoder_start_token_id == BOS), prefix_allowed_tokens_fn=force if prefix else None,
                          return_dict_in_generate=True, output_scores=True)
         scores = x.sequences_scores.tolist() if ask["beam"] > 1 else [None]
         ids = [[i for i in row[1:].tolist() if i != PAD] for row in x.sequences]

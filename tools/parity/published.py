@@ -229,6 +229,8 @@ class Both:
         self.c = self.net.config
         self.translates = self.c.is_encoder_decoder
         self.encodes = "bert" in name
+        self.first = 0 if name == "bart" else None       # as published models have it
+        if self.first is not None: self.net.generation_config.forced_bos_token_id = self.first
         folder.mkdir()
         self.net.save_pretrained(folder)
         words(folder, self.c)
@@ -286,7 +288,8 @@ class Both:
         pairs = [(self.ids(12), []) if self.translates else ([], self.ids(12)) for _ in range(count)]
         batches = [pairs[i:i + 100] for i in range(0, count, 100)]
         got = {}
-        for row in self.c_side("search", batches, rule=HUGGING_FACE, beam=beam, max_length_b=limit):
+        first = {} if self.first is None else {"forced_first": self.first}
+        for row in self.c_side("search", batches, rule=HUGGING_FACE, beam=beam, max_length_b=limit, **first):
             got.setdefault(int(row[0]), [int(i) for i in row[4:]])
         wrong, of_length = [], {}               # sources of one length need no padding: transformers gets them at once
         for k, pair in enumerate(pairs): of_length.setdefault(tuple(map(len, pair)), []).append(k)
@@ -301,12 +304,12 @@ class Both:
     def generate(self, pairs, beam, limit):
         x = torch.tensor([self.begin + source + [self.eos] if self.translates else [self.start] + prompt for source, prompt in pairs])
         more = dict(max_new_tokens=limit) if not self.translates else dict(max_length=limit + 1)
-        banned = [i for i in self.special if i != self.eos]
+        banned = {self.start, self.c.pad_token_id} - {self.eos, None}
         with torch.no_grad():
             made = self.net.generate(x, attention_mask=torch.ones_like(x), num_beams=beam, do_sample=False,
-                                     suppress_tokens=banned or None, pad_token_id=self.c.pad_token_id or self.eos,
+                                     suppress_tokens=sorted(banned) or None, pad_token_id=self.c.pad_token_id or self.eos,
                                      length_penalty=1.0, early_stopping=False, **more).tolist()
-        answers = [y[1:] if self.translates else y[x.shape[1]:] for y in made]
+        answers = [y[1 + (self.first is not None):] if self.translates else y[x.shape[1]:] for y in made]
         return [y[:y.index(self.eos)] if self.eos in y else y for y in answers]
 
     def check_training(self):

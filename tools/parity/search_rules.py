@@ -109,7 +109,7 @@ def generate(net, model, ask, rules, pairs, gpt2):
         least = (len(begin) if gpt2 else 1) + ask["min_length"]
         options = dict(attention_mask=torch.ones_like(ids), num_beams=ask["beam"], do_sample=False,
                        num_return_sequences=ask["n_best"], length_penalty=ask["alpha"], max_length=limit,
-                       min_length=least, suppress_tokens=[PAD, BOS] + rules.get("suppress", []),
+                       min_length=least, suppress_tokens=[PAD] + [BOS] * gpt2 + rules.get("suppress", []),
                        return_dict_in_generate=True, output_scores=True, pad_token_id=PAD)
         if ask["beam"] > 1: options["early_stopping"] = EARLY_STOPPING[ask["stop"]]
         if not gpt2: options.update(decoder_input_ids=torch.tensor([begin]))

@@ -76,6 +76,16 @@ static void tell_precision(const struct settings *s)
            ", no faster than float32 where it was measured");
 }
 
+/* trf export prefers the architecture from which a model was imported, also after training. */
+static int store_origin(struct training *t)
+{
+    trf_error err;
+    if (!trf_model_set_metadata(t->run.model, origin_key, trf_model_metadata(t->from, origin_key),
+                                &err)) return DONE;
+    say_error("metadata", &err);
+    return FAILED;
+}
+
 static int make_model(struct training *t, int64_t unknown)
 {
     struct settings *s = t->s;
@@ -93,6 +103,7 @@ static int make_model(struct training *t, int64_t unknown)
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
                    store_unknown(t, unknown) ||
+                   (t->from && store_origin(t)) ||
                    (t->from && s->objective == OBJECTIVE_TRANSLATE &&
                     store_languages(t->run.model, t->from, s)) ||
                    (s->init_from && take_weights(t))

@@ -42,8 +42,7 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
 {
     static const char *const kinds[] = {"an encoder-decoder", "encoder-only", "decoder-only"};
     const trf_config *c = trf_model_config(model);
-    const struct recipe *r = recipe_of(s->as ? s->as : trf_model_metadata(model,
-                                                                          "imported.model_type"));
+    const struct recipe *r = recipe_of(s->as ? s->as : trf_model_metadata(model, origin_key));
     memset(fit, 0, sizeof *fit);
     if (s->as && !r) {
         say("--as %s: trf knows no such model_type; trf export --help lists them", s->as);
@@ -123,7 +122,7 @@ static int write_generation(const struct folder *f, const struct fit *fit,
     set_number(json, "max_length", c->max_length);
     banned = cJSON_CreateArray();
     if (c->pad >= 0) add_banned(banned, c->pad);
-    if (c->bos >= 0 && c->bos != c->eos) add_banned(banned, c->bos);
+    if (c->decoder_start == TRF_START_BOS && c->bos != c->eos) add_banned(banned, c->bos);
     if (cJSON_GetArraySize(banned)) cJSON_AddItemToObject(json, "bad_words_ids", banned);
     else cJSON_Delete(banned);
     status = write_json(f, "generation_config.json", json);

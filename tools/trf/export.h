@@ -44,7 +44,8 @@ struct languages {
     int legacy;                     /* NLLB: the tag of a source stands behind it */
     const char *named;              /* M2M-100: which list of codes */
     const char *source, *target;    /* --source-language, --target-language; or NULL */
-    int32_t forced_first, start;    /* the tag of the target, where the class has it; or -1 */
+    int32_t forced_first, start;    /* the tag of the target, where the class has it; or -1. Without
+                                       languages forced_first is what all answers begin with */
     int32_t bos;                    /* <s>, where the model's BOS is a tag; or -1 */
 };
 /* FAILED or USAGE after a message. */

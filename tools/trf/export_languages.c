@@ -143,14 +143,15 @@ int find_model_languages(const struct settings *s, const char *path, const trf_m
 {
     const trf_vocab *source = trf_model_source_vocab(model);
     const trf_vocab *target = trf_model_target_vocab(model);
-    const char *rule;
+    const char *rule, *first = trf_model_metadata(model, first_key);
     int32_t bos = trf_model_config(model)->bos;
     int status;
     memset(l, 0, sizeof *l);
     l->codes = trf_model_metadata(model, "languages");
     l->source = s->source_language;
     l->target = s->target_language;
-    l->forced_first = l->start = l->bos = -1;
+    l->forced_first = first ? (int32_t)strtol(first, NULL, 10) : -1;
+    l->start = l->bos = -1;
     if (l->codes && find_class(path, model, l)) return FAILED;
     if (l->codes && l->is == MARIAN) l->codes = NULL;       /* its tags are a part of the texts */
     if (l->codes && !l->source) l->source = usual_language(model, 0, l->codes);

@@ -175,7 +175,7 @@ static int draw(struct generating *t)
     memset(&batch, 0, sizeof batch);
     if (trf_model_config(t->model)->kind == TRF_ENCODER_DECODER) {
         batch.source = sequences_of(&t->prompts);
-        if (t->s->forced_first)
+        if (t->s->search.forced_first >= 0)
             while (t->firsts.count < t->prompts.count)
                 add_ids(&t->firsts, &t->s->search.forced_first, 1);
         batch.target = sequences_of(&t->firsts);
@@ -254,7 +254,7 @@ static int begin_lines(struct generating *t)
 static int check_first(const struct settings *s, const trf_model *model)
 {
     const trf_config *config = trf_model_config(model);
-    if (!s->forced_first) return DONE;
+    if (s->search.forced_first < 0) return DONE;
     if (config->kind != TRF_ENCODER_DECODER)
         say("--forced-first needs an encoder-decoder model; begin the text with the token instead");
     else if (s->search.forced_first == config->eos) say("--forced-first must not be EOS");
@@ -283,6 +283,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
     if (!status) status = read_rules(s, NULL, t.source_vocab, t.vocab, &t.rules);
+    if (!status) status = read_first(s, t.model);
     if (!status) status = check_first(s, t.model);
     s->sampling.banned = s->search.banned;
     s->sampling.seed = s->seed;

@@ -375,6 +375,25 @@ static int find_first(const struct importing *m, const cJSON *json, struct tags 
     return status;
 }
 
+/* Stores the token with which all answers begin, unless it is the tag of a language. */
+static int set_first(struct importing *m, const struct tags *tags)
+{
+    const trf_config *c = &m->config;
+    const int32_t first = tags->forced;
+    char id[16];
+    trf_error err;
+    if (first < 0 || (tags->target && !strncmp(tags->target, "forced-first", 12))) return DONE;
+    if (first >= c->target_vocab || first == c->eos) {
+        say("%s: expected \"forced_bos_token_id\" to be an id below %d that is not eos, got %d",
+            m->folder, (int)c->target_vocab, (int)first);
+        return FAILED;
+    }
+    snprintf(id, sizeof id, "%d", (int)first);
+    if (!trf_model_set_metadata(m->model, first_key, id, &err)) return DONE;
+    say_error(NULL, &err);
+    return FAILED;
+}
+
 static int import_folder(struct importing *m)
 {
     int32_t special[SPECIALS], n_ids[2];
@@ -419,9 +438,9 @@ static int import_folder(struct importing *m)
     look_at_the_rest(m);
     if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
-    if (set_tags(m->model, &tags)) goto done;
+    if (set_tags(m->model, &tags) || set_first(m, &tags)) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
-        trf_model_set_metadata(m->model, "imported.model_type", m->recipe->type, &err) ||
+        trf_model_set_metadata(m->model, origin_key, m->recipe->type, &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {
         say_error(NULL, &err);
         goto done;

@@ -79,7 +79,9 @@ const struct row rows[] = {
      "or with '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
      "line n is the beginning of the translation of line n (forced decoding). Words that the "
-     "model does not know become its unknown token. An empty or missing line sets no beginning",
+     "model does not know become its unknown token. An empty or missing line sets no beginning. "
+     "Before it stands the tag of the target language, or the token with which an imported model "
+     "begins its answers",
      NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "output", AT(output), "FILE",
      "file for the results; without it, or with '-': standard output", NULL},
@@ -387,7 +389,8 @@ const struct row rows[] = {
     {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each beginning", NULL},
     {GENERATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
      "with an encoder-decoder model: a token with which every text begins, for instance the tag of "
-     "its language; the output does not show it. TOKEN is the text of a token, or else an id", NULL},
+     "its language, instead of the one that an imported folder names (forced_bos_token_id); the "
+     "output does not show it. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(token_scores), NULL,

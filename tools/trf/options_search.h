@@ -51,8 +51,9 @@
      "a token that the decoder reads first, instead of the model's own: the tag of the target "
      "language in mBART-25. TOKEN is the text of a token, or else an id", NULL},
     {TRANSLATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
-     "a token with which every answer begins, for instance the tag of the target language; the "
-     "output does not show it. --prefixes replace it. TOKEN is the text of a token, or else an id",
+     "a token with which every answer begins, instead of the one that an imported folder names "
+     "(forced_bos_token_id: <s> in BART); the output does not show it. --prefixes replace it. TOKEN "
+     "is the text of a token, or else an id",
      NULL},
     {TRANSLATE, TEXT, "source-first", AT(source_first), "TOKEN",
      "a token to put before each source, for instance the tag of its language", NULL},

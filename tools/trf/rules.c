@@ -10,13 +10,19 @@ void free_rules(struct rules *rules)
     free(rules->tags[1]);
 }
 
-/* The id of a token by its text; or else by its number. -1 after a message. */
+/* The id of a token by its text, also of a special one; or else by its number. -1 after a
+   message. */
 static int32_t token_named(const char *option, const trf_vocab *vocab, const char *text)
 {
     int32_t id = trf_vocab_id(vocab, text), size = trf_vocab_size(vocab);
     char *end;
     long number;
+    int which;
     if (id != unknown_id(vocab)) return id;
+    for (which = 0; which < TRF_SPECIAL_COUNT; which++) {
+        id = trf_vocab_special(vocab, (trf_special)which);
+        if (id >= 0 && !strcmp(trf_vocab_token(vocab, id), text)) return id;
+    }
     number = strtol(text, &end, 10);
     if (*text && !*end && number >= 0 && number < size) return (int32_t)number;
     say("%s '%s' is neither a token of the model nor an id from 0 to %d", option, text,
@@ -81,6 +87,7 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 // -----------------------------------------------------------------------------------------------
 
 const char *const language_keys[2] = {"source.language", "target.language"};
+const char first_key[] = "target.first", origin_key[] = "imported.model_type";
 
 /* The option of a search that a tag sets, or NULL. */
 static const char **tag_option(struct settings *s, const char *tag)
@@ -162,7 +169,7 @@ static int set_language(struct settings *s, const trf_model *model, const trf_vo
     }
     if (*option) return DONE;
     if (!code) {
-        int needed = !target || (option == &s->forced_first && !s->prefixes);
+        int needed = !target || option == &s->forced_first;
         return needed ? no_language(s, side, NULL, codes) : DONE;
     }
     token++;
@@ -176,12 +183,29 @@ static int set_language(struct settings *s, const trf_model *model, const trf_vo
     return DONE;
 }
 
+int read_first(struct settings *s, const trf_model *model)
+{
+    const char *text = trf_model_metadata(model, first_key);
+    char *end;
+    long id;
+    if (!text || s->forced_first || trf_model_config(model)->kind != TRF_ENCODER_DECODER)
+        return DONE;
+    id = strtol(text, &end, 10);
+    if (end == text || *end || id < 0 || id >= trf_model_config(model)->target_vocab) {
+        say("'%s': expected an id in its \"%s\", got \"%s\"", model_name(s), first_key, text);
+        return FAILED;
+    }
+    s->search.forced_first = (int32_t)id;
+    return DONE;
+}
+
 int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
               char *made[2])
 {
     int status = DONE, k;
     for (k = 0; model && k < 2 && !status; k++)
         status = set_language(s, model, vocab, k, &made[k]);
+    if (!status && model) status = read_first(s, model);
     if (!status) status = set_token("--start", vocab[1], s->start, &s->search.start);
     if (!status)
         status = set_token("--forced-first", vocab[1], s->forced_first, &s->search.forced_first);
@@ -213,7 +237,7 @@ int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab 
 
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s)
 {
-    static const char *const keys[] = {"languages", "source.tag", "target.tag"};
+    static const char *const keys[] = {"languages", "source.tag", "target.tag", first_key};
     trf_error err;
     size_t i;
     int k, failed = 0;

@@ -66,17 +66,29 @@ static const char *of_prefix(const struct translating *t, const char *fault, cha
     return why;
 }
 
+/* The token before a prefix, which is part of the answer for the library, but not for the user. */
+static struct around before_prefix(const struct translating *t)
+{
+    struct around tags = tags_of(t->s, 1);
+    if (is_given(t->s, AT(forced_first))) tags.first = -1;     /* a prefix replaces this option */
+    tags.n = tags.first >= 0;
+    return tags;
+}
+
 /* Appends line and prefix as one sentence, or says why not. */
 static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n,
                                 char why[300])
 {
-    const int32_t limit = trf_model_config(t->model)->max_length - 1;
+    const int32_t limit = trf_model_config(t->model)->max_length - 1 - before_prefix(t).n;
     char fault[300];
     int32_t prefix_tokens;
     if (t->in.fault) return t->in.fault;
     if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
     if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
-    if (!add_text(&t->prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) return NULL;
+    if (!add_text(&t->prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) {
+        if (prefix_tokens) add_tags(&t->prefixes, before_prefix(t));
+        return NULL;
+    }
     drop_last(&t->sources);
     return of_prefix(t, fault, why);
 }
@@ -130,6 +142,7 @@ static void forget_answers(struct translating *t)
    of each sentence gives the attention. */
 static void keep_answers(struct translating *t, int32_t sentence)
 {
+    int32_t hidden = t->prefixes.lengths[sentence] ? before_prefix(t).n : 0;
     int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
     for (rank = 0; rank < count; rank++) {
         const trf_hypothesis *h = trf_hypothesis_at(t->translator, sentence, rank);
@@ -138,11 +151,11 @@ static void keep_answers(struct translating *t, int32_t sentence)
         t->answers = grow(t->answers, &t->answers_capacity, t->n_answers + 1, sizeof *t->answers);
         a = &t->answers[t->n_answers++];
         a->ids = grow(NULL, &capacity, (size_t)h->n + 1, sizeof *a->ids);
-        memcpy(a->ids, h->ids, (size_t)h->n * sizeof *a->ids);
-        a->n = h->n;
-        a->n_each = h->n + (h->ended == TRF_ENDED_EOS);
+        a->n = h->n - hidden;
+        memcpy(a->ids, h->ids + hidden, (size_t)a->n * sizeof *a->ids);
+        a->n_each = a->n + (h->ended == TRF_ENDED_EOS);
         a->each = zeroed((size_t)a->n_each, sizeof *a->each);
-        memcpy(a->each, h->log_probabilities, (size_t)a->n_each * sizeof *a->each);
+        memcpy(a->each, h->log_probabilities + hidden, (size_t)a->n_each * sizeof *a->each);
         a->score = h->score;
         a->log_probability = h->log_probability;
         a->ended = h->ended;
@@ -159,16 +172,31 @@ static int read_answer_attention(struct translating *t, const int32_t *source, i
                                  const struct answer *a)
 {
     struct attention *all = &t->attention;
+    struct side pair[2];
     trf_sequences from, to;
-    memset(&from, 0, sizeof from);
-    memset(&to, 0, sizeof to);
-    from.ids = source; from.lengths = &n_source; from.count = 1;
-    to.ids = a->ids; to.lengths = &a->n; to.count = 1;
-    if (read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all)) return FAILED;
+    int side, status;
+    memset(pair, 0, sizeof pair);
+    add_ids(&pair[0], source, n_source);
+    add_ids(&pair[1], a->ids, a->n);
+    for (side = 0; side < 2; side++) add_tags(&pair[side], tags_of(t->s, side));
+    from = sequences_of(&pair[0]);
+    to = sequences_of(&pair[1]);
+    status = read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all);
+    for (side = 0; side < 2; side++) free_side(&pair[side]);
+    if (status) return FAILED;
     t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1,
                    sizeof *t->mean);
     if (all->extent[0]) mean_attention(all, all->extent[0] - 1, t->mean);
     return DONE;
+}
+
+/* Where a token of the answer attends to: its row of the mean, from the source's first token on.
+   Tags of languages and BOS have rows and columns before those. */
+static const trf_real *attention_of(const struct translating *t, int32_t token)
+{
+    int64_t row = token + (tags_of(t->s, 1).first >= 0);
+    return t->mean + row * t->attention.extent[3] + trf_model_config(t->model)->source_bos +
+           (tags_of(t->s, 0).first >= 0);
 }
 
 /* The copy of each unknown token of an answer: the unknown source word with the largest weight. */
@@ -176,7 +204,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
                          const struct answer *a, const struct span **copies)
 {
     const int32_t unk = trf_model_config(t->model)->unk;
-    int32_t i, j, begins = trf_model_config(t->model)->source_bos;
+    int32_t i, j;
     size_t k;
     for (i = 0; i < a->n && a->ids[i] != unk; i++) { }
     memset(copies, 0, (size_t)a->n * sizeof *copies);
@@ -188,7 +216,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
             const struct span *span = &t->spans.item[k];
             double sum = 0;
             for (j = span->from; t->spans.n > 1 && j < span->end; j++)
-                sum += (double)t->mean[i * t->attention.extent[3] + begins + j];
+                sum += (double)attention_of(t, i)[j];
             if (sum > largest) { largest = sum; copies[i] = span; }
         }
     }
@@ -243,8 +271,8 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence,
 // >>json           answers with all that is known about them
 // -----------------------------------------------------------------------------------------------
 
-/* "alignment": for each target token the number of a source token, from 0. "attention": the rows;
-   the row of BOS is the first, that of EOS the last. */
+/* "alignment": for each target token the number of a source token, from 0. "attention": all rows
+   and columns, also those of BOS, EOS and tags of languages. */
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source,
                            const struct answer *a)
 {
@@ -254,8 +282,7 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
     if (t->s->alignments) {
         fputs(",\"alignment\":[", t->out);
         for (i = 0; i < a->n; i++) {
-            const trf_real *row = t->mean + i * t->attention.extent[3] +
-                                  trf_model_config(t->model)->source_bos;
+            const trf_real *row = attention_of(t, (int32_t)i);
             int64_t best = 0;
             for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
             fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);
@@ -405,22 +432,18 @@ static int translate_lines(struct translating *t)
     return t->broken || t->unusable ? FAILED : DONE;
 }
 
-/* Fails if attention is asked for although the search adds tokens. */
-static int check_attention(const struct settings *s, const char *adds)
+/* Fails if attention is asked for although the search replaces the start token. */
+static int check_attention(const struct settings *s)
 {
-    if (!adds || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY)) return DONE;
-    say("--alignments, --attention and --unknown copy cannot be combined with %s: attention is "
-        "computed without tokens that the search adds", adds);
+    if (s->search.start < 0 || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY))
+        return DONE;
+    say("--alignments, --attention and --unknown copy cannot be combined with another start token "
+        "(%s): attention is computed with the model's own", s->start);
     return USAGE;
 }
 
 static int check_options(const struct settings *s)
 {
-    const char *adds = s->forced_first ? "--forced-first" : s->source_first ? "--source-first"
-                       : s->source_last ? "--source-last"
-                       : s->source_language ? "--source-language"
-                       : s->target_language ? "--target-language" : NULL;
-    if (check_attention(s, adds)) return USAGE;
     if ((s->alignments || s->attention || s->token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores need --json");
         return USAGE;
@@ -474,9 +497,7 @@ static int load_translator(struct translating *t)
     if (!status) status = check_source(s, t->model);
     if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
                                      &t->rules);
-    if (!status)
-        status = check_attention(s, t->rules.tags[0] || t->rules.tags[1]
-                                        ? "the tags of the model's languages" : NULL);
+    if (!status) status = check_attention(s);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);

@@ -498,6 +498,11 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 
 /* Metadata of a model of many languages: the codes for which no option is needed. */
 extern const char *const language_keys[2];
+/* Metadata: the id of the token with which all answers begin, if it is no language; and the
+   model_type from which a model was imported. */
+extern const char first_key[], origin_key[];
+/* Sets forced_first to that token, unless an option or a language sets it. */
+int read_first(struct settings *s, const trf_model *model);
 /* The tags of sources and answers: sets start, forced_first, source_first, source_last and
    source_tagged of s->search, from options of these names and from the languages. made: texts to
    free later. model NULL: a command without --source-language and --target-language. */
