@@ -39,12 +39,12 @@ int main(int argc, char **argv)
     trf_model *model = NULL;
     trf_translator *encoder = NULL;
     FILE *file = argc == 4 ? fopen(argv[3], "r") : NULL;
-    int32_t i;
+    int32_t i, number = 0;
     if (!file) { fputs("usage: embed_text MODEL TEXT FILE\n", stderr); return 1; }
     if (trf_model_load(&model, argv[1], NULL, &err) ||
         trf_translator_create(&encoder, model, NULL, &err) || embed(encoder, model, argv[2], query))
         goto failed;
-    while (fgets(line, sizeof line, file)) {
+    for (number = 1; fgets(line, sizeof line, file); number++) {
         double cosine = 0;
         line[strcspn(line, "\r\n")] = 0;
         if (embed(encoder, model, line, vector)) goto failed;
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
         printf("%7.4f  %s\n", cosine, line);
     }
 failed:
-    if (err.status) fprintf(stderr, "%s\n", err.message);
+    if (err.status) fprintf(stderr, "line %d: %s\n", (int)number, err.message);
     trf_translator_destroy(encoder); trf_model_destroy(model);
     fclose(file);
     return err.status != TRF_OK;

@@ -150,6 +150,39 @@ llama3 '"factor": 8, "low_freq_factor": 4, "high_freq_factor": 1'; refuses "fact
 fresh llama; change 's/"num_key_value_heads": 2/"num_key_value_heads": 3/' config.json; refuses "keys for no heads" "kv_heads must divide n_heads = 4, got 3"
 fresh llama; change 's/"tie_word_embeddings": false/"tie_word_embeddings": true/' config.json
 refuses "an output projection of its own" "'lm_head.weight' differs from the embedding, but config.json says that they are tied"
+# Qwen 2's tokenizers have no bos, and BART's summarizers no row for the last token
+"$trf" import "$golden/gpt2" --output gpt2.kept 2>err; "$trf" generate --model gpt2.kept --temperature 0 --max-tokens 8 --input "$golden/gpt2/lines.txt" >want 2>err
+fresh gpt2; change 's/"bos_token": "[^"]*"/"bos_token": null/' tokenizer_config.json
+expect 0 "a tokenizer without bos" "gpt2" "$trf" import folder --output out.model
+"$trf" generate --model out.model --temperature 0 --max-tokens 8 --input "$golden/gpt2/lines.txt" >got 2>err
+check "begins with the one of config.json" cmp -s got want
+fresh gpt2; change 's/"bos_token": "[^"]*"/"bos_token": null/' tokenizer_config.json; change 's/"bos_token_id": 0/"bos_token_id": null/' config.json
+refuses "no bos anywhere" "needs bos"
+fresh byte_bpe; rm folder/tokenizer.json; change 's/, "st": 299//' vocab.json; change '/^s t$/d' merges.txt
+expect 0 "more rows than subwords" "ids without a token: 1 of 300" "$trf" import folder --output out.model
+check "texts without them have the same vectors" sh -c "echo 'the man' >line; '$trf' embed --model out.model line >got; '$trf' embed --model byte_bpe.model line >want; cmp got want"
+fresh byte_bpe; change 's/"added_tokens": \[/&{"id": 300, "content": "<last>", "special": true},/' tokenizer.json
+expect 0 "a last token without a row" "left out: the token \"<last>\", for which the model has no row" "$trf" import folder --output out.model
+check "changes nothing" cmp -s out.model byte_bpe.model
+fresh byte_bpe; change 's/"added_tokens": \[/&{"id": 300, "content": "<last>"},/' tokenizer.json; refuses "unless texts have it" "the tokenizer has 301 tokens, but \"vocab_size\" is 300"
+fresh bert_shards; change '$d' vocab.txt
+expect 0 "more rows than words" "ids without a token: 1 of 47" "$trf" import folder --output out.model
+fresh roberta_masked; change 's/"hidden_act": "gelu"/"hidden_act": "relu"/' config.json; refuses "a head with another activation" "RobertaForMaskedLM has the activation gelu"
+fresh bert_first; change 's/"model_type": "bert"/"model_type": "bert", "problem_type": "regression"/' config.json; refuses "no classes" "\"problem_type\" is regression"
+fresh marian; change 's/"d_model": 16/"d_model": 15/' config.json; refuses "half a sine" "expected an even \"d_model\" of a model with sines, got 15"
+fresh t5; change 's/T5ForConditionalGeneration/T5EncoderModel/' config.json; refuses "half a T5" "T5EncoderModel is an encoder alone"
+fresh llama; : >folder/tokenizer.model; refuses "an empty file of pieces" "folder/tokenizer.model: byte 0: expected a piece of SentencePiece, got the end"
+fresh llama; echo hello >folder/tokenizer.model; refuses "a text for pieces" "folder/tokenizer.model: byte 4: expected a piece of SentencePiece, got something else"
+fresh bert_shards
+expect 1 "one file of several" "if it is one of several files, give their folder" "$trf" import folder/model-00001-of-00002.safetensors --output out.model
+cat folder/model-00001-of-00002.safetensors >folder/third.safetensors; change '0,/00002-of/s/model-00002-of-00002.safetensors/third.safetensors/' model.safetensors.index.json
+refuses "a tensor twice" "' is in two files, folder/"
+fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' config.json; "$trf" import folder --output mistral.model 2>err
+expect 0 "a model that is trained on" "" "$trf" train --objective causal --text "$golden/llama/lines.txt" --init-from mistral.model --updates 1 --valid-size 0 --threads 1 --model mistral.tuned
+expect 0 "keeps its type" "mistral" "$trf" export mistral.tuned --output mistral.folder
+fresh t5; change 's/T5Tokenizer/PegasusTokenizer/' tokenizer_config.json; refuses "a class that trf does not read" "none that trf reads for the tokenizer_class PegasusTokenizer"
+fresh llama; LC_ALL=C sed 's/q_proj/x_proj/g; s/k_proj/q_proj/g; s/x_proj/k_proj/g' folder/model.safetensors >changed && mv changed folder/model.safetensors
+refuses "queries and keys exchanged" "tensor 'model.layers.0.self_attn.q_proj.weight' has shape (8, 16), but part 1 of decoder.layers.0.self_attn.in_proj_weight needs (16, 16)"
 fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 16/' config.json; refuses "a window" "is 16, shorter than \"max_position_embeddings\" = 64"
 fresh llama; change 's/"model_type": "llama"/"model_type": "mistral"/; s/"max_position_embeddings": 64/"max_position_embeddings": 8192/' config.json
 refuses "the window that transformers takes" "is 4096, shorter than \"max_position_embeddings\" = 8192"
@@ -205,7 +238,7 @@ fresh; change '/model_type/d' config.json; refuses "no type" "expected \"model_t
 fresh; change 's/"use_cache": true/"quantization_config": {}/' config.json; refuses "quantised weights" "are quantised"
 fresh; change 's/"hidden_size": 16/"hidden_size": "x"/' config.json; refuses "a text for a number" "a whole number \"hidden_size\""
 fresh; change '/"hidden_size"/d' config.json; refuses "no width" "a whole number \"hidden_size\", got none"
-fresh; change 's/"hidden_size": 16/"hidden_size": 20/' config.json; refuses "another width" "src_embed.weight with shape (47, 20)"
+fresh; change 's/"hidden_size": 16/"hidden_size": 20/' config.json; refuses "another width" "src_embed.weight needs (47, 20)"
 fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' config.json; refuses "a layer too many" "tensor 'encoder.layer.2.attention.self.query.weight' is missing"
 fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 1/' config.json; refuses "a layer too few" "'encoder.layer.1.[a-zA-Z.]*' belongs to no part"
 fresh; change 's/"num_attention_heads": 4/"num_attention_heads": 5/' config.json; refuses "heads that do not divide" "n_heads must divide"
@@ -213,12 +246,12 @@ fresh; change 's/"hidden_act": "gelu"/"hidden_act": "tanh"/' config.json; refuse
 fresh; change 's/"layer_norm_eps": 1e-12/"layer_norm_eps": null/' config.json; refuses "no epsilon" "a number \"layer_norm_eps\""
 fresh; change 's/"use_cache": true/"position_embedding_type": "relative_key"/' config.json; refuses "relative positions" "builds only absolute"
 fresh; change 's/"is_decoder": false/"is_decoder": true/' config.json; refuses "a decoder" "only BERT as an encoder"
-fresh; change 's/"vocab_size": 47/"vocab_size": 48/' config.json; refuses "another vocabulary" "has 47 tokens, but \"vocab_size\" is 48"
+fresh; change 's/"vocab_size": 47/"vocab_size": 48/' config.json; refuses "another vocabulary" "src_embed.weight needs (48, 16)"
 fresh bert_first; change 's/"neutral"/"entailment"/' config.json; refuses "a label twice" "labels that differ"
 fresh bert_first; change 's/"0": "neutral",//' config.json; refuses "a label without a name" "the name of a label for \"0\""
 fresh bert_first; change 's/"id2label": {/"id2label": 3, "x": {/' config.json; refuses "a number for labels" "an object \"id2label\""
 fresh bert_first; change 's/"id2label": {/"id2label": {"0": "one"}, "x": {/' config.json; refuses "one label" "has 1 label, but trf builds only"
-fresh bert_first; change 's/"id2label": {/"x": {/' config.json; refuses "labels that weights contradict" "head.weight with shape (2, 16)\|3 rows together, but it needs 2"
+fresh bert_first; change 's/"id2label": {/"x": {/' config.json; refuses "labels that weights contradict" "tensor 'classifier.weight' has shape (3, 16), but head.weight needs (2, 16)"
 fresh bert_masked; change 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' config.json; refuses "a masked head of its own" "only a masked head that is tied"
 fresh bert_first; change 's/BertForSequenceClassification/BertForMaskedLM/' config.json; refuses "another head" "tensor 'cls.predictions.transform.dense.weight' is missing"
 fresh; change 's/"type_vocab_size": 2/"type_vocab_size": 3/' config.json; refuses "more segments" "src_segments.weight"

@@ -10,7 +10,8 @@ For every model in MODELS: random weights in a published configuration, cut to t
 1. Logits, and the encoder's states, are those of transformers in double to 1e-5 of the largest one. Beside it stands
    what transformers itself loses in float.
    Of BERT and RoBERTa: logits of the masked tokens' head, and the encoder's states; nothing else follows.
-2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4. Where
+2. generate of transformers gives the same answers to 500 random inputs each, greedy and with a beam of 4. It is told
+   never to choose pad or the start token, as trf never does; BART has its forced first token. Where
    answers differ, transformers answers once more in double. The line says how often it then gives ours.
 3. Fifty updates from the same weights, as transformers draws them (T5, Llama, GPT-2): every loss is as
    near to PyTorch's in double as PyTorch's own in float is, or within 1e-5.

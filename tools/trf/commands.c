@@ -188,6 +188,8 @@ const struct command commands[] = {
      "from tokenizer.json, vocab.txt, or vocab.json with merges.txt; and SentencePiece as Marian, T5,\n"
      "Llama, XLM-R, mBART, NLLB and M2M-100 have it, from its own file or from tokenizer.json. Models\n"
      "of several languages are told which: trf translate --source-language, --target-language.\n"
+     "Answers begin with the token that generation_config.json or config.json names\n"
+     "(forced_bos_token_id: <s> in BART), and so do the targets of trf train --init-from.\n"
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
@@ -210,8 +212,9 @@ const struct command commands[] = {
      "Words and characters become a WordLevel tokenizer; subwords get the files that they had. A\n"
      "model with two vocabularies has the target's tokenizer in the folder target_tokenizer, unless\n"
      "both are of SentencePiece, for which Marian's tokenizer has two files. Imported M2M-100, NLLB\n"
-     "and mBART keep the tokenizer of their class with all languages. All files are written into\n"
-     "FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
+     "and mBART keep the tokenizer of their class with all languages. Labels are in the order of the\n"
+     "alphabet, also those of an imported head; one for sentence pairs becomes one for classes. All\n"
+     "files are written into FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
      "\n"
      "    trf export de-en.safetensors --output de-en\n"
      "    trf export sst2.safetensors --as bert --output sst2",

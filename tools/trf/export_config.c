@@ -149,8 +149,14 @@ static int find_head_class(struct fit *fit, const trf_config *c, int loud)
 {
     for (fit->head = fit->recipe->heads; fit->head->class_name; fit->head++)
         if (fit->head->head == c->head && fit->head->layer == c->head_layer &&
-            fit->head->sequence_labels == c->sequence_labels) return 0;
-    if (c->head == TRF_HEAD_NONE) return 0;
+            fit->head->sequence_labels == c->sequence_labels) break;
+    if (fit->head->gelu && c->activation != TRF_GELU) {
+        if (loud)
+            say("--activation is %s, but the masked head of %s has gelu",
+                activation_name(c->activation), fit->recipe->type);
+        return 1;
+    }
+    if (fit->head->class_name || c->head == TRF_HEAD_NONE) return 0;
     if (!loud) return 1;
     if (c->sequence_labels)
         say("beside its masked head the model has %d labels of sequences and --head-layer %s; only "

@@ -56,22 +56,39 @@ static struct tensors *find_named(const struct importing *m, const char *piece, 
     return find_tensor(&m->weights, *prefix, name, index);
 }
 
+/* The rows of part `index` of n: queries, keys and values, or the halves of a gate. */
+static int64_t rows_of_part(const trf_config *c, int64_t rows, int index, int n)
+{
+    int64_t width = c->d_head ? c->d_head : c->d_model / c->n_heads;
+    int64_t keys = width * (c->kv_heads ? c->kv_heads : c->n_heads);
+    if (n < 3) return rows / n;
+    return index ? keys : rows - 2 * keys;
+}
+
 /* Finds the tensors of a piece and checks their shapes against the parameter. Returns their number,
    or -1 after a message. */
 static int find_parts(struct importing *m, const char *ours, const trf_tensor *parameter,
                       const char *theirs, struct part parts[MOST_PARTS])
 {
-    int64_t columns = parameter->rank > 1 ? parameter->shape[1] : 1, total = 0;
-    int n = 0, bad = 0;
+    const int64_t columns = parameter->rank > 1 ? parameter->shape[1] : 1;
+    int64_t at = 0;
+    int n = 0, bad = 0, all = 1;
     char name[MOST_NAME], have[96], want[96];
+    const char *blank;
+    for (blank = theirs; *blank; blank++) all += *blank == ' ';
     while (*theirs) {
         size_t length = strcspn(theirs, " ");
         struct part *part = &parts[n++];
         const char *prefix = "";
         trf_file_entry entry;
+        int64_t shape[2];
         int rank;
         part->file = find_named(m, theirs, length, name, &prefix, &part->index);
         part->transposed = *theirs == '^';
+        part->rows = rows_of_part(&m->config, parameter->shape[0], n - 1, all);
+        part->columns = columns;
+        part->row = at;
+        at += part->rows;
         theirs += length + (theirs[length] == ' ');
         if (!part->file) {
             say("tensor '%s%s' is missing: it is needed for %s", prefix, name, ours);
@@ -81,25 +98,19 @@ static int find_parts(struct importing *m, const char *ours, const trf_tensor *p
         part->file->used[part->index] = 1;
         entry = tensor_at(part->file, part->index);
         rank = entry.rank;
+        shape_text(rank, entry.shape, have);
         if (rank == 2 && parameter->rank == 1 && entry.shape[0] == 1) {     /* (1, n) as (n) */
             entry.shape[0] = entry.shape[1];
             rank = 1;
         }
-        part->rows = rank > 0 ? entry.shape[part->transposed] : 1;
-        part->columns = rank > 1 ? entry.shape[!part->transposed] : 1;
-        part->row = total;
-        total += part->rows;
-        if (part->columns != columns || rank != parameter->rank) {
-            shape_text(entry.rank, entry.shape, have);
-            shape_text(parameter->rank, parameter->shape, want);
-            say("tensor '%s' has shape (%s), but is a part of %s with shape (%s)", entry.name, have,
-                ours, want);
-            bad = 1;
-        }
-    }
-    if (!bad && total != parameter->shape[0]) {
-        say("the tensors of %s have %lld rows together, but it needs %lld", ours, (long long)total,
-            (long long)parameter->shape[0]);
+        shape[part->transposed] = part->rows;
+        shape[!part->transposed] = columns;
+        if (rank == parameter->rank && entry.shape[0] == shape[0] &&
+            (rank < 2 || entry.shape[1] == shape[1])) continue;
+        shape_text(parameter->rank, shape, want);
+        if (all > 1) snprintf(name, sizeof name, "part %d of %.480s", n, ours);
+        else snprintf(name, sizeof name, "%.500s", ours);
+        say("tensor '%s' has shape (%s), but %s needs (%s)", entry.name, have, name, want);
         bad = 1;
     }
     return bad ? -1 : n;
@@ -252,6 +263,8 @@ static void look_at_the_rest(struct importing *m)
     for (i = 0; i < m->weights.n; i++)
         for (k = 0; k < count_tensors(&m->weights.file[i]); k++) {
             const char *name = tensor_at(&m->weights.file[i], k).name;
+            const struct tensors *other;
+            int32_t index;
             if (m->weights.file[i].used[k]) continue;
             if (begins_with_one_of(m, name, m->recipe->buffers) ||
                 begins_with_one_of(m, name, m->recipe->copies)) continue;
@@ -259,7 +272,11 @@ static void look_at_the_rest(struct importing *m)
                 inform_line("left out: '%s'", name);
                 continue;
             }
-            say("tensor '%s' belongs to no part of such a model", name);
+            other = find_tensor(&m->weights, "", name, &index);
+            if (other && other != &m->weights.file[i])
+                say("tensor '%s' is in two files, %s and %s", name, other->path,
+                    m->weights.file[i].path);
+            else say("tensor '%s' belongs to no part of such a model", name);
             m->faults++;
         }
 }
@@ -296,12 +313,28 @@ static int find_head(struct importing *m, const cJSON *json)
 {
     const cJSON *classes = cJSON_GetObjectItemCaseSensitive(json, "architectures");
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(classes, 0));
+    const char *problem = json_text(json, "problem_type");
     trf_config *c = &m->config;
     for (m->head = m->recipe->heads; m->head->class_name; m->head++)
         if (name && !strcmp(name, m->head->class_name)) break;
     c->head = m->head->head;
     c->head_layer = m->head->layer;
     c->sequence_labels = m->head->sequence_labels;
+    if (c->kind == TRF_ENCODER_DECODER && name && strstr(name, "EncoderModel")) {
+        say("%s: %s is an encoder alone, but trf builds %s only with its decoder", m->config_path,
+            name, m->recipe->type);
+        return FAILED;
+    }
+    if (m->head->gelu && c->activation != TRF_GELU) {
+        say("%s: the layer of %s has the activation gelu, but \"hidden_act\" is another one, and "
+            "trf builds only one activation for both", m->config_path, name);
+        return FAILED;
+    }
+    if (problem && c->head == TRF_HEAD_FIRST && strcmp(problem, "single_label_classification")) {
+        say("%s: \"problem_type\" is %s, but trf builds only single_label_classification",
+            m->config_path, problem);
+        return FAILED;
+    }
     if (c->head == TRF_HEAD_MASKED && !json_true(json, "tie_word_embeddings", 1)) {
         say("%s: \"tie_word_embeddings\" is false, but trf builds only a masked head that is tied",
             m->config_path);
@@ -399,7 +432,7 @@ static int import_folder(struct importing *m)
     int32_t special[SPECIALS], n_ids[2];
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
-    struct tags tags = {-1, -1, -1, 0, NULL, NULL, NULL, {NULL, NULL}};
+    struct tags tags = {-1, -1, -1, -1, 0, NULL, NULL, NULL, {NULL, NULL}};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -410,6 +443,8 @@ static int import_folder(struct importing *m)
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start) ||
+        (m->config.kind == TRF_DECODER_ONLY &&
+         json_int(json, m->config_path, "bos_token_id", -1, &tags.bos)) ||
         (m->config.kind == TRF_ENCODER_DECODER && find_first(m, json, &tags))) goto done;
     if (read_tokenizer(m->folder, m->recipe->type, n_ids, vocab, special, &tags)) goto done;
     if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
@@ -489,6 +524,8 @@ int command_import(struct settings *s, int argc, char **argv)
     memset(&m, 0, sizeof m);
     m.s = s;
     status = find_folder(&m, argv[0]) || import_folder(&m) ? FAILED : DONE;
+    if (m.faults && m.file && strstr(m.file, "-of-"))
+        say("%s: if it is one of several files, give their folder", m.file);
     if (!status)
         inform_line("%s: %s, %lld weights, %d tokens; it took at most %.0f MB of memory", s->output,
                     m.recipe->type, (long long)trf_model_parameter_total(m.model),

@@ -43,6 +43,7 @@ struct headed {
     int layer;                  /* head_layer */
     int sequence_labels;
     const struct piece *pieces;
+    int gelu;                   /* 1: its layer has the exact GELU, whatever "hidden_act" says */
 };
 
 /* A model_type of Hugging Face. */
@@ -105,6 +106,7 @@ enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL
 /* What the options --source-language and --target-language mean. */
 struct tags {
     int32_t start;                  /* "decoder_start_token_id" of config.json, or -1 */
+    int32_t bos;                    /* "bos_token_id" of a decoder without encoder, or -1 */
     int32_t first, forced;          /* the same for `generate`, and "forced_bos_token_id", or -1 */
     int no_bos;                     /* 1: Marian's tokenizer, which begins no text with BOS */
     char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
@@ -114,6 +116,9 @@ struct tags {
 /* type: "model_type" of config.json, or NULL */
 int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
                    trf_vocab *vocab[2], int32_t special[SPECIALS], struct tags *tags);
+
+/* Bytes of the text of an id without a token; no text has it. */
+enum { UNUSED_NAME = 32 };
 
 /* BERT's settings from which the stored bytes of a vocabulary were made. FAILED: none of them. */
 struct word_piece { int clean, chinese, strip, lower, cleanup; uint32_t longest; };
@@ -138,8 +143,10 @@ void free_tags(struct tags *tags);
 
 /* How GPT-2 and Llama 3 cut texts (import_bpe.c). */
 extern const char gpt2_rule[], llama_rule[], qwen_rule[];
-/* import_bpe.c: the same for byte-level BPE. *found 0: the folder has another tokenizer. */
-int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found);
+/* import_bpe.c: the same for byte-level BPE. bos: "bos_token_id" of config.json, for a tokenizer
+   without one; or -1. *found 0: the folder has another tokenizer. */
+int read_byte_bpe(const char *folder, const int32_t n_ids[2], int32_t bos, trf_vocab **vocab,
+                  int32_t special[SPECIALS], int *found);
 
 /* import_weights.c: the tensors of one or several files. Calls that return an int print a message
    when they return FAILED. */

@@ -23,6 +23,7 @@ struct bpe {
                                            special_tokens_map.json, added_tokens.json; or NULL */
     char *text;                 /* of merges.txt */
     char *merges_path;
+    char (*unused)[UNUSED_NAME];        /* texts of ids without a token */
     struct entry *token;        /* by id */
     size_t n, capacity;
     struct place *place;        /* the same, sorted by their texts */
@@ -317,8 +318,9 @@ static void part_specials(int32_t special[SPECIALS])
 }
 
 /* Finds pad, bos, eos, unk, mask, cls and sep. Folders without names have those of RoBERTa and BART
-   if "<s>" is a token, else those of GPT-2. */
-static int find_specials(struct bpe *b)
+   if "<s>" is a token, else those of GPT-2. bos: what config.json names; it counts where the
+   tokenizer has none (Qwen 2). */
+static int find_specials(struct bpe *b, int32_t bos)
 {
     static const char *const names[SPECIALS] = {"pad_token", "bos_token", "eos_token", "unk_token",
                                                 "mask_token", "cls_token", "sep_token"};
@@ -337,6 +339,10 @@ static int find_specials(struct bpe *b)
         }
         mark_special(b, b->special[k]);
     }
+    if (b->special[SPECIAL_BOS] < 0 && bos >= 0 && (size_t)bos < b->n) {
+        b->special[SPECIAL_BOS] = bos;
+        mark_special(b, bos);
+    }
     more[0] = cJSON_GetObjectItemCaseSensitive(b->config, "additional_special_tokens");
     more[1] = cJSON_GetObjectItemCaseSensitive(b->map, "additional_special_tokens");
     for (k = 0; k < 2; k++)
@@ -346,6 +352,31 @@ static int find_specials(struct bpe *b)
         }
     part_specials(b->special);
     return DONE;
+}
+
+/* As many tokens as the model has rows: `rows`. Tables may be larger, and that of BART's
+   summarizers has no row for <mask>, their last token. */
+static void fit_rows(struct bpe *b, size_t rows)
+{
+    size_t last = b->n;
+    int k;
+    for (; b->n > rows && b->token[b->n - 1].kind == IS_SPECIAL; b->n--) {
+        inform_line("%s: left out: the token \"%s\", for which the model has no row", b->path,
+                    b->token[b->n - 1].text);
+        for (k = 0; k < SPECIALS; k++)
+            if (b->special[k] == (int32_t)b->n - 1) b->special[k] = -1;
+    }
+    if (b->n >= rows) return;
+    inform_line("%s: ids without a token: %zu of %zu", b->path, rows - last, rows);
+    b->token = grow(b->token, &b->capacity, rows, sizeof *b->token);
+    b->unused = zeroed(rows - last, sizeof *b->unused);
+    for (; b->n < rows; b->n++) {
+        struct entry *unused = &b->token[b->n];
+        memset(unused, 0, sizeof *unused);
+        snprintf(b->unused[b->n - last], UNUSED_NAME, "<unused_%zu>", b->n);
+        unused->text = b->unused[b->n - last];
+        unused->kind = IS_SPECIAL;
+    }
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -506,15 +537,19 @@ static int make_vocab(struct bpe *b, trf_vocab **vocab)
     return status;
 }
 
-int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
+int read_byte_bpe(const char *folder, const int32_t n_ids[2], int32_t bos, trf_vocab **vocab,
+                  int32_t special[SPECIALS], int *found)
 {
     struct bpe b;
     size_t i, added = 0;
     int status;
     memset(&b, 0, sizeof b);
     status = take_files(&b, folder, found);
-    if (!status && *found) status = find_specials(&b);
-    if (!status && *found) status = make_vocab(&b, vocab);
+    if (!status && *found) status = find_specials(&b, bos);
+    if (!status && *found) {
+        fit_rows(&b, (size_t)(n_ids[0] ? n_ids[0] : n_ids[1]));
+        status = make_vocab(&b, vocab);
+    }
     for (i = 0; !status && i < b.n; i++) added += b.token[i].added && b.token[i].kind != IS_SPECIAL;
     if (added)
         inform_line("%s: %zu added token%s not special: in a text they are ordinary text", b.path,
@@ -526,6 +561,7 @@ int read_byte_bpe(const char *folder, trf_vocab **vocab, int32_t special[SPECIAL
     cJSON_Delete(b.added);
     free(b.text);
     free(b.token);
+    free(b.unused);
     free(b.place);
     free(b.merges.bytes);
     free(b.path);

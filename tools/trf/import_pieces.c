@@ -118,7 +118,11 @@ static int read_pieces_of(struct pieces *p, const char *folder, const char *name
             if (key == 0) break;
         }
     }
-    return DONE;
+    if (p->n) return DONE;
+    say("%s: byte %zu: expected a piece of SentencePiece, got %s", p->path,
+        (size_t)(at - (const unsigned char *)p->bytes),
+        at < end ? "something else" : "the end");
+    return FAILED;
 }
 
 /* What a folder says of its tokens. */

@@ -122,12 +122,12 @@ static const struct piece bert_tokens[] = {
     {"head.bias", "/classifier.bias"},
     {NULL, NULL}};
 static const struct headed bert_heads[] = {
-    {"BertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked},
-    {"BertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both},
-    {"BertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first},
-    {"BertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next},
-    {"BertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
+    {"BertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0},
+    {"BertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both, 0},
+    {"BertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first, 0},
+    {"BertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next, 0},
+    {"BertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
 
 // -----------------------------------------------------------------------------------------------
 // >>roberta        Liu et al. 2019: BERT's layers with other heads. Its positions begin behind pad
@@ -168,16 +168,16 @@ static const struct piece roberta_first[] = {
     {"head.bias", "/classifier.out_proj.bias"},
     {NULL, NULL}};
 static const struct headed roberta_heads[] = {
-    {"RobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked},
-    {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first},
-    {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
+    {"RobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1},
+    {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first, 0},
+    {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
 /* XLM-R (Conneau et al. 2020) is RoBERTa with another tokenizer. */
 static const struct headed xlm_roberta_heads[] = {
-    {"XLMRobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked},
-    {"XLMRobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first},
-    {"XLMRobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
+    {"XLMRobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1},
+    {"XLMRobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first, 0},
+    {"XLMRobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
 static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
 
 // -----------------------------------------------------------------------------------------------
@@ -194,18 +194,18 @@ static int configure_megatron(const cJSON *json, const char *path, trf_config *c
 }
 
 static const struct headed megatron_heads[] = {
-    {"MegatronBertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked},
-    {"MegatronBertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both},
-    {"MegatronBertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first},
-    {"MegatronBertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next},
-    {"MegatronBertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL}};
+    {"MegatronBertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0},
+    {"MegatronBertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both, 0},
+    {"MegatronBertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first, 0},
+    {"MegatronBertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next, 0},
+    {"MegatronBertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
 
 // -----------------------------------------------------------------------------------------------
 // >>recipes        all architectures; export takes the first one that fits
 // -----------------------------------------------------------------------------------------------
 
-static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, 0, NULL}};
+static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
 static const char *const nothing[] = {NULL};
 
 static const char *const bart_copies[] = {"encoder.embed_tokens.weight",

@@ -49,6 +49,14 @@ static int configure_bart_like(const cJSON *json, const char *path, trf_config *
     return DONE;
 }
 
+/* With an odd width transformers has one more sine than cosines, which trf does not build. */
+static int check_sines(const char *path, const trf_config *c)
+{
+    if (c->d_model % 2 == 0) return DONE;
+    say("%s: expected an even \"d_model\" of a model with sines, got %d", path, (int)c->d_model);
+    return FAILED;
+}
+
 int configure_marian(const cJSON *json, const char *path, trf_config *c)
 {
     if (json_true(json, "normalize_embedding", 0) || json_true(json, "normalize_before", 0) ||
@@ -58,7 +66,7 @@ int configure_marian(const cJSON *json, const char *path, trf_config *c)
         return FAILED;
     }
     c->positions = TRF_POSITIONS_HALVES;
-    return configure_bart_like(json, path, c);
+    return check_sines(path, c) || configure_bart_like(json, path, c) ? FAILED : DONE;
 }
 
 int configure_marian_nmt(const cJSON *json, const char *path, trf_config *c)
@@ -80,7 +88,7 @@ void describe_marian(const trf_config *c, cJSON *json)
 
 int configure_pegasus(const cJSON *json, const char *path, trf_config *c)
 {
-    if (configure_bart_like(json, path, c)) return FAILED;
+    if (check_sines(path, c) || configure_bart_like(json, path, c)) return FAILED;
     c->positions = TRF_POSITIONS_HALVES;
     c->norm_place = TRF_PRE_NORM;
     c->final_norm = TRF_FINAL_NORM_BOTH;

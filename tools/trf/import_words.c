@@ -146,6 +146,7 @@ static int take_text(struct tokenizer *t)
 static int take_tokens(struct tokenizer *t, const char *folder)
 {
     char *config = format_text("%s/tokenizer_config.json", folder);
+    const char *class_of;
     int status = DONE;
     if (is_file(config) && !(t->config = read_json_file(config))) status = FAILED;
     free(config);
@@ -156,34 +157,41 @@ static int take_tokens(struct tokenizer *t, const char *folder)
     t->path = format_text("%s/vocab.txt", folder);
     if (is_file(t->path))
         return (t->text = read_whole(t->path, NULL)) ? take_text(t) : FAILED;
+    class_of = json_text(t->config, "tokenizer_class");
     say("%s: expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of "
         "SentencePiece (source.spm, spiece.model, tokenizer.model, sentencepiece.bpe.model); got "
-        "none that trf reads",
-        folder);
+        "none that trf reads%s%s",
+        folder, class_of ? " for the tokenizer_class " : "", class_of ? class_of : "");
     return FAILED;
 }
 
-/* The tokens one behind the other, each with its NUL, as bytes that the library reads. */
-static int make_vocab(struct tokenizer *t, trf_vocab **vocab)
+/* The tokens one behind the other, each with its NUL, as bytes that the library reads. The model
+   may have more rows than there are tokens. */
+static int make_vocab(struct tokenizer *t, size_t rows, trf_vocab **vocab)
 {
-    char *tokens = NULL;
+    char *tokens = NULL, unused[UNUSED_NAME];
     size_t capacity = 0, size = 0, bytes, i;
     unsigned char *file;
     trf_error err;
     int status = DONE;
-    for (i = 0; i < t->n; i++) {
+    if (rows > t->n)
+        inform_line("%s: ids without a token: %zu of %zu", t->path, rows - t->n, rows);
+    else rows = t->n;
+    for (i = 0; i < rows; i++) {
+        const char *token = i < t->n ? t->token[i] : unused;
         size_t length;
-        if (!t->token[i]) {
+        snprintf(unused, sizeof unused, "[unused_%zu]", i);
+        if (!token) {
             say("%s: no token has the id %zu", t->path, i);
             free(tokens);
             return FAILED;
         }
-        length = strlen(t->token[i]) + 1;
+        length = strlen(token) + 1;
         tokens = grow(tokens, &capacity, size + length, 1);
-        memcpy(tokens + size, t->token[i], length);
+        memcpy(tokens + size, token, length);
         size += length;
     }
-    file = wordpiece_file(&t->settings, tokens, size, (uint32_t)t->n, &bytes);
+    file = wordpiece_file(&t->settings, tokens, size, (uint32_t)rows, &bytes);
     if (trf_vocab_from_wordpiece(vocab, file, bytes, NULL, &err)) {
         say_error(t->path, &err);
         status = FAILED;
@@ -233,14 +241,14 @@ int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
     struct tokenizer t;
     int found, status = read_pieces(folder, type, n_ids, vocab, special, tags, &found);
     if (status || found) return status;
-    status = read_byte_bpe(folder, &vocab[0], special, &found);
+    status = read_byte_bpe(folder, n_ids, tags->bos, &vocab[0], special, &found);
     if (status || found) return status;
     status = read_levels(folder, n_ids, vocab, special, &found);
     if (status || found) return status;
     memset(&t, 0, sizeof t);
     status = take_tokens(&t, folder);
     if (!status) status = find_special_ids(&t);
-    if (!status) status = make_vocab(&t, &vocab[0]);
+    if (!status) status = make_vocab(&t, (size_t)n_ids[0], &vocab[0]);
     memcpy(special, t.settings.special, sizeof t.settings.special);
     cJSON_Delete(t.json);
     cJSON_Delete(t.config);

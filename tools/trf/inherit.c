@@ -44,6 +44,15 @@ static int take_architecture(struct training *t)
     return set_given_architecture(s);
 }
 
+static int check_kinds(const struct training *t)
+{
+    trf_kind from = trf_model_config(t->from)->kind, to = kind_of_model(t->s);
+    if (from == to || from == TRF_ENCODER_DECODER || to == TRF_ENCODER_DECODER) return DONE;
+    say("no parameter of %s fits: an encoder-only and a decoder-only model have none in common",
+        t->s->init_from);
+    return FAILED;
+}
+
 int begin_from(struct training *t)
 {
     struct settings *s = t->s;
@@ -55,7 +64,7 @@ int begin_from(struct training *t)
         load_refused(s->init_from, &err);
         return FAILED;
     }
-    if (check_floats(s->init_from, t->from)) return FAILED;
+    if (check_floats(s->init_from, t->from) || check_kinds(t)) return FAILED;
     if ((status = take_architecture(t))) return status;
     joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
     if (joint && trf_model_target_vocab(t->from) &&
@@ -213,8 +222,7 @@ int take_weights(struct training *t)
     int32_t copied = 0;
     if (copy_weights(t, &copied)) return FAILED;
     if (copied == 0) {
-        say("no parameter of %s fits: an encoder-only and a decoder-only model have none in common",
-            t->s->init_from);
+        say("no parameter of %s fits", t->s->init_from);
         return FAILED;
     }
     inform_line("%d of %d parameters %s from %s", (int)copied,
