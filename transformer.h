@@ -1265,8 +1265,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
                                             const trf_hooks *hooks, trf_error *err);
 /* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
    than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
-     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3 or Qwen 2, without special
-       tokens around a text, which source_bos and source_eos add. A special token in a text is
+     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
+       special tokens around a text, which source_bos and source_eos add. A special token in a text is
        ordinary text. No text has unknown tokens: every byte is a token.
      - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
        are skipped, unk too.
@@ -19430,7 +19430,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
 //   |\s*[\r\n]+|\s+(?!\S)|\s+
 //
-// Qwen 2's is Llama 3's with \p{N} instead of \p{N}{1,3}.
+// Qwen 2's is Llama 3's with \p{N} instead of \p{N}{1,3}. SmolLM's is GPT-2's for each run between
+// two numbers; each number is a word.
 //
 // The library has no tables of Unicode: which code points are letters (\p{L}), numbers (\p{N}) and
 // white space (\s), and how characters are composed, lies in the stored bytes, which a tool writes
@@ -19450,7 +19451,7 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //   "TRFBP" 0 0 1                      8 bytes
 //   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
 //                                      has none; 4: a word that is a token stays whole; 8: texts
-//                                      are composed; 16: with 1, each number is a word
+//                                      are composed; 16: each number is a word
 //   pad bos eos unk mask cls sep       ids, -1 for none
 //   number of tokens, number of ranges, number of merges
 //   ranges of code points              first, last, class; ascending, without overlap
@@ -20058,6 +20059,17 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
     return at;
 }
 
+/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
+   between two numbers. */
+TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
+{
+    int bytes;
+    if ((b->flags & (TRF__BYTE_ONE_NUMBER | TRF__BYTE_LLAMA)) != TRF__BYTE_ONE_NUMBER) return end;
+    if (trf__byte_class(b, at, end, &bytes) == TRF__BYTE_NUMBER) return at + bytes;
+    while (at < end && trf__byte_class(b, at, end, &bytes) != TRF__BYTE_NUMBER) at += bytes;
+    return at;
+}
+
 /* Two tokens merge if a merge says so, the one of the lowest rank first: trf__bpe's `merges`. */
 TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
                              trf__merge *pair)
@@ -20124,7 +20136,7 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
 {
     const trf__byte_bpe *b = v->byte_bpe;
     size_t n = strlen(text);
-    const char *end;
+    const char *end, *apart;
     char *copy = NULL;
     uint32_t *composed = NULL;
     int64_t room = 0;
@@ -20150,8 +20162,10 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
             end = copy + n + 1;
         }
     }
-    while (!status && text < end) {
-        const char *next = trf__byte_word(b, text, end);
+    for (apart = text; !status && text < end; ) {
+        const char *next;
+        if (text == apart) apart = trf__byte_apart(b, text, end);
+        next = trf__byte_word(b, text, apart);
         status = trf__byte_word_ids(v, text, (int32_t)(next - text), &work, to, err);
         text = next;
     }

@@ -266,6 +266,11 @@ white space after the last line break too @@ byte_bpe @@ trf__byte_blanks @@
     if (line) return line @@ (void)0
 numbers of any length @@ byte_bpe @@ trf__byte_word @@
     kind != TRF__BYTE_NUMBER || !llama @@ 1
+a blank joins a single number @@ byte_bpe @@ trf__byte_apart @@
+    == TRF__BYTE_NUMBER) return at + bytes @@ == TRF__BYTE_NUMBER) return end
+BOS in a target of a decoder that begins with it @@ special @@ trf__check_targets @@
+    trf__bos_read_first(c) @@ -1
+no BOS in BART's targets @@ special @@ trf__check_targets @@ trf__bos_read_first(c) @@ c->bos
 no syllable of three @@ byte_bpe @@ trf__decompose @@
     2 + (s % 28 > 0) @@ 2
 marks in the order of the text @@ byte_bpe @@ trf__order_marks @@
@@ -621,14 +626,14 @@ ancestors of the row itself @@ ops decoding programs @@ trf__cpu_backpointers @@
 answers where their place is @@ decoding programs @@ trf__round_store @@
     h->sentence[place]; @@ place;
 BOS may be said @@ decoding programs @@ trf__banned @@
-    c->bos == c->eos ? -1 : c->bos @@ -1
+    c->bos == c->eos ? -1 : trf__bos_read_first(c) @@ -1
 EOS may not be said where it is BOS @@ special @@ trf__banned @@
-    c->bos == c->eos ? -1 : c->bos @@ c->bos
+    c->bos == c->eos ? -1 : trf__bos_read_first(c) @@ c->bos
 pad and BOS count among the choices of a model without them @@ special @@ trf__choices @@
     c->target_vocab - trf__banned(c, s, banned) @@
     c->target_vocab - 2 - s->ban_unk + 0 * trf__banned(c, s, banned)
 EOS is not drawn where it is BOS @@ special generate @@ trf__draw @@
-    if (c->bos >= 0 && c->bos != c->eos) @@ if (c->bos >= 0)
+    if (trf__bos_read_first(c) >= 0 && c->bos != c->eos) @@ if (c->bos >= 0)
 pad is drawn @@ special generate @@ trf__draw @@
     if (c->pad >= 0) w[c->pad] = -HUGE_VAL @@ (void)0
 a search without unk bans it @@ special @@ trf__unk_needed @@ c->unk >= 0 @@ c->unk >= -1
@@ -838,7 +843,7 @@ answers in the order they ended @@ search decoding programs @@ trf__beam_ranks_b
 sequences at the limit are refused @@ definitions decoding programs model @@ trf__check_lengths @@
     extra > max_length @@ extra >= max_length
 EOS may stand in a sequence @@ decoding programs definitions @@ trf__check_side @@
-    id == c->bos || id == c->eos @@ id == c->bos
+    id == bos || id == c->eos @@ id == c->bos
 translating cannot be cancelled @@ decoding programs @@ trf__stack_forward @@
     TRF__TRY(trf__cancel_status(&pass->run.hooks, err)) @@ (void)err
 a step does not count @@ decoding programs model @@ trf_trainer_end_step @@

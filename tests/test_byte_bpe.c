@@ -164,13 +164,13 @@ static const char *decode(const trf_vocab *v, const int32_t *from, int32_t n, si
 
 /* ---- beside tokenizers ---- */
 
-static const uint32_t settings[] = {0, BLANK, LLAMA, LLAMA | WHOLE};
+static const uint32_t settings[] = {0, BLANK, LLAMA, LLAMA | WHOLE, ONE_NUMBER};
 
 static void encodings(void **state)
 {
     int which, i;
     (void)state;
-    for (which = 0; which < 4; which++) {
+    for (which = 0; which < COUNT(settings); which++) {
         trf_vocab *v = vocab_made(settings[which]);
         for (i = 0; i < COUNT(goldens); i++) {
             int32_t n = encode(v, goldens[i].text), unknown, all;
@@ -299,7 +299,7 @@ static void long_word(void **state)
     int which, k;
     (void)state;
     assert_true(text && some);
-    for (which = 0; which < 4; which++) {
+    for (which = 0; which < COUNT(settings); which++) {
         trf_vocab *v = vocab_made(settings[which]);
         for (k = 0; k < COUNT(words); k++) {
             size_t bytes, length = strlen(words[k]);

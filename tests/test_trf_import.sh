@@ -289,7 +289,17 @@ split 's/\\\\p{N}{1,3}/\\\\p{N}{1,2}/'; refuses "another rule" "this Split has a
 split 's/"Isolated"/"Removed"/'; refuses "another behavior" "the behavior Isolated"
 split 's/"add_prefix_space": false/"add_prefix_space": true/'; refuses "a blank after a Split" "to be false after a Split"
 split 's/"use_regex": false/"use_regex": true/'; refuses "two rules" "to be false after a Split"
-split 's/"type": "Split"/"type": "Digits"/'; refuses "another part" "a Sequence of Split and ByteLevel"
+split 's/"type": "Split"/"type": "Digits"/'; refuses "another part" "a Sequence of ByteLevel behind Split or Digits"
+split 's/"type": "Split"/"type": "Digits", "individual_digits": true/'; refuses "a part without a rule" "expected \"use_regex\" to be true"
+split 's/"type": "Split"/"type": "Digits", "individual_digits": true/; s/"use_regex": false/"use_regex": true/; s/"add_prefix_space": false/"add_prefix_space": true/'
+refuses "a blank after numbers" "to be false after a Split"
+split 's/"type": "Split"/"type": "Digits", "individual_digits": true/; s/"use_regex": false/"use_regex": true/'
+expect 0 "SmolLM's rule" "300 tokens" "$trf" import folder --output smollm.model
+check "which is another vocabulary" sh -c "! cmp -s smollm.model byte_bpe.model && ! cmp -s smollm.model llama.model"
+expect 0 "is exported" "bert" "$trf" export smollm.model --output smollm.folder
+check "without files that lack it" test ! -e smollm.folder/merges.txt
+expect 0 "and imported again" "300 tokens" "$trf" import smollm.folder --output smollm.again
+check "as it was" same smollm.model smollm.again
 merge '3s/.*/zzz a/' "no token in merges.txt" "merges.txt: line 3: \"zzz\" is not a token"
 merge '4s/.*/abc/' "one token" "merges.txt: line 4: expected two tokens with a blank between them, got \"abc\""
 merge '4s/$/ a/' "three tokens" "merges.txt: line 4: expected two tokens"

@@ -129,13 +129,16 @@ def composed_golden():
     print("};")
 
 
-def trained(text, llama, blank, whole, qwen=False):
+def trained(text, llama, blank, whole, qwen=False, digits=False):
     tokenizer = Tokenizer(models.BPE(ignore_merges=whole))
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=blank)
     if qwen: tokenizer.normalizer = normalizers.NFC()
     if llama:
         tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(QWEN if qwen else LLAMA), "isolated"),
                                                            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)])
+    if digits:          # SmolLM
+        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True),
+                                                           pre_tokenizers.ByteLevel(add_prefix_space=False)])
     tokenizer.decoder = decoders.ByteLevel()
     tokenizer.train([text], trainers.BpeTrainer(vocab_size=8000, special_tokens=SPECIAL, show_progress=False,
                                                 initial_alphabet=pre_tokenizers.ByteLevel.alphabet()))
@@ -247,15 +250,15 @@ def compare(program, trf, text, more):
     texts = [line.decode() for line in lines] + list(strings(lines))
     different = 0
     with tempfile.TemporaryDirectory() as folder:
-        for settings in ((0, 0, 0, 0), (0, 1, 0, 0), (1, 0, 0, 0), (1, 0, 1, 0), (0, 1, 1, 0), (1, 0, 0, 1)):
-            llama, blank, whole, qwen = map(bool, settings)
-            name = f"{'qwen' if qwen else 'llama' if llama else 'gpt2'}{'-blank' * blank}{'-whole' * whole}"
+        for settings in ((0, 0, 0, 0, 0), (0, 1, 0, 0, 0), (1, 0, 0, 0, 0), (1, 0, 1, 0, 0), (0, 1, 1, 0, 0), (1, 0, 0, 1, 0), (0, 0, 0, 0, 1)):
+            llama, blank, whole, qwen, digits = map(bool, settings)
+            name = f"{'qwen' if qwen else 'llama' if llama else 'smollm' if digits else 'gpt2'}{'-blank' * blank}{'-whole' * whole}"
             if os.environ.get("ONLY", "") not in name: continue
-            tokenizer = trained(text, llama, blank, whole, qwen)
+            tokenizer = trained(text, llama, blank, whole, qwen, digits)
             texts = texts + list(marked()) if qwen else texts
             folder_of(tokenizer, f"{folder}/{name}")
             model = stored(trf, f"{folder}/{name}")
-            for form in ("strings", "two files")[:1 if llama or whole else 2]:
+            for form in ("strings", "two files")[:1 if llama or whole or digits else 2]:
                 folder_of(tokenizer, f"{folder}/{name}-{form}", form)
                 if stored(trf, f"{folder}/{name}-{form}") != model: print(f"    {form}: another vocabulary"); different += 1
             open(f"{folder}/{name}.vocab", "wb").write(model)
@@ -301,12 +304,14 @@ def golden():
     n_model = len(tokens)
     tokens += SPECIAL + ["pad", "added", "a b"]
     kinds = [0] * n_model + [2] * 6 + [1] * 2
-    settings = (("gpt2", 0, 0, 0), ("gpt2 with a blank", 0, 1, 0), ("llama", 1, 0, 0), ("llama, whole words", 1, 0, 1))
+    settings = (("gpt2", 0, 0, 0, 0), ("gpt2 with a blank", 0, 1, 0, 0), ("llama", 1, 0, 0, 0), ("llama, whole words", 1, 0, 1, 0),
+                ("smollm", 0, 0, 0, 1))
     made = []
-    for _, llama, blank, whole in settings:
+    for _, llama, blank, whole, digits in settings:
         t = Tokenizer(models.BPE(vocab={x: i for i, x in enumerate(tokens[:n_model])}, merges=merges, ignore_merges=bool(whole)))
         t.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=bool(blank))
         if llama: t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(LLAMA), "isolated"), level])
+        if digits: t.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), t.pre_tokenizer])
         t.decoder = decoders.ByteLevel()
         made.append(t)
     r = random.Random(5)

@@ -63,16 +63,18 @@ static void add_tokens(const struct bpe *b, cJSON *json, cJSON *vocab)
 
 static void add_rules(const struct bpe *b, cJSON *json)
 {
-    int llama = (b->flags & LLAMA) != 0;
+    int llama = (b->flags & LLAMA) != 0, one = (b->flags & ONE_NUMBER) != 0;
     cJSON *level, *list, *split;
-    if (llama) {
+    if (llama || one) {
         list = cJSON_AddArrayToObject(new_part(json, "pre_tokenizer", "Sequence"), "pretokenizers");
         split = cJSON_CreateObject();
-        set_text(split, "type", "Split");
-        set_text(cJSON_AddObjectToObject(split, "pattern"), "Regex",
-                 b->flags & ONE_NUMBER ? qwen_rule : llama_rule);
-        set_text(split, "behavior", "Isolated");
-        set_bool(split, "invert", 0);
+        set_text(split, "type", llama ? "Split" : "Digits");
+        if (llama) {
+            set_text(cJSON_AddObjectToObject(split, "pattern"), "Regex",
+                     one ? qwen_rule : llama_rule);
+            set_text(split, "behavior", "Isolated");
+            set_bool(split, "invert", 0);
+        } else set_bool(split, "individual_digits", 1);
         cJSON_AddItemToArray(list, split);
         level = cJSON_CreateObject();
         set_text(level, "type", "ByteLevel");
@@ -131,7 +133,7 @@ int write_byte_bpe(const struct tokenizer *t, int side, const char *in)
     for (i = 0; i < b.n_merges; i++) cJSON_AddItemToArray(merges, merge_text(&b, i));
     settings = new_settings(t, side, "PreTrainedTokenizerFast");
     set_bool(settings, "add_prefix_space", (b.flags & BLANK) != 0);
-    if (!(b.flags & LLAMA)) status = write_two_files(t, in, vocab, merges);
+    if (!(b.flags & (LLAMA | ONE_NUMBER))) status = write_two_files(t, in, vocab, merges);
     if (write_both(t, in, json, settings)) status = FAILED;
     return status;
 }

@@ -192,23 +192,28 @@ static int take_split(struct bpe *b, const cJSON *split)
     return DONE;
 }
 
-/* ByteLevel alone, or in a Sequence; there a Split may precede it. */
+/* ByteLevel alone, or in a Sequence; there a Split may precede it, or SmolLM's Digits. */
 static int take_pre_tokenizer(struct bpe *b, const cJSON *pre)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(pre, "pretokenizers"), *level = pre;
     const cJSON *split = NULL;
-    int n = cJSON_GetArraySize(list), blank;
+    int n = cJSON_GetArraySize(list), blank, digits;
     if (has_type(pre, "Sequence") && (n == 1 || n == 2)) {
         level = cJSON_GetArrayItem(list, n - 1);
         if (n == 2) split = cJSON_GetArrayItem(list, 0);
     }
-    if (!has_type(level, "ByteLevel") || (split && !has_type(split, "Split"))) {
-        say("%s: expected a pre_tokenizer of type ByteLevel, or a Sequence of Split and ByteLevel",
-            b->path);
+    digits = has_type(split, "Digits") && json_true(split, "individual_digits", 0);
+    if (!has_type(level, "ByteLevel") || (split && !has_type(split, "Split") && !digits)) {
+        say("%s: expected a pre_tokenizer of type ByteLevel, or a Sequence of ByteLevel behind "
+            "Split or Digits with \"individual_digits\"", b->path);
         return FAILED;
     }
     blank = json_true(level, "add_prefix_space", 1);
     if (blank) b->flags |= BLANK;
+    if (digits && !blank) {
+        b->flags |= ONE_NUMBER;
+        split = NULL;
+    }
     if (split && (blank || json_true(level, "use_regex", 1))) {
         say("%s: expected \"add_prefix_space\" and \"use_regex\" to be false after a Split",
             b->path);
