@@ -1266,8 +1266,8 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 /* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
    than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
      - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
-       special tokens around a text, which source_bos and source_eos add. A special token in a text is
-       ordinary text. No text has unknown tokens: every byte is a token.
+       special tokens around a text, which source_bos and source_eos add. A special token in a text
+       is ordinary text. No text has unknown tokens: every byte is a token.
      - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
        are skipped, unk too.
      - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
