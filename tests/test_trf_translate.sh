@@ -358,6 +358,11 @@ for file in tagged untagged; do
     sed 's/.*"attention"://' out >$file.attention
     sed 's/.*"alignment":.\([0-9],[0-9]\).*/\1/' out >$file.alignment
 done
+# a prefix replaces --forced-first: answers have as many rows of attention as tokens and EOS
+printf 'three\n\n' >starts
+expect 0 "attention behind a prefix" "" "$trf" translate tagged --model tags --json --alignments --attention --forced-first one --prefixes starts
+check "has no row of the token that it replaces" [ "$(sed 's/.*"attention"://; s/\],\[/\n/g' out | wc -l)" -eq \
+    "$(sed 's/.*"alignment":.//; s/\].*//' out | awk -F , 'NR == 1 { n += NF + 1 } NR == 2 { n += NF + 2 } END { print n }')" ]
 check "attention to a tag in the text is that to one of an option" same tagged.attention untagged.attention
 sed 's/\]\]}.*//; s/^\[\[//; s/\],\[/ /g' untagged.attention |        # columns: the tag, two words, EOS
     awk '{ for (i = 1; i < 3; i++) { split($i, w, ","); printf("%d%s", w[3] > w[2], i < 2 ? "," : "\n") } }' >wanted

@@ -17,6 +17,7 @@ struct answer {                 /* a copy of a hypothesis */
     int32_t *ids;
     double *each;               /* log-probabilities of the tokens and of EOS */
     int32_t n, n_each;
+    int32_t first;              /* the token before these, which is not shown; or -1 */
     double score, log_probability;
     trf_ended ended;
 };
@@ -142,7 +143,9 @@ static void forget_answers(struct translating *t)
    of each sentence gives the attention. */
 static void keep_answers(struct translating *t, int32_t sentence)
 {
-    int32_t hidden = t->prefixes.lengths[sentence] ? before_prefix(t).n : 0;
+    const int has_prefix = t->prefixes.lengths[sentence] > 0;
+    const int32_t first = has_prefix ? before_prefix(t).first : tags_of(t->s, 1).first;
+    const int32_t hidden = has_prefix && first >= 0;
     int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
     for (rank = 0; rank < count; rank++) {
         const trf_hypothesis *h = trf_hypothesis_at(t->translator, sentence, rank);
@@ -151,6 +154,7 @@ static void keep_answers(struct translating *t, int32_t sentence)
         t->answers = grow(t->answers, &t->answers_capacity, t->n_answers + 1, sizeof *t->answers);
         a = &t->answers[t->n_answers++];
         a->ids = grow(NULL, &capacity, (size_t)h->n + 1, sizeof *a->ids);
+        a->first = first;
         a->n = h->n - hidden;
         memcpy(a->ids, h->ids + hidden, (size_t)a->n * sizeof *a->ids);
         a->n_each = a->n + (h->ended == TRF_ENDED_EOS);
@@ -172,13 +176,15 @@ static int read_answer_attention(struct translating *t, const int32_t *source, i
                                  const struct answer *a)
 {
     struct attention *all = &t->attention;
+    const struct around first = {a->first, -1, a->first >= 0};
     struct side pair[2];
     trf_sequences from, to;
     int side, status;
     memset(pair, 0, sizeof pair);
     add_ids(&pair[0], source, n_source);
     add_ids(&pair[1], a->ids, a->n);
-    for (side = 0; side < 2; side++) add_tags(&pair[side], tags_of(t->s, side));
+    add_tags(&pair[0], tags_of(t->s, 0));
+    add_tags(&pair[1], first);
     from = sequences_of(&pair[0]);
     to = sequences_of(&pair[1]);
     status = read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all);
@@ -192,9 +198,10 @@ static int read_answer_attention(struct translating *t, const int32_t *source, i
 
 /* Where a token of the answer attends to: its row of the mean, from the source's first token on.
    Tags of languages and BOS have rows and columns before those. */
-static const trf_real *attention_of(const struct translating *t, int32_t token)
+static const trf_real *attention_of(const struct translating *t, const struct answer *a,
+                                    int32_t token)
 {
-    int64_t row = token + (tags_of(t->s, 1).first >= 0);
+    int64_t row = token + (a->first >= 0);
     return t->mean + row * t->attention.extent[3] + trf_model_config(t->model)->source_bos +
            (tags_of(t->s, 0).first >= 0);
 }
@@ -216,7 +223,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
             const struct span *span = &t->spans.item[k];
             double sum = 0;
             for (j = span->from; t->spans.n > 1 && j < span->end; j++)
-                sum += (double)attention_of(t, i)[j];
+                sum += (double)attention_of(t, a, i)[j];
             if (sum > largest) { largest = sum; copies[i] = span; }
         }
     }
@@ -282,7 +289,7 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
     if (t->s->alignments) {
         fputs(",\"alignment\":[", t->out);
         for (i = 0; i < a->n; i++) {
-            const trf_real *row = attention_of(t, (int32_t)i);
+            const trf_real *row = attention_of(t, a, (int32_t)i);
             int64_t best = 0;
             for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
             fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);
