@@ -56,13 +56,13 @@ static struct tensors *find_named(const struct importing *m, const char *piece, 
     return find_tensor(&m->weights, *prefix, name, index);
 }
 
-/* The rows of part `index` of n: queries, keys and values, or the halves of a gate. */
-static int64_t rows_of_part(const trf_config *c, int64_t rows, int index, int n)
+/* How many of the rows part `index` of n has: queries, keys and values, or halves of a gate. */
+static int64_t rows_of_part(const trf_config *c, int64_t whole, int index, int n)
 {
     int64_t width = c->d_head ? c->d_head : c->d_model / c->n_heads;
     int64_t keys = width * (c->kv_heads ? c->kv_heads : c->n_heads);
-    if (n < 3) return rows / n;
-    return index ? keys : rows - 2 * keys;
+    if (n < 3) return whole / n;
+    return index ? keys : whole - 2 * keys;
 }
 
 /* Finds the tensors of a piece and checks their shapes against the parameter. Returns their number,

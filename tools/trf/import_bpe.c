@@ -359,23 +359,23 @@ static int find_specials(struct bpe *b, int32_t bos)
     return DONE;
 }
 
-/* As many tokens as the model has rows: `rows`. Tables may be larger, and that of BART's
+/* As many tokens as the model has ids. Tables may be larger, and that of BART's
    summarizers has no row for <mask>, their last token. */
-static void fit_rows(struct bpe *b, size_t rows)
+static void fit_rows(struct bpe *b, size_t n_ids)
 {
     size_t last = b->n;
     int k;
-    for (; b->n > rows && b->token[b->n - 1].kind == IS_SPECIAL; b->n--) {
+    for (; b->n > n_ids && b->token[b->n - 1].kind == IS_SPECIAL; b->n--) {
         inform_line("%s: left out: the token \"%s\", for which the model has no row", b->path,
                     b->token[b->n - 1].text);
         for (k = 0; k < SPECIALS; k++)
             if (b->special[k] == (int32_t)b->n - 1) b->special[k] = -1;
     }
-    if (b->n >= rows) return;
-    inform_line("%s: ids without a token: %zu of %zu", b->path, rows - last, rows);
-    b->token = grow(b->token, &b->capacity, rows, sizeof *b->token);
-    b->unused = zeroed(rows - last, sizeof *b->unused);
-    for (; b->n < rows; b->n++) {
+    if (b->n >= n_ids) return;
+    inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - last, n_ids);
+    b->token = grow(b->token, &b->capacity, n_ids, sizeof *b->token);
+    b->unused = zeroed(n_ids - last, sizeof *b->unused);
+    for (; b->n < n_ids; b->n++) {
         struct entry *unused = &b->token[b->n];
         memset(unused, 0, sizeof *unused);
         snprintf(b->unused[b->n - last], UNUSED_NAME, "<unused_%zu>", b->n);

@@ -166,18 +166,18 @@ static int take_tokens(struct tokenizer *t, const char *folder)
 }
 
 /* The tokens one behind the other, each with its NUL, as bytes that the library reads. The model
-   may have more rows than there are tokens. */
-static int make_vocab(struct tokenizer *t, size_t rows, trf_vocab **vocab)
+   may have more ids than there are tokens. */
+static int make_vocab(struct tokenizer *t, size_t n_ids, trf_vocab **vocab)
 {
     char *tokens = NULL, unused[UNUSED_NAME];
     size_t capacity = 0, size = 0, bytes, i;
     unsigned char *file;
     trf_error err;
     int status = DONE;
-    if (rows > t->n)
-        inform_line("%s: ids without a token: %zu of %zu", t->path, rows - t->n, rows);
-    else rows = t->n;
-    for (i = 0; i < rows; i++) {
+    if (n_ids > t->n)
+        inform_line("%s: ids without a token: %zu of %zu", t->path, n_ids - t->n, n_ids);
+    else n_ids = t->n;
+    for (i = 0; i < n_ids; i++) {
         const char *token = i < t->n ? t->token[i] : unused;
         size_t length;
         snprintf(unused, sizeof unused, "[unused_%zu]", i);
@@ -191,7 +191,7 @@ static int make_vocab(struct tokenizer *t, size_t rows, trf_vocab **vocab)
         memcpy(tokens + size, token, length);
         size += length;
     }
-    file = wordpiece_file(&t->settings, tokens, size, (uint32_t)rows, &bytes);
+    file = wordpiece_file(&t->settings, tokens, size, (uint32_t)n_ids, &bytes);
     if (trf_vocab_from_wordpiece(vocab, file, bytes, NULL, &err)) {
         say_error(t->path, &err);
         status = FAILED;
