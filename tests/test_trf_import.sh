@@ -165,6 +165,9 @@ fresh byte_bpe; change 's/"added_tokens": \[/&{"id": 300, "content": "<last>", "
 expect 0 "a last token without a row" "left out: the token \"<last>\", for which the model has no row" "$trf" import folder --output out.model
 check "changes nothing" cmp -s out.model byte_bpe.model
 fresh byte_bpe; change 's/"added_tokens": \[/&{"id": 300, "content": "<last>"},/' tokenizer.json; refuses "unless texts have it" "the tokenizer has 301 tokens, but \"vocab_size\" is 300"
+for folder in gpt2 bert; do
+    fresh $folder; change 's/"vocab_size": [0-9]*/"vocab_size": 1000000000/' config.json; refuses "$folder: a billion rows" "tokens, but \"vocab_size\" is 1000000000"
+done
 fresh bert_shards; change '$d' vocab.txt
 expect 0 "more rows than words" "ids without a token: 1 of 47" "$trf" import folder --output out.model
 fresh roberta_masked; change 's/"hidden_act": "gelu"/"hidden_act": "relu"/' config.json; refuses "a head with another activation" "RobertaForMaskedLM has the activation gelu"

@@ -371,7 +371,7 @@ static void fit_rows(struct bpe *b, size_t n_ids)
         for (k = 0; k < SPECIALS; k++)
             if (b->special[k] == (int32_t)b->n - 1) b->special[k] = -1;
     }
-    if (b->n >= n_ids) return;
+    if (b->n >= n_ids || n_ids > MOST_IDS) return;
     inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - last, n_ids);
     b->token = grow(b->token, &b->capacity, n_ids, sizeof *b->token);
     b->unused = zeroed(n_ids - last, sizeof *b->unused);

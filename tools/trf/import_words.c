@@ -174,7 +174,7 @@ static int make_vocab(struct tokenizer *t, size_t n_ids, trf_vocab **vocab)
     unsigned char *file;
     trf_error err;
     int status = DONE;
-    if (n_ids > t->n)
+    if (n_ids > t->n && n_ids <= MOST_IDS)
         inform_line("%s: ids without a token: %zu of %zu", t->path, n_ids - t->n, n_ids);
     else n_ids = t->n;
     for (i = 0; i < n_ids; i++) {
