@@ -183,6 +183,18 @@ refuses "a tensor twice" "' is in two files, folder/"
 fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' config.json; "$trf" import folder --output mistral.model 2>err
 expect 0 "a model that is trained on" "" "$trf" train --objective causal --text "$golden/llama/lines.txt" --init-from mistral.model --updates 1 --valid-size 0 --threads 1 --model mistral.tuned
 expect 0 "keeps its type" "mistral" "$trf" export mistral.tuned --output mistral.folder
+fresh t5; change 's/"model_type": "t5"/"model_type": "mt5"/; s/T5ForC/MT5ForC/' config.json
+expect 0 "mT5" "mt5" "$trf" import folder --output out.model
+expect 0 "is exported as mT5" "mt5, MT5ForConditionalGeneration" "$trf" export out.model --output mt5.folder
+fresh; change 's/BertModel/BertForMaskedLM/' config.json
+expect 0 "a sentence encoder that names a masked head" "but its head is in no file" "$trf" import folder --output out.model
+check "is the encoder alone" same out.model bert.model
+fresh bert_shards; echo '{"tokenizer_class": "BertJapaneseTokenizer"}' >folder/tokenizer_config.json
+refuses "vocab.txt of another class" "none that trf reads for the tokenizer_class BertJapaneseTokenizer"
+fresh bart; rm folder/generation_config.json; change 's/"model_type"/"force_bos_token_to_be_generated": true, &/' config.json
+expect 0 "an old BART" "bart" "$trf" import folder --output old.model
+"$trf" translate --model old.model --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes "$golden/bart/lines.txt" >got 2>err
+check "begins its answers with bos" cmp -s got "$golden/bart/answers.txt"
 fresh t5; change 's/T5Tokenizer/PegasusTokenizer/' tokenizer_config.json; refuses "a class that trf does not read" "none that trf reads for the tokenizer_class PegasusTokenizer"
 fresh llama; LC_ALL=C sed 's/q_proj/x_proj/g; s/k_proj/q_proj/g; s/x_proj/k_proj/g' folder/model.safetensors >changed && mv changed folder/model.safetensors
 refuses "queries and keys exchanged" "tensor 'model.layers.0.self_attn.q_proj.weight' has shape (8, 16), but part 1 of decoder.layers.0.self_attn.in_proj_weight needs (16, 16)"
@@ -256,7 +268,10 @@ fresh bert_first; change 's/"id2label": {/"id2label": 3, "x": {/' config.json; r
 fresh bert_first; change 's/"id2label": {/"id2label": {"0": "one"}, "x": {/' config.json; refuses "one label" "has 1 label, but trf builds only"
 fresh bert_first; change 's/"id2label": {/"x": {/' config.json; refuses "labels that weights contradict" "tensor 'classifier.weight' has shape (3, 16), but head.weight needs (2, 16)"
 fresh bert_masked; change 's/"tie_word_embeddings": true/"tie_word_embeddings": false/' config.json; refuses "a masked head of its own" "only a masked head that is tied"
-fresh bert_first; change 's/BertForSequenceClassification/BertForMaskedLM/' config.json; refuses "another head" "tensor 'cls.predictions.transform.dense.weight' is missing"
+fresh bert_first; change 's/BertForSequenceClassification/BertForMaskedLM/' config.json
+expect 0 "another head" "left out: 'classifier.weight'" "$trf" import folder --output out.model
+fresh bert_masked; LC_ALL=C sed 's/cls.predictions.transform.dense.weight/cls.predictions.transform.dense.waight/' folder/model.safetensors >changed && mv changed folder/model.safetensors
+refuses "half a head" "tensor 'cls.predictions.transform.dense.weight' is missing"
 fresh; change 's/"type_vocab_size": 2/"type_vocab_size": 3/' config.json; refuses "more segments" "src_segments.weight"
 fresh roberta_first; change 's/"pad_token_id": 1/"pad_token_id": 40/' config.json; refuses "pad behind the positions" "\"pad_token_id\" to be 0 or more"
 fresh; rm folder/model.safetensors; refuses "no weights" "expected model.safetensors, pytorch_model.bin, or one of them with"

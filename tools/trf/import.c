@@ -366,6 +366,24 @@ static void find_prefix(struct importing *m)
             m->prefix = m->recipe->prefixes[i];
 }
 
+/* Sentence encoders often name the class of the model that they were made from, whose masked head
+   their files lack. Then the model has no head. */
+static void drop_missing_head(struct importing *m)
+{
+    const struct piece *piece = m->head->pieces;
+    trf_config *c = &m->config;
+    int32_t index;
+    if (c->head != TRF_HEAD_MASKED) return;
+    for (; piece->ours; piece++)
+        if (*piece->theirs == '/' && find_tensor(&m->weights, "", piece->theirs + 1, &index)) return;
+    inform_line("%s: %s, but its head is in no file: the model gets none", m->config_path,
+                m->head->class_name);
+    while (m->head->class_name) m->head++;
+    c->head = TRF_HEAD_NONE;
+    c->head_layer = c->sequence_labels = 0;
+    free_labels(&m->labels);
+}
+
 /* The ids that the library adds and refuses. */
 static void set_special_ids(trf_config *c, const int32_t special[SPECIALS])
 {
@@ -393,7 +411,7 @@ static int find_start(struct importing *m, const cJSON *json)
 }
 
 /* Reads with which tokens `generate` begins answers. generation_config.json goes before
-   config.json. */
+   config.json, where old BARTs say that they begin with bos. */
 static int find_first(const struct importing *m, const cJSON *json, struct tags *tags)
 {
     char *path = format_text("%s/generation_config.json", m->folder);
@@ -402,6 +420,9 @@ static int find_first(const struct importing *m, const cJSON *json, struct tags 
     const char *from = own ? path : m->config_path;
     if (own) json = own;
     if (!status) status = json_int(json, from, "forced_bos_token_id", -1, &tags->forced);
+    if (!status && !own && tags->forced < 0 &&
+        json_true(json, "force_bos_token_to_be_generated", 0))
+        status = json_int(json, from, "bos_token_id", -1, &tags->forced);
     if (!status) status = json_int(json, from, "decoder_start_token_id", tags->start, &tags->first);
     cJSON_Delete(own);
     free(path);
@@ -439,7 +460,8 @@ static int import_folder(struct importing *m)
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;
-    if (find_head(m, json)) goto done;
+    if (find_head(m, json) || open_weights(&m->weights, m->folder, m->file)) goto done;
+    drop_missing_head(m);
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start) ||
@@ -467,7 +489,6 @@ static int import_folder(struct importing *m)
         say_error(m->config_path, &err);
         goto done;
     }
-    if (open_weights(&m->weights, m->folder, m->file)) goto done;
     find_prefix(m);
     if (take_pieces(m, 0)) goto done;
     look_at_the_rest(m);

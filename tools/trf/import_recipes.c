@@ -247,6 +247,8 @@ const struct recipe recipes[] = {
     BART_LIKE("m2m_100", "M2M100ForConditionalGeneration", configure_m2m, NULL),
     {"t5", "T5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members, configure_t5,
      describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
+    {"mt5", "MT5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members,
+     configure_t5, describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
     {"gpt2", "GPT2LMHeadModel", TRF_DECODER_ONLY, {"transformer.", "", NULL}, gpt2_members,
      configure_gpt2, describe_gpt2, gpt2_pieces, headless, gpt2_buffers, nothing, decoder_copies},
 #define LLAMA_LIKE(type, class_name, configure, describe) \

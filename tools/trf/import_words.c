@@ -142,6 +142,20 @@ static int take_text(struct tokenizer *t)
     return DONE;
 }
 
+/* Whether vocab.txt is used as BERT uses it. Others, such as BertJapaneseTokenizer, cut texts in
+   other ways. */
+static int is_bert(const char *class_of)
+{
+    static const char *const names[] = {"BertTokenizer", "BertTokenizerFast",
+                                        "PreTrainedTokenizerFast", "DistilBertTokenizer",
+                                        "DistilBertTokenizerFast", "ElectraTokenizer",
+                                        "ElectraTokenizerFast"};
+    size_t i;
+    for (i = 0; class_of && i < sizeof names / sizeof *names; i++)
+        if (!strcmp(class_of, names[i])) return 1;
+    return !class_of;
+}
+
 /* Reads the file that the folder has. */
 static int take_tokens(struct tokenizer *t, const char *folder)
 {
@@ -155,9 +169,9 @@ static int take_tokens(struct tokenizer *t, const char *folder)
     if (is_file(t->path)) return (t->json = read_json_file(t->path)) ? take_json(t) : FAILED;
     free(t->path);
     t->path = format_text("%s/vocab.txt", folder);
-    if (is_file(t->path))
-        return (t->text = read_whole(t->path, NULL)) ? take_text(t) : FAILED;
     class_of = json_text(t->config, "tokenizer_class");
+    if (is_file(t->path) && is_bert(class_of))
+        return (t->text = read_whole(t->path, NULL)) ? take_text(t) : FAILED;
     say("%s: expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of "
         "SentencePiece (source.spm, spiece.model, tokenizer.model, sentencepiece.bpe.model); got "
         "none that trf reads%s%s",
