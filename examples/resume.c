@@ -3,7 +3,7 @@
 
    build   cc -O2 -march=native -I. examples/resume.c -o resume -lopenblas -lm
    run     ./resume               Ctrl-C ends it; run it again and it continues
-   prints  the loss every 100 updates; after 600 updates it leaves resume.safetensors, the model
+   prints  the loss every 50 updates; after 300 updates it leaves resume.safetensors, the model
    exits   with 1 if a call failed */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -11,7 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 
-enum { UPDATES = 600, EVERY = 100 };
+enum { UPDATES = 300, EVERY = 50 };
 
 static const char checkpoint[] = "resume.checkpoint";
 static volatile sig_atomic_t stopping;

@@ -183,6 +183,10 @@ refuses "a tensor twice" "' is in two files, folder/"
 fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' config.json; "$trf" import folder --output mistral.model 2>err
 expect 0 "a model that is trained on" "" "$trf" train --objective causal --text "$golden/llama/lines.txt" --init-from mistral.model --updates 1 --valid-size 0 --threads 1 --model mistral.tuned
 expect 0 "keeps its type" "mistral" "$trf" export mistral.tuned --output mistral.folder
+fresh bart; change 's/BartForConditionalGeneration/BartForSequenceClassification/' config.json; refuses "a BART that judges" "does not build the head of BartForSequenceClassification"
+fresh; change 's/BertModel/BertForQuestionAnswering/' config.json; refuses "answers to questions" "does not build the head of BertForQuestionAnswering"
+fresh bart; change 's/"bos_token_id": 0/&, "num_beams": 4, "no_repeat_ngram_size": 3, "length_penalty": 2.0, "min_length": 56, "early_stopping": true/' generation_config.json
+expect 0 "what generate does" "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 --stop finished$" "$trf" import folder --output out.model
 fresh t5; change 's/"model_type": "t5"/"model_type": "mt5"/; s/T5ForC/MT5ForC/' config.json
 expect 0 "mT5" "mt5" "$trf" import folder --output out.model
 expect 0 "is exported as mT5" "mt5, MT5ForConditionalGeneration" "$trf" export out.model --output mt5.folder

@@ -145,7 +145,8 @@ def bart_like(whole, kind, config):
 
 def t5(whole, **more):
     return tf.T5ForConditionalGeneration(tf.T5Config(
-        d_model=512, d_ff=more.pop("d_ff", 2048), num_heads=more.pop("num_heads", 8), decoder_start_token_id=0,
+        d_model=512, d_ff=more.pop("d_ff", 2048), num_heads=more.pop("num_heads", 8),
+        decoder_start_token_id=more.get("pad_token_id", 0),
         num_layers=more.pop("layers", 6) if whole else 2, vocab_size=32128 if whole else SMALL_VOCAB, **more))
 
 
@@ -173,6 +174,8 @@ MODELS = {
     "t5": (t5, t5_words, True),
     "t5-1.1": (lambda whole: t5(whole, d_ff=1024, num_heads=6, layers=8, feed_forward_proj="gated-gelu",
                                 tie_word_embeddings=False), t5_words, False),
+    # a T5 that reads <s> before its sources
+    "codet5": (lambda whole: t5(whole, pad_token_id=1, bos_token_id=0, eos_token_id=2), bart_words, False),
     "gpt2": (gpt2, gpt2_words, True),
     "llama": (llama, llama_words, True),
     "llama-linear": (lambda whole: llama(whole, head_dim=48, tie_word_embeddings=True, rope_parameters={
@@ -243,12 +246,12 @@ class Both:
         if name == "bert": bos, self.eos = 101, 102
         self.start = self.c.decoder_start_token_id if self.translates else bos
         self.special = {i for i in (getattr(self.c, "pad_token_id", None), bos, self.eos, self.start) if i is not None}
-        self.begin = [bos] if name.startswith("bart") or self.encodes else []
+        self.begin = [bos] if name in ("bart", "codet5") or self.encodes else []
         self.r = random.Random(len(name))
 
     def ids(self, most):
         r = self.r
-        return [i for i in (r.randrange(5, min(self.c.vocab_size, SMALL_VOCAB) - 120 if "t5" in self.name else
+        return [i for i in (r.randrange(5, min(self.c.vocab_size, SMALL_VOCAB) - 120 if self.name.startswith("t5") else
                                         min(self.c.vocab_size, SMALL_VOCAB) - 1) for _ in range(r.randrange(1, most)))
                 if i not in self.special] or [7]
 

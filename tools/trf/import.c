@@ -307,6 +307,17 @@ static int find_recipe(struct importing *m, const cJSON *json)
     return FAILED;
 }
 
+/* Whether a class has a head that no recipe has: answers to questions, choices, labels. */
+static int has_other_head(const char *class_name)
+{
+    static const char *const ends[] = {"ForSequenceClassification", "ForTokenClassification",
+                                       "ForQuestionAnswering", "ForMultipleChoice"};
+    size_t i;
+    for (i = 0; class_name && i < sizeof ends / sizeof *ends; i++)
+        if (strstr(class_name, ends[i])) return 1;
+    return 0;
+}
+
 /* The head that the class of the model has, with its labels. A class that is not listed has none:
    a model without a head. */
 static int find_head(struct importing *m, const cJSON *json)
@@ -320,6 +331,10 @@ static int find_head(struct importing *m, const cJSON *json)
     c->head = m->head->head;
     c->head_layer = m->head->layer;
     c->sequence_labels = m->head->sequence_labels;
+    if (!m->head->class_name && has_other_head(name)) {
+        say("%s: trf does not build the head of %s", m->config_path, name);
+        return FAILED;
+    }
     if (c->kind == TRF_ENCODER_DECODER && name && strstr(name, "EncoderModel")) {
         say("%s: %s is an encoder alone, but trf builds %s only with its decoder", m->config_path,
             name, m->recipe->type);
@@ -429,6 +444,39 @@ static int find_first(const struct importing *m, const cJSON *json, struct tags 
     return status;
 }
 
+/* Tells with which options trf translate searches as `generate` does with this folder, whose files
+   find_first has read. */
+static void tell_search(const struct importing *m, const cJSON *json)
+{
+    static const struct { const char *member, *option; double usual, offset; } all[] = {
+        {"num_beams", "--beam", 1, 0},
+        {"no_repeat_ngram_size", "--no-repeat-ngram", 0, 0},
+        {"repetition_penalty", "--repetition-penalty", 1, 0},
+        {"length_penalty", "--alpha", 1, 0},
+        {"min_length", "--min-length", 0, -1}};        /* there the start token counts */
+    char *path, options[256] = "";
+    const cJSON *from;
+    cJSON *own;
+    size_t i;
+    if (m->config.kind != TRF_ENCODER_DECODER) return;
+    path = format_text("%s/generation_config.json", m->folder);
+    own = is_file(path) ? read_json_file(path) : NULL;
+    from = own ? own : json;
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        const cJSON *value = cJSON_GetObjectItemCaseSensitive(from, all[i].member);
+        if (cJSON_IsNumber(value) && value->valuedouble != all[i].usual)
+            snprintf(options + strlen(options), sizeof options - strlen(options), " %s %g",
+                     all[i].option, value->valuedouble + all[i].offset);
+    }
+    if (json_true(from, "early_stopping", 0))
+        snprintf(options + strlen(options), sizeof options - strlen(options), " --stop finished");
+    if (*options)
+        inform_line("generate of transformers searches as trf translate --search-rule "
+                    "hugging-face%s", options);
+    cJSON_Delete(own);
+    free(path);
+}
+
 /* Stores the token with which all answers begin, unless it is the tag of a language. */
 static int set_first(struct importing *m, const struct tags *tags)
 {
@@ -476,6 +524,9 @@ static int import_folder(struct importing *m)
     }
     set_special_ids(&m->config, special);
     if (tags.no_bos && m->config.kind == TRF_ENCODER_DECODER) m->config.source_bos = 0;
+    /* T5s with RoBERTa's tokenizer (CodeT5) read <s> first */
+    if (m->recipe->configure == configure_t5 && special[SPECIAL_CLS] >= 0)
+        m->config.source_bos = 1;
     if (find_start(m, json)) goto done;
     for (side = 0; side < 2; side++) {
         sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];
@@ -501,6 +552,7 @@ static int import_folder(struct importing *m)
         say_error(NULL, &err);
         goto done;
     }
+    tell_search(m, json);
     status = DONE;
 done:
     cJSON_Delete(json);
