@@ -213,9 +213,9 @@ const struct command commands[] = {
      "Words and characters become a WordLevel tokenizer; subwords get the files that they had. A\n"
      "model with two vocabularies has the target's tokenizer in the folder target_tokenizer, unless\n"
      "both are of SentencePiece, for which Marian's tokenizer has two files. Imported M2M-100, NLLB\n"
-     "and mBART keep the tokenizer of their class with all languages. Labels are in the order of the\n"
-     "alphabet, also those of an imported head; one for sentence pairs becomes one for classes. All\n"
-     "files are written into FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
+     "and mBART keep the tokenizer of their class with all languages. Labels are sorted, also those\n"
+     "of an imported head. A head for sentence pairs becomes a head for classes. All files are\n"
+     "written into FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
      "\n"
      "    trf export de-en.safetensors --output de-en\n"
      "    trf export sst2.safetensors --as bert --output sst2",

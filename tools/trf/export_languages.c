@@ -65,15 +65,6 @@ static int find_class(const char *path, const trf_model *model, struct languages
 // >>tags           their ids
 // -----------------------------------------------------------------------------------------------
 
-/* The id of a token, or -1. trf_vocab_id finds no special ones. */
-static int32_t id_of(const trf_vocab *vocab, const char *text)
-{
-    int32_t id = trf_vocab_id(vocab, text), n = trf_vocab_size(vocab);
-    if (id >= 0 && !strcmp(trf_vocab_token(vocab, id), text)) return id;
-    for (id = 0; id < n && strcmp(trf_vocab_token(vocab, id), text); id++) { }
-    return id < n ? id : -1;
-}
-
 static int32_t id_of_code(const trf_vocab *vocab, int is, const char *code)
 {
     char *tag = tag_of(is, code);

@@ -23,6 +23,7 @@ struct importing {
     trf_config config;
     struct weights weights;
     trf_model *model;
+    cJSON *generation;          /* generation_config.json, or NULL */
     int faults;                 /* messages about tensors so far */
 };
 
@@ -427,10 +428,10 @@ static int find_start(struct importing *m, const cJSON *json)
 
 /* Reads with which tokens `generate` begins answers. generation_config.json goes before
    config.json, where old BARTs say that they begin with bos. */
-static int find_first(const struct importing *m, const cJSON *json, struct tags *tags)
+static int find_first(struct importing *m, const cJSON *json, struct tags *tags)
 {
     char *path = format_text("%s/generation_config.json", m->folder);
-    cJSON *own = is_file(path) ? read_json_file(path) : NULL;
+    const cJSON *own = m->generation = is_file(path) ? read_json_file(path) : NULL;
     int status = is_file(path) && !own ? FAILED : DONE;
     const char *from = own ? path : m->config_path;
     if (own) json = own;
@@ -439,13 +440,11 @@ static int find_first(const struct importing *m, const cJSON *json, struct tags 
         json_true(json, "force_bos_token_to_be_generated", 0))
         status = json_int(json, from, "bos_token_id", -1, &tags->forced);
     if (!status) status = json_int(json, from, "decoder_start_token_id", tags->start, &tags->first);
-    cJSON_Delete(own);
     free(path);
     return status;
 }
 
-/* Tells with which options trf translate searches as `generate` does with this folder, whose files
-   find_first has read. */
+/* Tells with which options trf translate searches as `generate` does with this folder. */
 static void tell_search(const struct importing *m, const cJSON *json)
 {
     static const struct { const char *member, *option; double usual, offset; } all[] = {
@@ -454,14 +453,10 @@ static void tell_search(const struct importing *m, const cJSON *json)
         {"repetition_penalty", "--repetition-penalty", 1, 0},
         {"length_penalty", "--alpha", 1, 0},
         {"min_length", "--min-length", 0, -1}};        /* there the start token counts */
-    char *path, options[256] = "";
-    const cJSON *from;
-    cJSON *own;
+    const cJSON *from = m->generation ? m->generation : json;
+    char options[256] = "";
     size_t i;
     if (m->config.kind != TRF_ENCODER_DECODER) return;
-    path = format_text("%s/generation_config.json", m->folder);
-    own = is_file(path) ? read_json_file(path) : NULL;
-    from = own ? own : json;
     for (i = 0; i < sizeof all / sizeof *all; i++) {
         const cJSON *value = cJSON_GetObjectItemCaseSensitive(from, all[i].member);
         if (cJSON_IsNumber(value) && value->valuedouble != all[i].usual)
@@ -473,8 +468,6 @@ static void tell_search(const struct importing *m, const cJSON *json)
     if (*options)
         inform_line("generate of transformers searches as trf translate --search-rule "
                     "hugging-face%s", options);
-    cJSON_Delete(own);
-    free(path);
 }
 
 /* Stores the token with which all answers begin, unless it is the tag of a language. */
@@ -605,6 +598,7 @@ int command_import(struct settings *s, int argc, char **argv)
                     (int)(m.config.source_vocab ? m.config.source_vocab : m.config.target_vocab),
                     megabytes());
     trf_model_destroy(m.model);
+    cJSON_Delete(m.generation);
     close_weights(&m.weights);
     free(m.folder);
     free_labels(&m.labels);

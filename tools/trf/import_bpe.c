@@ -359,8 +359,8 @@ static int find_specials(struct bpe *b, int32_t bos)
     return DONE;
 }
 
-/* As many tokens as the model has ids. Tables may be larger, and that of BART's
-   summarizers has no row for <mask>, their last token. */
+/* Makes the number of tokens that of the model's ids. Some models have more ids than tokens. BART's
+   summarizers have none for <mask>, the last token. */
 static void fit_rows(struct bpe *b, size_t n_ids)
 {
     size_t last = b->n;

@@ -14,15 +14,10 @@ void free_rules(struct rules *rules)
    message. */
 static int32_t token_named(const char *option, const trf_vocab *vocab, const char *text)
 {
-    int32_t id = trf_vocab_id(vocab, text), size = trf_vocab_size(vocab);
+    int32_t id = *text ? id_of(vocab, text) : -1, size = trf_vocab_size(vocab);
     char *end;
     long number;
-    int which;
-    if (id != unknown_id(vocab)) return id;
-    for (which = 0; which < TRF_SPECIAL_COUNT; which++) {
-        id = trf_vocab_special(vocab, (trf_special)which);
-        if (id >= 0 && !strcmp(trf_vocab_token(vocab, id), text)) return id;
-    }
+    if (id >= 0) return id;
     number = strtol(text, &end, 10);
     if (*text && !*end && number >= 0 && number < size) return (int32_t)number;
     say("%s '%s' is neither a token of the model nor an id from 0 to %d", option, text,

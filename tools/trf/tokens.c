@@ -23,6 +23,14 @@ const char *const kinds_of_tokens[] = {"words", "characters", "subwords", "subwo
 
 int32_t unknown_id(const trf_vocab *vocab) { return trf_vocab_special(vocab, TRF_SPECIAL_UNK); }
 
+int32_t id_of(const trf_vocab *vocab, const char *text)
+{
+    int32_t id = trf_vocab_id(vocab, text), n = trf_vocab_size(vocab);
+    if (id >= 0 && !strcmp(trf_vocab_token(vocab, id), text)) return id;
+    for (id = 0; id < n && strcmp(trf_vocab_token(vocab, id), text); id++) { }
+    return id < n ? id : -1;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>sequences
 // -----------------------------------------------------------------------------------------------

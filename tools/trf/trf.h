@@ -430,6 +430,8 @@ double field_number(const struct fields *f, const char *name);      /* NAN: no f
 
 enum { UNK = 3 };       /* the unknown token of vocabularies of words and characters */
 int32_t unknown_id(const trf_vocab *vocab);     /* the unknown token; -1 without a vocabulary */
+/* The id of a token, also of a special one, which trf_vocab_id does not find; or -1. */
+int32_t id_of(const trf_vocab *vocab, const char *text);
 extern const char *const kinds_of_tokens[];     /* by trf_token_kind: "words", ... */
 
 /* Sequences of token ids, one after another, as the library takes them. */
