@@ -121,13 +121,14 @@ static const struct piece bert_tokens[] = {
     {"head.weight", "/classifier.weight"},
     {"head.bias", "/classifier.bias"},
     {NULL, NULL}};
-static const struct headed bert_heads[] = {
-    {"BertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0},
-    {"BertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both, 0},
-    {"BertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first, 0},
-    {"BertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next, 0},
-    {"BertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
+#define BERT_HEADS(bert) { \
+    {bert "ForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0}, \
+    {bert "ForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both, 0}, \
+    {bert "ForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first, 0}, \
+    {bert "ForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next, 0}, \
+    {bert "ForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0}, \
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}}
+static const struct headed bert_heads[] = BERT_HEADS("Bert");
 
 // -----------------------------------------------------------------------------------------------
 // >>roberta        Liu et al. 2019: BERT's layers with other heads. Its positions begin behind pad
@@ -167,17 +168,14 @@ static const struct piece roberta_first[] = {
     {"head.weight", "/classifier.out_proj.weight"},
     {"head.bias", "/classifier.out_proj.bias"},
     {NULL, NULL}};
-static const struct headed roberta_heads[] = {
-    {"RobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1},
-    {"RobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first, 0},
-    {"RobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
+#define ROBERTA_HEADS(roberta) { \
+    {roberta "ForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1}, \
+    {roberta "ForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first, 0}, \
+    {roberta "ForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0}, \
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}}
+static const struct headed roberta_heads[] = ROBERTA_HEADS("Roberta");
 /* XLM-R (Conneau et al. 2020) is RoBERTa with another tokenizer. */
-static const struct headed xlm_roberta_heads[] = {
-    {"XLMRobertaForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1},
-    {"XLMRobertaForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first, 0},
-    {"XLMRobertaForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
+static const struct headed xlm_roberta_heads[] = ROBERTA_HEADS("XLMRoberta");
 static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
 
 // -----------------------------------------------------------------------------------------------
@@ -193,13 +191,7 @@ static int configure_megatron(const cJSON *json, const char *path, trf_config *c
     return DONE;
 }
 
-static const struct headed megatron_heads[] = {
-    {"MegatronBertForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0},
-    {"MegatronBertForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both, 0},
-    {"MegatronBertForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first, 0},
-    {"MegatronBertForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next, 0},
-    {"MegatronBertForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0},
-    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
+static const struct headed megatron_heads[] = BERT_HEADS("MegatronBert");
 
 // -----------------------------------------------------------------------------------------------
 // >>recipes        all architectures; export takes the first one that fits
@@ -234,8 +226,8 @@ const struct recipe recipes[] = {
      configure_roberta, describe_roberta, bert_pieces, roberta_heads, bert_buffers,
      roberta_left_out, nothing},
     {"xlm-roberta", "XLMRobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
-     configure_roberta, describe_roberta, bert_pieces, xlm_roberta_heads, bert_buffers, roberta_left_out,
-     nothing},
+     configure_roberta, describe_roberta, bert_pieces, xlm_roberta_heads, bert_buffers,
+     roberta_left_out, nothing},
 #define BART_LIKE(type, class_name, configure, describe) \
     {type, class_name, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
      describe, bart_pieces, headless, bart_buffers, bart_left_out, bart_copies}
