@@ -364,8 +364,9 @@
 //               a search, the first id of each target in training
 //     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
 //               EMBEDDINGS; decoder_start PAD; bos -1
-//     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1
-//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained
+//     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1; bare_prompts 1
+//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2
+//               and SmolLM: bare_prompts 1
 //     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
 //     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
 //
@@ -1116,6 +1117,14 @@ typedef struct trf_config {
                                    0: n ids are n rows; the caller adds EOS, and decoding still
                                    stops at it */
     trf_decoder_start decoder_start;        /* default TRF_START_BOS */
+    int32_t bare_prompts;       /* decoder-only. 1: samplers and translators read a prompt alone,
+                                   without the start id before it, as GPT-2's and Qwen 2's are
+                                   read in Hugging Face's generate. Its first id then takes the
+                                   place of the start id: no probability of it counts, and it stays
+                                   first when a window drops older ids. An empty prompt is read
+                                   behind the start id all the same, and so are all texts in
+                                   training and in trf_score. 0: every text begins with the start
+                                   id; default 0 */
     trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
                                    TRF_HEAD_NONE */
     int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS; else 0; default 0 */
@@ -2492,8 +2501,9 @@ typedef struct trf_search {
     int32_t start;              /* an id that the decoder reads first, instead of the model's own
                                    (decoder_start): the tag of the target language in mBART-25
                                    (decoder_start_token_id). Any id. It counts in no length and is
-                                   in no answer. -1: the model's own; default -1. Only translating
-                                   replaces it: trf_score and the calls after it do not */
+                                   in no answer. With bare_prompts it is read before every prompt.
+                                   -1: the model's own; default -1. Only translating replaces it:
+                                   trf_score and the calls after it do not */
     int32_t forced_first;       /* an id: the first token of every answer: bos in BART, the tag of
                                    the target language in M2M100, NLLB and mBART-50
                                    (forced_bos_token_id). It counts in the length of the answer and
@@ -4928,7 +4938,7 @@ typedef struct trf__phrases {
 typedef struct trf__rules {
     const int32_t *alone;               /* (n_alone) ids banned in every row, in rising order */
     const int32_t *sequences, *ends;    /* banned sequences, and where each ends in `sequences` */
-    int32_t n_alone, n_sequences, ngram, start, history, stride;
+    int32_t n_alone, n_sequences, ngram, history, stride;
     int32_t greedy;                     /* 1: the penalty changes logits, not log-probabilities */
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
@@ -4998,7 +5008,7 @@ typedef struct trf__reorder {
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
                                            column replaces the oldest one */
-    int32_t start, begin;               /* start: the first id that a row reads */
+    int32_t begin;
     trf__rules rules;
 } trf__reorder;
 
@@ -5434,6 +5444,7 @@ typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
     int32_t limit, vocab, eos;  /* of this sentence; limit: the most tokens of an answer without
                                    EOS */
+    int32_t start;              /* the id that is read first, or -1: zeros */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
     int32_t unscored;           /* so many of them do not count in S, */
@@ -6047,10 +6058,10 @@ TRF__BOTH double trf__penalize(double x, double penalty)
 }
 
 /* Writes all that row `row` of a beam has read, in order; returns how many ids. */
-TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t start, int32_t *ids)
+TRF__BOTH int32_t trf__history(const trf__beam *beam, int32_t row, int32_t *ids)
 {
-    int32_t first = start >= 0, t;
-    if (first) ids[0] = start;
+    int32_t first = beam->start >= 0, t;
+    if (first) ids[0] = beam->start;
     for (t = beam->n; t > 0; t--) {
         size_t node = (size_t)(t - 1) * (size_t)beam->search.beam + (size_t)row;
         ids[first + t - 1] = beam->token[node];
@@ -6084,7 +6095,7 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     int32_t forced = trf__beam_wanted(beam).forced, n, n_banned = 0, m = rules->ngram, i, begin = 0;
     rules->counts[2 * to] = rules->counts[2 * to + 1] = 0;
     if (forced >= 0) return;
-    n = trf__history(beam, row, rules->start, ids);
+    n = trf__history(beam, row, ids);
     for (i = 0; m > 0 && i + m <= n; i++)
         if (trf__ends_with(ids, n, ids + i, m - 1))
             n_banned = trf__add_once(banned, n_banned, ids[i + m - 1]);
@@ -6222,7 +6233,7 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
     for (j = 0; j < beam->live; j++) {
         trf__span span = { row + j, 1, 0, beam->n + 1, 0 };
         a->self[row + j] = span;
-        a->ids[row + j] = a->begin ? a->start : trf__beam_tokens(beam)[j];
+        a->ids[row + j] = a->begin ? beam->start : trf__beam_tokens(beam)[j];
         a->parents[row + j] = a->begin ? 0 : before + trf__beam_parents(beam)[j];
         a->position[row + j] = beam->n;
         a->only[row + j] = forced;
@@ -11675,6 +11686,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(int32_t,            source_eos,       0, 1, 2) \
     X(int32_t,            target_eos,       0, 1, 3) \
     X(trf_decoder_start,  decoder_start,    0, TRF_DECODER_START_COUNT - 1, 2) \
+    X(int32_t,            bare_prompts,     0, !source, 9) \
     X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
     X(int32_t,            head_layer,       0, 1, 6) \
@@ -22070,7 +22082,7 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
 }
 
 /* The rules of a search about the next token, without their lists. */
-TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
+TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
     trf__rules r;
     TRF__ZERO(r);
@@ -22079,7 +22091,6 @@ TRF__FN trf__rules trf__rules_of(const trf_config *c, const trf_search *s)
     r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
-    r.start = s->start >= 0 ? s->start : trf__start_id(c);
     r.greedy = s->beam == 1;
     return r;
 }
@@ -22425,7 +22436,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t->search = *search;
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
-    t->rules = trf__rules_of(&model->config, search);
+    t->rules = trf__rules_of(search);
     limits = trf__translator_limits(&model->config, search);
     status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
                             &search->hooks, err);
@@ -22461,7 +22472,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
-    a.columns = h->length; a.start = h->rules.start; a.begin = begin;
+    a.columns = h->length; a.begin = begin;
     return a;
 }
 
@@ -22549,16 +22560,23 @@ TRF__FN int32_t trf__tags(const trf_search *s)
     return (s->source_first >= 0) + (s->source_last >= 0);
 }
 
-/* Number of forced tokens with which an answer begins. */
-TRF__FN int32_t trf__forced_tokens(const trf_search *s, int32_t n_prefix)
+/* Whether the first id of a prompt takes the place of the start id. */
+TRF__FN int32_t trf__takes_start(const trf_config *c, int32_t n_prompt)
 {
-    return n_prefix == 0 && s->forced_first >= 0 ? 1 : n_prefix;
+    return c->bare_prompts && n_prompt > 0;
+}
+
+/* Number of forced tokens with which an answer begins. */
+TRF__FN int32_t trf__forced_tokens(const trf_config *c, const trf_search *s, int32_t n_prefix)
+{
+    if (n_prefix == 0) return s->forced_first >= 0;
+    return n_prefix - (s->start < 0 && trf__takes_start(c, n_prefix));
 }
 
 /* Number of those that the answer does not show: forced_first, a decoder-only model's prompt. */
-TRF__FN int32_t trf__hidden_tokens(const trf_search *s, int has_source, int32_t n_prefix)
+TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int32_t n_prefix)
 {
-    return !has_source || n_prefix == 0 ? trf__forced_tokens(s, n_prefix) : 0;
+    return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
@@ -22567,10 +22585,10 @@ TRF__FN int32_t trf__hidden_tokens(const trf_search *s, int has_source, int32_t 
 TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
                                   int32_t n_prefix)
 {
-    double counted = trf__has_source(c) ? n_source : n_prefix;
-    double limit = s->max_length_a * counted + s->max_length_b + (trf__has_source(c) ? 0
-                                                                  : n_prefix);
-    return trf__max64(trf__forced_tokens(s, n_prefix),
+    int32_t forced = trf__forced_tokens(c, s, n_prefix);
+    double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + s->max_length_b +
+                   (trf__has_source(c) ? 0 : forced);
+    return trf__max64(forced,
                       limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
 }
 
@@ -22617,6 +22635,8 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
     int32_t rows = round->sources ? n_source + trf__tags(s) + trf__source_added(c) : 0;
     int32_t *ids = h->ids + row - k * trf__source_added(c);
+    int32_t forced = trf__forced_tokens(c, s, n_prefix);
+    const int32_t *prefix = n_prefix ? round->prefixes->ids + w->prefix : &s->forced_first;
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
@@ -22625,18 +22645,16 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
-                       h->there.prefixes + at, trf__forced_tokens(s, n_prefix), c->eos,
-                       t->n_choices);
+                       h->there.prefixes + at, forced, c->eos, t->n_choices);
+    arrival->beam.start = s->start >= 0 ? s->start
+        : trf__takes_start(c, n_prefix) ? *prefix++ : trf__start_id(c);
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
-        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + n_prefix,
+        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced,
                                                   INT32_MAX);
-    arrival->beam.hidden = trf__hidden_tokens(s, round->sources != NULL, n_prefix);
-    if (n_prefix)
-        memcpy(h->here.prefixes + at, round->prefixes->ids + w->prefix,
-               (size_t)n_prefix * sizeof(int32_t));
-    else if (s->forced_first >= 0) {
-        h->here.prefixes[at] = s->forced_first;
+    arrival->beam.hidden = trf__hidden_tokens(c, s, n_prefix);
+    memcpy(h->here.prefixes + at, prefix, (size_t)forced * sizeof(int32_t));
+    if (n_prefix == 0 && forced) {      /* forced_first */
         arrival->beam.unscored = 1;
         arrival->beam.uncounted = 0;
     }
@@ -22963,7 +22981,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            trf__hide_first(h, trf__hidden_tokens(&t->search, sources != NULL,
+            trf__hide_first(h, trf__hidden_tokens(&t->model->config, &t->search,
                                                   trf__length_of(prefixes, i)));
         }
     t->n_sentences = leading->count;
@@ -23052,7 +23070,7 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
-    rules = trf__rules_of(config, search);
+    rules = trf__rules_of(search);
     trf__hypotheses_layout(&h, config, search, &rules, &run);
     answers = (int64_t)sentences * search->n_best;
     /* while an array grows, the old one exists too: half the size of the new one */
@@ -23207,9 +23225,12 @@ enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits in memory at a time */
 /* A sequence: the beginning, then the answer; at most `limit` ids. */
 typedef struct trf__sampled {
     trf_hypothesis answer;
-    int32_t *ids;                               /* the start id, if there is one, is before them */
+    int32_t *ids;                               /* start, if it is an id, is before them */
     double *each;                               /* log-probabilities of the answer's ids and EOS */
     int32_t n, n_begin, limit, n_source;        /* n_source: rows */
+    int32_t start;                              /* the id that row 0 reads, or -1: zeros */
+    int32_t takes_start;                        /* 1: it is the first id of the prompt, and not one
+                                                   of n */
     int32_t first;                              /* number of the first id that is read */
     int32_t read;                               /* rows with keys and values in the cache */
     int32_t emitted;            /* the callback has had the text of this many ids of the answer */
@@ -23331,7 +23352,7 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
-    int32_t starts = trf__start_id(&g->model->config) >= 0, n = s->n + starts, i, begin = 0;
+    int32_t starts = s->start >= 0, n = s->n + starts, i, begin = 0;
     int32_t m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
     for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
@@ -23473,7 +23494,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
     for (i = 0; i < g->count; i++) {
         trf__sampled *s = &g->sampled[i];
         int32_t *to = ids + i * (capacity + 1) + 1;
-        to[-1] = trf__start_id(&g->model->config);
+        to[-1] = s->start;
         if (s->n > 0) memcpy(to, s->ids, (size_t)s->n * sizeof *ids);
         if (s->each)
             memcpy(each + i * (capacity + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
@@ -23542,7 +23563,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         span->key = (int32_t)(*next * g->cache.self_area);
         span->n_key = s->read + span->n_query;
         for (k = s->read; k < span->n_key; k++, rows++) {
-            l->ids[rows] = k == 0 ? trf__start_id(&g->model->config) : s->ids[s->first + k - 1];
+            l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
             l->position[rows] = (int32_t)k;
             l->slots[rows] = (int32_t)(span->key + k);
         }
@@ -23828,17 +23849,23 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
 {
     const trf_config *c = &g->model->config;
     int64_t row = 0, at = 0, k;
-    int32_t i;
-    for (i = 0; i < g->count; at += trf__length_of(target, i++)) {
+    int32_t i, length;
+    for (i = 0; i < g->count; at += length, i++) {
         trf__sampled *s = &g->sampled[i];
         TRF__ZERO(*s);
-        s->n = trf__length_of(target, i);
-        s->n_begin = begins ? begins[i] : s->n;
+        length = trf__length_of(target, i);
+        s->n_begin = begins ? begins[i] : length;
+        s->takes_start = trf__takes_start(c, s->n_begin);
+        s->start = s->takes_start ? target->ids[at] : trf__start_id(c);
+        s->n_begin -= s->takes_start;
+        s->n = length - s->takes_start;
         s->limit = trf__sampled_limit(g, s->n_begin);
         s->first = trf__window_first(s->n, trf__window(g));
         s->ids = g->ids + i * (g->capacity + 1) + 1;
         s->each = g->each + i * (g->capacity + 1);
-        if (s->n > 0) memcpy(s->ids, target->ids + at, (size_t)s->n * sizeof *s->ids);
+        s->ids[-1] = s->start;
+        if (s->n > 0)
+            memcpy(s->ids, target->ids + at + s->takes_start, (size_t)s->n * sizeof *s->ids);
         s->answer.ids = s->ids + s->n_begin;
         s->answer.log_probabilities = s->each;
         s->answer.n = s->n - s->n_begin;
@@ -27327,7 +27354,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 8, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -28642,6 +28669,9 @@ TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 #undef TRF__X
 }
 
+/* Number of ids of a sequence, with the one that has taken the place of the start id. */
+TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_start; }
+
 TRF__COLD
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
@@ -28659,7 +28689,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
     for (n = 1 + 6 * count + sampler->n_source, i = 0; i < count; i++)
-        n += sampler->sampled[i].n + 2 * trf__scored(&sampler->sampled[i].answer);
+        n += trf__all_ids(&sampler->sampled[i]) + 2 * trf__scored(&sampler->sampled[i].answer);
     words = (int32_t *)trf__alloc(hooks, trf__bytes(n, sizeof *words));
     if (!words)
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "session",
@@ -28668,14 +28698,14 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     ids = words + 1 + 6 * count;
     if (sampler->n_source > 0)
         memcpy(ids, sampler->sources, (size_t)sampler->n_source * sizeof *ids);
-    for (ids += sampler->n_source, i = 0; i < count; ids += sampler->sampled[i++].n) {
+    for (ids += sampler->n_source, i = 0; i < count; ids += trf__all_ids(&sampler->sampled[i++])) {
         const trf__sampled *s = &sampler->sampled[i];
         words[1 + i] = sampler->source_lengths[i];
-        words[1 + count + i] = s->n;
-        words[1 + 2 * count + i] = s->n_begin;
+        words[1 + count + i] = trf__all_ids(s);
+        words[1 + 2 * count + i] = s->n_begin + s->takes_start;
         words[1 + 3 * count + i] = s->answer.ended == TRF_ENDED_EOS;
         trf__put_double(words + 1 + 4 * count + 2 * i, s->answer.log_probability);
-        memcpy(ids, s->ids, (size_t)s->n * sizeof *ids);
+        memcpy(ids, s->ids - s->takes_start, (size_t)trf__all_ids(s) * sizeof *ids);
     }
     for (i = 0; i < count; i++) {
         const trf_hypothesis *answer = &sampler->sampled[i].answer;

@@ -1534,7 +1534,7 @@ search rule: the last n-gram may repeat @@ search_rules @@ trf__rules_row @@
 search rule: the last id alone decides @@ search_rules @@ trf__rules_row @@
     rules->ends[i] - 1 - begin @@ 0
 search rule: a history without the start id @@ search_rules @@ trf__history @@
-    first = start >= 0 @@ first = 0
+    first = beam->start >= 0 @@ first = 0
 search rule: the penalty favours positive logits @@ search_rules generate @@ trf__penalize @@
     x < 0 ? x * penalty : x / penalty @@ x * penalty
 search rule: greedy search penalizes log-probabilities @@ search_rules @@ trf__top_penalize @@
@@ -1564,7 +1564,7 @@ search rule: no step for a free EOS @@ search_rules @@ trf__forces_eos @@
 search rule: the first token counts in S @@ search_rules @@ trf__round_arrival @@
     arrival->beam.unscored = 1 @@ (void)0
 search rule: answers show the first token @@ search_rules @@ trf__hidden_tokens @@
-    !has_source || n_prefix == 0 @@ !has_source
+    !trf__has_source(c) || n_prefix == 0 @@ !trf__has_source(c)
 search rule: the tag before EOS @@ search_rules @@ trf__fill_rows @@
     stack->tagged && stack->ends @@ 0
 search rule: tags are not counted @@ search_rules @@ trf__search_prepare @@
@@ -1593,10 +1593,26 @@ search rule: the first token counts in no length @@ search_rules @@ trf__round_a
     arrival->beam.uncounted = 0 @@ (void)0
 search rule: a prompt counts in the length @@ search search_rules @@ trf__beam_score @@
     length - beam->uncounted @@ length
-search rule: the decoder starts as ever @@ search_rules @@ trf__rules_of @@
+search rule: the decoder starts as ever @@ search_rules @@ trf__round_arrival @@
     s->start >= 0 ? s->start @@ s->start >= INT32_MAX ? s->start
+bare prompts: none takes the place of the start id @@ generate @@ trf__takes_start @@
+    c->bare_prompts && n_prompt > 0 @@ 0
+bare prompts: an empty one has no start id @@ generate @@ trf__takes_start @@
+    c->bare_prompts && n_prompt > 0 @@ c->bare_prompts
+bare prompts: a start id of the search takes the first id's place @@ generate @@ trf__forced_tokens @@
+    s->start < 0 && trf__takes_start @@ trf__takes_start
+bare prompts: the first id is read twice by a search @@ generate @@ trf__round_arrival @@
+    ? *prefix++ : trf__start_id(c) @@ ? *prefix : trf__start_id(c)
+bare prompts: the first id is read twice by a sampler @@ generate @@ trf__sampled_write @@
+    target->ids + at + s->takes_start @@ target->ids + at
+bare prompts: the rules do not know the first id @@ generate @@ trf__sampled_write @@
+    s->ids[-1] = s->start @@ (void)0
+a start id is lost when the lists grow @@ generate @@ trf__sampled_grow @@
+    to[-1] = s->start @@ (void)0
+bare prompts: a session forgets the first id @@ generate @@ trf_sampler_save @@
+    s->n_begin + s->takes_start @@ s->n_begin
 search rule: memory without the lists of rows @@ memory @@ trf_translator_memory @@
-    rules = trf__rules_of(config, search) @@ TRF__ZERO(rules); rules.penalty = 1
+    rules = trf__rules_of(search) @@ TRF__ZERO(rules); rules.penalty = 1
 tokens of an answer with the next one's probability @@ search @@ trf__beam_finish @@
     beam->own[node]; @@ beam->own[(size_t)beam->search.beam * (size_t)(best->n - t) + (size_t)row];
 EOS of an answer without its probability @@ search @@ trf__beam_finish @@

@@ -965,6 +965,7 @@ static void test_searches(void **state)
                                  (char *)memory->at[r] + (size_t)i * bytes);
                 trf__beam_sentence(&arriving[i].beam, i % 4 == 2 ? 0 : LIMIT - i % 3, NULL, 0, 2,
                                    WORDS);
+                arriving[i].beam.start = 1 + i % 3;
             }
             ON->upload(&runs[r], arrivals->at[r], arriving, (size_t)sentences * sizeof *arriving);
             TRF__ZERO(a[r]);
@@ -978,7 +979,7 @@ static void test_searches(void **state)
             a[r].slots = (int32_t *)slots->at[r]; a[r].self = (trf__span *)self->at[r];
             a[r].cross = (trf__span *)cross->at[r];
             a[r].wanted = WANTED; a[r].rows = rows; a[r].n_cross = sentences; a[r].n_rows = rows;
-            a[r].columns = COLUMNS; a[r].start = 1;
+            a[r].columns = COLUMNS;
         }
         for (token = -1; token < LIMIT + 4; token++) {
             begin = token == -1 ? sentences / 2 : token == 2 ? sentences - sentences / 2 : 0;

@@ -1343,6 +1343,120 @@ static void test_bos_is_eos(void **state)
     gpt2_ids = 0;
 }
 
+/* Answers of two samplers or searches, whose bits must be the same. */
+static void same_answer(const trf_hypothesis *a, const trf_hypothesis *b)
+{
+    assert_non_null(a);
+    assert_non_null(b);
+    assert_int_equal(a->n, b->n);
+    assert_int_equal(a->ended, b->ended);
+    assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
+    assert_memory_equal(a->log_probabilities, b->log_probabilities,
+                        (size_t)(a->n + (a->ended == TRF_ENDED_EOS)) * sizeof(double));
+    assert_true(a->score == b->score);
+}
+
+/* A model with bare_prompts reads the prompt p, q.. as one whose start id is p reads q.., alone or
+   among others, with windows, from a session and in a search. An empty prompt begins with the
+   model's own start id. */
+static void test_bare_prompts(void **state)
+{
+    static const int32_t ids[] = {5, 4, 9, 6, 12, 12, 20, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 5, 15, 16},
+                         lengths[5] = {2, 0, 4, 1, 13}, windows[] = {INT32_MAX, 5, 12};
+    trf_model *model[6];            /* the bare one, then those whose bos each prompt begins with */
+    trf_config c = kit_of_kind(kit_small(2, 32, VOCAB, 40), TRF_DECODER_ONLY);
+    trf_batch all = {{NULL, NULL, 0}, {ids, lengths, 5}, 0, {0, 0, 0}};
+    trf_error err;
+    int32_t k, w, at = 0, live, bos = 1, one = 1;
+    int differ = 0;
+    (void)state;
+    c.embedding_init = TRF_EMBEDDING_NORMAL_1;
+    for (k = 0; k < 6; at += k ? lengths[k - 1] : 0, k++) {
+        c.bare_prompts = k == 0;
+        c.bos = k && lengths[k - 1] ? ids[at] : bos;
+        assert_int_equal(trf_model_create(&model[k], &c, &err), TRF_OK);
+    }
+    for (w = 0; w < 3; w++) {
+        trf_sampling s = quick();
+        trf_sampler *g, *other, *alone, *usual;
+        const int32_t banned[] = {1, 5, 9, 20, 4}, each[5] = {1, 1, 1, 1, 1};
+        s.window = windows[w];
+        s.max_tokens = 35;
+        s.repetition_penalty = 1.3;
+        s.no_repeat_ngram = 2;
+        s.banned.ids = banned; s.banned.lengths = each; s.banned.count = 5;
+        g = make(model[0], &s);
+        other = make(model[0], &s);
+        run(g, &all, 100);
+        assert_int_equal(trf_sampler_begin(other, &all, &err), TRF_OK);
+        assert_int_equal(trf_sampler_step(other, 3, NULL, &err), TRF_OK);
+        if (trf_sampler_save(other, path, &err)) fail_msg("%s", err.message);
+        if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
+        for (live = 1; live;) assert_int_equal(trf_sampler_step(other, 9, &live, &err), TRF_OK);
+        usual = make(model[2], &s);                 /* with bos before every prompt */
+        run(usual, &all, 100);
+        for (k = at = 0; k < 5; at += lengths[k++]) {
+            int32_t n = lengths[k] > 0 ? lengths[k] - 1 : 0;
+            trf_batch batch = {{NULL, NULL, 0}, {ids + at + (lengths[k] > 0), &n, 1}, k, {0, 0, 0}};
+            alone = make(model[k + 1], &s);
+            run(alone, &batch, 7);
+            if (KIT_SAME_ROWS) same_answer(trf_sampler_at(g, k), trf_sampler_at(alone, 0));
+            if (KIT_SAME_ROWS) same_answer(trf_sampler_at(g, k), trf_sampler_at(other, k));
+            differ += lengths[k] && trf_sampler_at(g, k)->score != trf_sampler_at(usual, k)->score;
+            trf_sampler_destroy(alone);
+        }
+        trf_sampler_destroy(g);
+        trf_sampler_destroy(other);
+        trf_sampler_destroy(usual);
+    }
+    assert_true(differ >= 10);
+    for (w = 0; w < 6; w++) {
+        trf_search search = trf_search_defaults();
+        trf_translator *t = NULL, *alone = NULL;
+        search.threads = 1;
+        search.beam = w % 2 ? 4 : 1;
+        search.min_length = w;
+        search.max_length_a = 0;
+        search.max_length_b = w == 5 ? 1000 : 12;
+        search.repetition_penalty = w >= 2 ? 1.4 : 1;
+        search.no_repeat_ngram = w >= 4 ? 2 : 0;
+        search.score_prefix = w == 3;
+        search.count_prefix = w != 3;
+        search.banned.ids = &bos; search.banned.lengths = &one; search.banned.count = w == 1;
+        assert_int_equal(trf_translator_create(&t, model[0], &search, &err), TRF_OK);
+        assert_int_equal(trf_translate_batch(t, &all.target, &err), TRF_OK);
+        for (k = at = 0; k < 5; at += lengths[k++]) {
+            int32_t n = lengths[k] > 0 ? lengths[k] - 1 : 0;
+            trf_sequences rest = {ids + at + (lengths[k] > 0), &n, 1};
+            search.start = lengths[k] ? ids[at] : -1;
+            assert_int_equal(trf_translator_create(&alone, model[2], &search, &err), TRF_OK);
+            assert_int_equal(trf_translate_batch(alone, &rest, &err), TRF_OK);
+            same_answer(trf_hypothesis_at(t, k, 0), trf_hypothesis_at(alone, 0, 0));
+            trf_translator_destroy(alone);
+            search.start = bos;                     /* a start id of the search is read after all */
+            assert_int_equal(trf_translator_create(&alone, model[k % 2 ? 0 : 2], &search, &err),
+                             TRF_OK);
+            assert_int_equal(trf_translate_batch(alone, &rest, &err), TRF_OK);
+            {
+                trf_translator *same = NULL;
+                assert_int_equal(trf_translator_create(&same, model[k % 2 ? 2 : 0], &search, &err),
+                                 TRF_OK);
+                assert_int_equal(trf_translate_batch(same, &rest, &err), TRF_OK);
+                same_answer(trf_hypothesis_at(same, 0, 0), trf_hypothesis_at(alone, 0, 0));
+                trf_translator_destroy(same);
+            }
+            trf_translator_destroy(alone);
+        }
+        trf_translator_destroy(t);
+    }
+    for (k = 0; k < 6; k++) trf_model_destroy(model[k]);
+    c = kit_of_kind(kit_small(2, 32, VOCAB, 40), TRF_ENCODER_DECODER);
+    c.bare_prompts = 1;
+    assert_int_equal(trf_model_create(&model[0], &c, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.message,
+                        "bare_prompts must be 0 in an encoder-decoder model, got 1");
+}
+
 /* A beginning longer than max_length is read where there is a window, and refused where there is
    none; an encoder-decoder ends with its length, whatever the window. */
 static void test_no_window(void **state)
@@ -2003,6 +2117,7 @@ int main(void)
         cmocka_unit_test(test_rules_of_a_session),
                                        cmocka_unit_test(test_window),
                                        cmocka_unit_test(test_bos_is_eos),
+                                       cmocka_unit_test(test_bare_prompts),
                                        cmocka_unit_test(test_no_window),
                                        cmocka_unit_test(test_window_cancelled),
                                        cmocka_unit_test(test_cancel),

@@ -3021,9 +3021,10 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
         trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, plain_work(bytes));
         trf__beam_sentence(&arrivals[i].beam, limit, NULL, 0, 2, VOCAB_OF);
         trf__beam_sentence(&alone[i], limit, NULL, 0, 2, VOCAB_OF);
+        arrivals[i].beam.start = alone[i].start = 1 + i % 3;
     }
     a.progress = &progress;
-    a.log_probabilities = p; a.found = found; a.wanted = wanted; a.rows = places; a.start = 1;
+    a.log_probabilities = p; a.found = found; a.wanted = wanted; a.rows = places;
     a.n_cross = sources ? sentences + 2 : 0; a.n_rows = places; a.columns = COLUMNS;
     for (token = -1; token < 0 || progress.rows > 0 || arrived < sentences; token++) {
         int32_t row = 0, place = 0, before = 0, old = n_lined;
@@ -3053,7 +3054,7 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
             assert_int_equal(there->n_finished, b->n_finished);
             before += was;
             for (j = 0; j < b->live; j++, row++) {
-                assert_int_equal(a.ids[row], fresh || b->n == 0 ? 1 : trf__beam_tokens(b)[j]);
+                assert_int_equal(a.ids[row], fresh || b->n == 0 ? b->start : trf__beam_tokens(b)[j]);
                 if (!a.begin)
                     assert_int_equal(a.parents[row], before - was + trf__beam_parents(b)[j]);
                 if (fresh) assert_int_equal(a.parents[row], 0);

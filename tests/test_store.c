@@ -450,7 +450,7 @@ static void every_configuration(void **state)
         OK(trf_file_open(&file, in_folder("one"), NULL,
                          &err)); /* a tied matrix stands there once */
         assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
-        assert_string_equal(trf_file_metadata(file, "trf.format"), "8");
+        assert_string_equal(trf_file_metadata(file, "trf.format"), "9");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
@@ -1104,7 +1104,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "9", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "10", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;
@@ -2346,7 +2346,7 @@ static void skipped_steps_come_back(void **state)
     end_run(&r);
 }
 
-/* Files of formats 2 to 6 lack the fields that have come since: these have their defaults, the
+/* Files of formats 2 to 8 lack the fields that have come since: these have their defaults, the
    rest is the same. */
 static void old_formats(void **state)
 {
@@ -2362,7 +2362,7 @@ static void old_formats(void **state)
     trf_load_options options = watched();
     int number;
     (void)state;
-    for (number = 0; number < 12; number++) {
+    for (number = 0; number < 14; number++) {
         int checkpoint = number % 2, format = 2 + number / 2;
         char text[2] = {(char)('0' + format), 0}, next[2] = {(char)('1' + format), 0};
         draft d;
@@ -2401,7 +2401,8 @@ static void old_formats(void **state)
                       : format == 3 ? "trf.config.qkv_bias"
                       : format == 4 ? "trf.config.feed_forward_gate"
                       : format == 5 ? "trf.config.kv_heads"
-                                    : "trf.config.rotary_trained");
+                      : format == 6 ? "trf.config.rotary_trained"
+                                    : "trf.config.bare_prompts");
         if (format == 6) {                              /* some files of format 6 have them */
             free(set_note(&d, "trf.format", text));
             free(set_note(&d, "trf.config.rotary_trained", "2000000"));

@@ -158,6 +158,20 @@ expect 0 "a tokenizer without bos" "gpt2" "$trf" import folder --output out.mode
 check "begins with the one of config.json" cmp -s got want
 fresh gpt2; change 's/"bos_token": "[^"]*"/"bos_token": null/' tokenizer_config.json; change 's/"bos_token_id": 0/"bos_token_id": null/' config.json
 refuses "no bos anywhere" "needs bos"
+# whether BOS stands before a prompt: a model's "bare_prompts" is NUMBER
+bare() { expect 0 "$2" "" "$trf" import folder --output out.model --overwrite; check "$2: $1" sh -c "head -c 9000 out.model | tr -d '\\000' | grep -q '\"trf.config.bare_prompts\":\"$1\"'"; }
+token='{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}' text='{"Sequence": {"id": "A", "type_id": 0}}'
+template() { fresh gpt2; change "s/\"post_processor\": null/\"post_processor\": $1/" tokenizer.json; }
+fresh gpt2; bare 1 "GPT-2"
+template "{\"type\": \"TemplateProcessing\", \"single\": [$token, $text], \"pair\": []}"; bare 0 "a template with BOS"
+template "{\"type\": \"Sequence\", \"processors\": [{\"type\": \"ByteLevel\"}, {\"type\": \"TemplateProcessing\", \"single\": [$token, $text]}]}"; bare 0 "one in a list"
+template "{\"type\": \"TemplateProcessing\", \"single\": [$text, $token]}"; bare 1 "a token at the end"
+template '{"type": "TemplateProcessing"}'; bare 1 "a template of nothing"
+template '[1]'; bare 1 "no post-processor"
+fresh gpt2; change 's/"bos_token"/"add_bos_token": true, "bos_token"/' tokenizer_config.json; bare 1 "tokenizer.json goes first"
+fresh llama; bare 0 "Llama"
+fresh llama; change 's/"add_bos_token": true/"add_bos_token": false/' tokenizer_config.json; bare 1 "Llama without BOS"
+fresh llama; change 's/"add_bos_token": true, //' tokenizer_config.json; bare 0 "Llama that says nothing"
 fresh byte_bpe; rm folder/tokenizer.json; change 's/, "st": 299//' vocab.json; change '/^s t$/d' merges.txt
 expect 0 "more rows than subwords" "ids without a token: 1 of 300" "$trf" import folder --output out.model
 check "texts without them have the same vectors" sh -c "echo 'the man' >line; '$trf' embed --model out.model line >got; '$trf' embed --model byte_bpe.model line >want; cmp got want"

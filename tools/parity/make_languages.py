@@ -63,7 +63,7 @@ def json_of_others():
     4 converted it. mbart50.json also has a map of characters, which makes "ab" of "A"."""
     from languages import converted
     from sentencepiece import sentencepiece_model_pb2
-    from tokenizers import Regex, normalizers
+    from tokenizers import Regex, normalizers, processors
     folder = begin("json")
     tf.T5Tokenizer.from_pretrained(FOLDER / "t5").save_pretrained(folder)
     (folder / "tokenizer.json").rename(folder / "t5.json")
@@ -76,7 +76,9 @@ def json_of_others():
     tokenizer._tokenizer.save(str(folder / "mbart50.json"))
     for left in ("tokenizer_config.json", "mapped.model", "rules"): (folder / left).unlink()
     spm = FOLDER / "llama/tokenizer.model"
-    converted(sentencepiece.SentencePieceProcessor(model_file=str(spm)), spm, "llama").save(str(folder / "llama.json"))
+    tokenizer = converted(sentencepiece.SentencePieceProcessor(model_file=str(spm)), spm, "llama")
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", pair="<s> $A <s> $B", special_tokens=[("<s>", 1)])
+    tokenizer.save(str(folder / "llama.json"))
 
 
 def begin(name):

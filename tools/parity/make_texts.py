@@ -48,8 +48,6 @@ def main():
         c, answers = net.config, []
         for line in LINES:
             ids = tokenizer(line).input_ids
-            # here a text of GPT-2 begins with BOS
-            if name == "gpt2": ids = [0] + ids
             x = torch.tensor([ids])
             banned = {getattr(c, "pad_token_id", None), tokenizer.unk_token_id}
             if not c.is_encoder_decoder: banned.add(c.bos_token_id)

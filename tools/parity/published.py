@@ -62,11 +62,14 @@ def t5_words(folder, c):
          "pad_token": "<pad>"}))
 
 
-def llama_words(folder, c):
+def llama_words(folder, c, begins=True):
     spm(folder, "tokenizer.model", min(c.vocab_size, 280), model_type="bpe", byte_fallback=True, unk_id=0, bos_id=1,
         eos_id=2, pad_id=-1)
     (folder / "tokenizer_config.json").write_text(json.dumps(
-        {"tokenizer_class": "LlamaTokenizer", "add_bos_token": True, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
+        {"tokenizer_class": "LlamaTokenizer", "add_bos_token": begins, "bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"}))
+
+
+def bare_words(folder, c): llama_words(folder, c, begins=False)
 
 
 def marian_words(folder, c):
@@ -186,7 +189,7 @@ MODELS = {
         "original_max_position_embeddings": 8192 if whole else 32}), llama_words, False),
     "mistral": (lambda whole: llama(whole, tf.MistralForCausalLM, tf.MistralConfig, sliding_window=None), llama_words,
                 False),
-    "qwen2": (lambda whole: llama(whole, tf.Qwen2ForCausalLM, tf.Qwen2Config), llama_words, False),
+    "qwen2": (lambda whole: llama(whole, tf.Qwen2ForCausalLM, tf.Qwen2Config), bare_words, False),
 }
 
 
@@ -247,6 +250,9 @@ class Both:
         self.start = self.c.decoder_start_token_id if self.translates else bos
         self.special = {i for i in (getattr(self.c, "pad_token_id", None), bos, self.eos, self.start) if i is not None}
         self.begin = [bos] if name in ("bart", "codet5") or self.encodes else []
+        # before a prompt: what the tokenizer of the folder puts there
+        self.before = [] if self.translates or self.encodes else tf.AutoTokenizer.from_pretrained(folder)("a").input_ids[:1]
+        if self.before != [bos]: self.before = []
         self.r = random.Random(len(name))
 
     def ids(self, most):
@@ -306,7 +312,7 @@ class Both:
         return len(wrong), ours
 
     def generate(self, pairs, beam, limit):
-        x = torch.tensor([self.begin + source + [self.eos] if self.translates else [self.start] + prompt for source, prompt in pairs])
+        x = torch.tensor([self.begin + source + [self.eos] if self.translates else self.before + prompt for source, prompt in pairs])
         more = dict(max_new_tokens=limit) if not self.translates else dict(max_length=limit + 1)
         banned = {self.start, self.c.pad_token_id} - {self.eos, None}
         with torch.no_grad():

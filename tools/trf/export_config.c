@@ -242,6 +242,7 @@ int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit
     w->n_labels = c->n_labels;
     w->sequence_labels = c->sequence_labels;
     w->target_eos = c->target_eos;
+    w->bare_prompts = c->bare_prompts;
     w->init = c->init;
     w->embedding_init = c->embedding_init;
     w->device = c->device;

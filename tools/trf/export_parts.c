@@ -73,14 +73,14 @@ static void add_special(cJSON *all, const char *text, int32_t id)
     set_text(token, "id", text);
 }
 
-/* What stands around a text: BOS and EOS of a source, EOS of a target, and BOS before a text that a
-   decoder continues. Models whose BOS is EOS, such as GPT-2, have none there. */
+/* What stands around a text: BOS and EOS of a source, EOS of a target, and BOS before a prompt of a
+   decoder, unless it has bare_prompts. */
 void add_template(const struct tokenizer *t, int side, cJSON *json)
 {
     const trf_config *c = t->config;
     const trf_vocab *vocab = t->side[side].vocab;
     int decoder = c->kind == TRF_DECODER_ONLY;
-    int begins = decoder ? c->bos >= 0 && c->bos != c->eos : side == 0 && c->source_bos;
+    int begins = decoder ? c->bos >= 0 && !c->bare_prompts : side == 0 && c->source_bos;
     int ends = !decoder && (side == 0 ? c->source_eos : c->target_eos);
     int segment = c->segments > 1;
     const char *bos = begins ? trf_vocab_token(vocab, c->bos) : NULL;

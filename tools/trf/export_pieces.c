@@ -129,7 +129,7 @@ int write_pieces(const struct tokenizer *t, int side, const char *in)
     if (!m.is || !m.numbered || (t->side[0].vocab && t->side[1].vocab))
         return write_marian(t, side, in);
     settings = new_settings(t, side, t5 ? "T5Tokenizer" : "LlamaTokenizer");
-    if (!t5) set_bool(settings, "add_bos_token", t->config->bos >= 0);
+    if (!t5) set_bool(settings, "add_bos_token", t->config->bos >= 0 && !t->config->bare_prompts);
     if (t5 && are_sentinels(v, &m)) set_number(settings, "extra_ids", m.more);
     else if (m.more) add_further(v, &m, settings);
     return write_spm(t, &m, in, t5 ? "spiece.model" : "tokenizer.model") ||

@@ -521,6 +521,9 @@ static int import_folder(struct importing *m)
     if (m->recipe->configure == configure_t5 && special[SPECIAL_CLS] >= 0)
         m->config.source_bos = 1;
     if (find_start(m, json)) goto done;
+    if (m->config.kind == TRF_DECODER_ONLY &&
+        find_prompts(m->folder, trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE, &m->config))
+        goto done;
     for (side = 0; side < 2; side++) {
         sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];
         if (sides[side] && trf_vocab_size(sides[side]) != n_ids[side]) {

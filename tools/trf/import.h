@@ -95,6 +95,9 @@ int configure_pegasus(const cJSON *json, const char *path, trf_config *c);
 int configure_bart(const cJSON *json, const char *path, trf_config *c);
 int configure_mbart(const cJSON *json, const char *path, trf_config *c);
 int configure_m2m(const cJSON *json, const char *path, trf_config *c);
+/* import_decoders.c: sets bare_prompts by the files of the tokenizer; pieces: they are
+   SentencePiece's. FAILED after a message. */
+int find_prompts(const char *folder, int pieces, trf_config *c);
 extern const struct member bart_members[], t5_members[], gpt2_members[], llama_members[];
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 

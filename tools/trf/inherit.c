@@ -40,6 +40,7 @@ static int take_architecture(struct training *t)
     if (old->encoder_layers == 0) s->config.encoder_layers = old->decoder_layers;
     if (old->decoder_layers == 0) s->config.decoder_layers = old->encoder_layers;
     if (old->kind == TRF_DECODER_ONLY) s->config.target_eos = own.target_eos;
+    s->config.bare_prompts = 0;         /* training reads the start id before every text */
     if (!is_given(s, AT(pooling))) s->pooling = old->head == TRF_HEAD_FIRST;
     return set_given_architecture(s);
 }
