@@ -158,6 +158,31 @@ expect 0 "a tokenizer without bos" "gpt2" "$trf" import folder --output out.mode
 check "begins with the one of config.json" cmp -s got want
 fresh gpt2; change 's/"bos_token": "[^"]*"/"bos_token": null/' tokenizer_config.json; change 's/"bos_token_id": 0/"bos_token_id": null/' config.json
 refuses "no bos anywhere" "needs bos"
+# how a sentence encoder pools: what its folder says, and --pooling before that
+sentences() { fresh bert; mkdir -p "folder/${2:-1_Pooling}"; printf '%s\n' "$1" >"folder/${2:-1_Pooling}/config.json"; rm -f out.model; }
+pools() { expect 0 "$2" "" "$trf" import folder --output out.model; "$trf" embed --model out.model --normalize no <"$golden/bert/lines.txt" >got; check "$2: $1" cmp -s got "$1.numbers"; }
+for row in mean first max; do "$trf" embed --model bert.model --pooling $row --normalize no <"$golden/bert/lines.txt" >$row.numbers; done
+sentences '{"word_embedding_dimension": 16, "pooling_mode_cls_token": true, "pooling_mode_mean_tokens": false}'; pools first "the first row"
+"$trf" embed --model out.model --normalize no --pooling max <"$golden/bert/lines.txt" >got; check "an option says another one" cmp -s got max.numbers
+expect 0 "export writes it" "bert" "$trf" export out.model --output pooled
+expect 0 "import reads it again" "bert" "$trf" import pooled --output pooled.model; check "the same model" cmp -s out.model pooled.model
+"$trf" quantize out.model --weights bf16 --output half.pooled 2>err; "$trf" embed --model half.pooled --normalize no <"$golden/bert/lines.txt" >got; "$trf" embed --model half.pooled --normalize no --pooling first <"$golden/bert/lines.txt" >want
+check "16 bits remember it" cmp -s got want
+expect 0 "a model without it takes its place" "bert" "$trf" export bert.model --output pooled --overwrite
+check "and its files are gone" [ ! -e pooled/modules.json ] && [ ! -e pooled/1_Pooling/config.json ]
+sentences '{"pooling_mode_mean_tokens": true}'; pools mean "the mean"
+sentences '{"pooling_mode_max_tokens": true}'; pools max "the maximum"
+sentences '{"pooling_mode": "cls"}'; pools first "one word"
+sentences '{"pooling_mode_cls_token": true, "pooling_mode_mean_tokens": true}'; pools mean "two at once"
+check "it says so" grep -q "1_Pooling/config.json: left out: another pooling" err
+sentences '{"pooling_mode_lasttoken": true}'; pools mean "the last row"
+sentences '[]'; refuses "a list" "1_Pooling/config.json: expected an object of JSON"
+sentences '{"pooling_mode_cls_token": true}' pools; printf '[{"path": "", "type": "sentence_transformers.models.Transformer"}, {"path": "pools", "type": "sentence_transformers.models.Pooling"}, {"path": "2_Dense", "type": "sentence_transformers.models.Dense"}]' >folder/modules.json; pools first "another folder"
+check "a step that trf lacks" grep -q "modules.json: left out: Dense, which trf does not build" err
+sentences '{"pooling_mode_cls_token": true}'; echo '[]' >folder/modules.json; pools mean "no pooling"
+sentences 'hello'; refuses "a pooling that is no JSON" "1_Pooling/config.json"
+sentences '{"pooling_mode_cls_token": true}'; echo '{' >folder/modules.json; refuses "steps that are no JSON" "modules.json: expected JSON"
+sentences '{"pooling_mode_cls_token": true}'; echo '{}' >folder/modules.json; refuses "steps that are no list" "modules.json: expected a list of JSON"
 # whether BOS stands before a prompt: a model's "bare_prompts" is NUMBER
 bare() { expect 0 "$2" "" "$trf" import folder --output out.model --overwrite; check "$2: $1" sh -c "head -c 9000 out.model | tr -d '\\000' | grep -q '\"trf.config.bare_prompts\":\"$1\"'"; }
 token='{"SpecialToken": {"id": "<|endoftext|>", "type_id": 0}}' text='{"Sequence": {"id": "A", "type_id": 0}}'

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 enum { POOL_MEAN = 0, POOL_FIRST, POOL_MAX };
+static const char *const poolings[] = {"mean", "first", "max"};         /* as --pooling has them */
 enum { NPY_HEADER = 128 };
 
 /* A line with its cosine to the query. */
@@ -430,6 +431,21 @@ static int check_encoder(const struct settings *s, const trf_model *model)
     return FAILED;
 }
 
+/* Takes the pooling that an imported sentence encoder remembers, unless an option says another. */
+static int find_pooling(struct settings *s, const trf_model *model)
+{
+    const char *name = trf_model_metadata(model, pooling_key);
+    int32_t i;
+    if (!name || is_given(s, AT(pooling))) return DONE;
+    for (i = 0; i <= POOL_MAX; i++)
+        if (!strcmp(name, poolings[i])) {
+            s->pooling = i;
+            return DONE;
+        }
+    say("'%s': expected mean, first or max in its \"%s\", got \"%s\"", s->model, pooling_key, name);
+    return FAILED;
+}
+
 static int start(struct embedding *t)
 {
     const trf_config *config = trf_model_config(t->model);
@@ -455,6 +471,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     if ((status = check_options(s)) || (status = check_files(s, &argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_encoder(s, t.model);
+    if (!status) status = find_pooling(s, t.model);
     if (!status) status = start(&t);
     if (!status) status = embed_files(&t, argc, argv);
     if (t.beside) status = close_npy(&t, !status) ? FAILED : status;

@@ -182,6 +182,43 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
 // >>folder         the whole export
 // -----------------------------------------------------------------------------------------------
 
+/* What sentence-transformers reads of a sentence encoder: its steps, and its pooling. */
+static int write_pooling(const trf_model *model, const struct folder *folder)
+{
+    static const struct { const char *name, *flag; } all[] = {
+        {"first", "pooling_mode_cls_token"},
+        {"mean", "pooling_mode_mean_tokens"},
+        {"max", "pooling_mode_max_tokens"}};
+    static const char *const steps[][2] = {{"", "Transformer"},
+                                           {POOLING_FOLDER, "Pooling"},
+                                           {"2_Normalize", "Normalize"}};
+    const char *name = trf_model_metadata(model, pooling_key);
+    cJSON *pooling, *modules;
+    size_t i;
+    int status;
+    if (!name) return DONE;
+    pooling = cJSON_CreateObject();
+    set_number(pooling, "word_embedding_dimension", trf_model_config(model)->d_model);
+    for (i = 0; i < 3; i++) set_bool(pooling, all[i].flag, !strcmp(name, all[i].name));
+    modules = cJSON_CreateArray();
+    for (i = 0; i < 3; i++) {
+        cJSON *step = cJSON_CreateObject();
+        char *type = format_text("sentence_transformers.models.%s", steps[i][1]);
+        char number[2] = {(char)('0' + i), 0};
+        set_number(step, "idx", (double)i);
+        set_text(step, "name", number);
+        set_text(step, "path", steps[i][0]);
+        set_text(step, "type", type);
+        cJSON_AddItemToArray(modules, step);
+        free(type);
+    }
+    status = write_json(folder, POOLING_FOLDER "/config.json", pooling) ||
+             write_json(folder, "modules.json", modules) ? FAILED : DONE;
+    cJSON_Delete(pooling);
+    cJSON_Delete(modules);
+    return status;
+}
+
 static int write_folder(const char *path, const trf_model *model, const struct fit *fit,
                         const struct languages *l, struct folder *folder)
 {
@@ -194,7 +231,7 @@ static int write_folder(const char *path, const trf_model *model, const struct f
     if (l->bos >= 0) set_number(fit->json, "bos_token_id", l->bos);
     return status || add_labels(model, path, fit->json) ||
                    write_json(folder, "config.json", fit->json) ||
-                   write_generation(folder, fit, l) ||
+                   write_generation(folder, fit, l) || write_pooling(model, folder) ||
                    export_vocabularies(path, model, fit, l, folder) || finish_folder(folder)
                ? FAILED : DONE;
 }

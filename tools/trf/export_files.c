@@ -18,6 +18,7 @@ static const char *const names[] = {
     "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", TARGET_FOLDER "/tokenizer.json",
     TARGET_FOLDER "/tokenizer_config.json", TARGET_FOLDER "/vocab.txt", TARGET_FOLDER "/vocab.json",
     TARGET_FOLDER "/merges.txt", TARGET_FOLDER "/source.spm", TARGET_FOLDER "/target.spm",
+    POOLING_FOLDER "/config.json", "modules.json",
     "config.json"};
 enum { NAMES = sizeof names / sizeof *names };
 
@@ -119,13 +120,19 @@ char *path_in(const struct folder *f, const char *name)
     return format_text("%s/%s", f->unfinished, name);
 }
 
+/* The folder within a folder that holds the file, or NULL: it is in the folder itself. */
+static char *inner_folder(const char *folder, const char *name)
+{
+    const char *slash = strchr(name, '/');
+    return slash ? format_text("%s/%.*s", folder, (int)(slash - name), name) : NULL;
+}
+
 int write_bytes(const struct folder *f, const char *name, const void *bytes, size_t n)
 {
-    char *path = path_in(f, name), *inner = path_in(f, TARGET_FOLDER);
+    char *path = path_in(f, name), *inner = inner_folder(f->unfinished, name);
     FILE *file;
     int status = interrupted ? FAILED : DONE;
-    if (!status && strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST)
-        status = say_failure(inner);
+    if (!status && inner && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
     if (!status) {
         file = fopen(path, "wb");
         if (!file) status = say_failure(path);
@@ -154,11 +161,11 @@ int write_json(const struct folder *f, const char *name, const cJSON *json)
 static int move_file(const struct folder *f, const char *name)
 {
     char *from = path_in(f, name), *to = format_text("%s/%s", f->path, name);
-    char *inner = format_text("%s/" TARGET_FOLDER, f->path);
+    char *inner = inner_folder(f->path, name);
     int status = DONE;
     if (access(from, F_OK)) {
         if (unlink(to) && errno != ENOENT && errno != ENOTDIR) status = say_failure(to);
-    } else if ((strchr(name, '/') && mkdir(inner, 0777) && errno != EEXIST) || rename(from, to))
+    } else if ((inner && mkdir(inner, 0777) && errno != EEXIST) || rename(from, to))
         status = say_failure(to);
     free(from);
     free(to);
@@ -196,11 +203,11 @@ void drop_folder(struct folder *f)
         path = path_in(f, names[i]);
         unlink(path);
         free(path);
+        path = inner_folder(f->unfinished, names[i]);
+        if (path) rmdir(path);          /* after its last file */
+        free(path);
     }
     if (f->unfinished) {
-        path = path_in(f, TARGET_FOLDER);
-        rmdir(path);
-        free(path);
         rmdir(f->unfinished);
         free(f->unfinished);
         f->unfinished = NULL;

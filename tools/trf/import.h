@@ -230,10 +230,16 @@ int read_labels(const cJSON *json, const char *path, struct labels *labels, int3
 /* The rows of a head in the order of the labels, and the labels in the model's metadata. */
 int set_labels(trf_model *model, const struct labels *labels, const int32_t *order);
 
+/* import_sentences.c: the pooling of a sentence encoder, "mean", "first" or "max"; NULL: the folder
+   names none of them. FAILED after a message. */
+#define POOLING_FOLDER "1_Pooling"
+int read_pooling(const char *folder, const char **name);
+
 /* import_json.c */
 int is_file(const char *path);                          /* not a folder */
 char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */
-cJSON *read_json_file(const char *path);                /* NULL after a message */
+cJSON *read_json_file(const char *path);                /* an object; NULL after a message */
+cJSON *read_json_list(const char *path);                /* the same for a list */
 /* A whole number, or `missing`. INT32_MIN: none is allowed to be missing. Returns FAILED after a
    message. */
 int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to);

@@ -37,7 +37,8 @@ char *read_whole(const char *path, size_t *bytes)
     return text;
 }
 
-cJSON *read_json_file(const char *path)
+/* An object, or else a list. */
+static cJSON *read_value(const char *path, int object)
 {
     size_t n;
     char *text = read_whole(path, &n);
@@ -48,14 +49,17 @@ cJSON *read_json_file(const char *path)
     if (!json)
         say("%s: expected JSON, got something else at byte %lld", path,
             end ? (long long)(end - text) : 0LL);
-    else if (!cJSON_IsObject(json)) {
-        say("%s: expected an object of JSON, got another value", path);
+    else if (object ? !cJSON_IsObject(json) : !cJSON_IsArray(json)) {
+        say("%s: expected %s of JSON, got another value", path, object ? "an object" : "a list");
         cJSON_Delete(json);
         json = NULL;
     }
     free(text);
     return json;
 }
+
+cJSON *read_json_file(const char *path) { return read_value(path, 1); }
+cJSON *read_json_list(const char *path) { return read_value(path, 0); }
 
 int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to)
 {

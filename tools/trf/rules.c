@@ -83,6 +83,7 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 
 const char *const language_keys[2] = {"source.language", "target.language"};
 const char first_key[] = "target.first", origin_key[] = "imported.model_type";
+const char pooling_key[] = "pooling";
 
 /* The option of a search that a tag sets, or NULL. */
 static const char **tag_option(struct settings *s, const char *tag)

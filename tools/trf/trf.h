@@ -11,7 +11,7 @@
 //   import.c        trf import; see import.h, import_sentencepiece.h
 //   import_recipes.c, import_seq2seq.c, import_decoders.c, import_words.c, import_levels.c,
 //   import_pieces.c, import_metaspace.c, import_languages.c, import_bpe.c, import_weights.c,
-//   import_pytorch.c, import_pickle.c, import_labels.c, import_json.c
+//   import_pytorch.c, import_pickle.c, import_labels.c, import_sentences.c, import_json.c
 //   train.c         trf train: one training run, or several from different seeds
 //   check.c           checks of its command line, before data are read
 //   loop.c            updates, validations, checkpoints, and ending well
@@ -503,6 +503,7 @@ extern const char *const language_keys[2];
 /* Metadata: the id of the token with which all answers begin, if it is no language; and the
    model_type from which a model was imported. */
 extern const char first_key[], origin_key[];
+extern const char pooling_key[];        /* how trf embed pools the model's rows, unless an option says */
 /* Sets forced_first to that token, unless an option or a language sets it. */
 int read_first(struct settings *s, const trf_model *model);
 /* The tags of sources and answers: sets start, forced_first, source_first, source_last and
