@@ -1263,7 +1263,7 @@ static void options_of_a_log(void **state)
    it sets itself. */
 static const char *const without_option[] = {"kind", "source_vocab", "target_vocab", "pad", "bos",
                                              "eos",  "unk",          "head",         "n_labels",
-                                             "mask", "seed",         "sequence_labels"};
+                                             "mask", "seed",         "sequence_labels", "bare_prompts"};
 
 static void check_config_field(const char *name, size_t field, size_t bytes)
 {
