@@ -5061,6 +5061,8 @@ typedef struct trf__pack {
    stream       the device's queue, for the program's own work there; or NULL
    padded       the number of rows to which a batch of n rows is padded, so that recorded
                 lists fit
+   together     about how many rows are computed fastest together, when nothing is stored
+                for a backward pass
    replay       plays the recording of a list of this shape and returns 1; 0: issue the ops
    end_list     ends a list of ops; whole 0: the list is incomplete. Returns 0 if a
                 recording failed: then all ops must be issued once more
@@ -5089,6 +5091,7 @@ typedef struct trf__pack {
     X(trf_status, sync, (const trf__run *run, trf_error *err)) \
     X(void *, stream, (const trf__run *run)) \
     X(int64_t, padded, (const trf__run *run, int64_t n)) \
+    X(int64_t, together, (const trf__run *run)) \
     X(int, replay, (const trf__run *run, const trf__shape *shape)) \
     X(int, end_list, (const trf__run *run, int whole)) \
     X(size_t, element, (const trf_device *device)) \
@@ -8328,6 +8331,15 @@ TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 
 /* Issuing an op costs nothing here, so no list is recorded and no batch is padded. */
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
+
+/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
+   wants many. */
+TRF__FN int64_t trf__cpu_together(const trf__run *run)
+{
+    const trf__cpu *cpu = trf__cpu_of(run);
+    return cpu->blas ? INT64_MAX : trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
+}
+
 TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
 {
     (void)run; (void)shape; return 0;
@@ -22668,6 +22680,33 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     return row + rows;
 }
 
+/* Takes the first sequences of *rest, which the caller has checked: as many as are computed fastest
+   together, at least one if there is one. */
+TRF__FN trf_batch trf__take_part(const trf__pass *pass, int sides, trf_batch *rest)
+{
+    trf_sequences *of[2] = {sides & TRF__SOURCE ? &rest->source : NULL,
+                            sides & TRF__TARGET ? &rest->target : NULL}, *side;
+    int64_t most = pass->run.backend->together(&pass->run), rows = 0, own, used[2] = {0, 0};
+    int32_t count = of[0] ? of[0]->count : of[1]->count, n, k;
+    trf_batch part = *rest;
+    for (n = 0; n < count; n++) {
+        for (own = 2, k = 0; k < 2; k++) if (of[k]) own += of[k]->lengths[n];
+        if (n > 0 && own > most - rows) break;
+        rows += own;
+        for (k = 0; k < 2; k++) if (of[k]) used[k] += of[k]->lengths[n];
+    }
+    if (of[0]) part.source.count = n;
+    if (of[1]) part.target.count = n;
+    for (k = 0; k < 2 && n > 0; k++) {
+        side = of[k];
+        if (!side) continue;
+        if (side->ids) side->ids += used[k];
+        side->lengths += n;
+        side->count -= n;
+    }
+    return part;
+}
+
 /* Encodes sources, and stores in the cache's slots the keys and values that every token reads.
    tagged: each source's last id belongs behind its EOS. */
 TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, const int32_t *slots,
@@ -22683,23 +22722,26 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     batch.source.lengths = lengths;
     batch.source.count = n;
     pass->decoder.cache = NULL;
-    pass->encoder.tagged = tagged;
-    status = trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err);
-    pass->encoder.tagged = before;
-    TRF__TRY(status);
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    for (i = 0; i < pass->decoder.n_sublayers; i++) {
-        const trf__sublayer *layer = &pass->decoder.sublayers[i];
-        trf__operands sub;
-        trf__append_kv r;
-        /* only cross-attention reads the source */
-        if (layer->is.kind != TRF__CROSS) continue;
-        sub = trf__operands_of(pass, &pass->decoder, layer);
-        trf__project_memory(&pass->run, &sub, pass->encoder.out);
-        r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
-        r.fresh = sub.fresh; r.slots = slots;
-        r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
-        pass->run.backend->append_kv(&pass->run, &r);
+    for (; batch.source.count > 0; slots += pass->encoder.rows) {
+        trf_batch part = trf__take_part(pass, TRF__SOURCE, &batch);
+        pass->encoder.tagged = tagged;
+        status = trf__pass_sides(pass, &part, TRF__SOURCE, 0, err);
+        pass->encoder.tagged = before;
+        TRF__TRY(status);
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        for (i = 0; i < pass->decoder.n_sublayers; i++) {
+            const trf__sublayer *layer = &pass->decoder.sublayers[i];
+            trf__operands sub;
+            trf__append_kv r;
+            /* only cross-attention reads the source */
+            if (layer->is.kind != TRF__CROSS) continue;
+            sub = trf__operands_of(pass, &pass->decoder, layer);
+            trf__project_memory(&pass->run, &sub, pass->encoder.out);
+            r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
+            r.fresh = sub.fresh; r.slots = slots;
+            r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
+            pass->run.backend->append_kv(&pass->run, &r);
+        }
     }
     return TRF_OK;
 }
@@ -23980,6 +24022,8 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     trf__pass *pass;
     const trf__backend *on;
     trf__loss loss;
+    trf__limits need;
+    trf_batch rest;
     int64_t i, r;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -23987,21 +24031,25 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     trf__forget_answers(translator);
     TRF__TRY(trf__needs_target(pass->config, err));
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
-              &pass->run.hooks);
-    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    /* no label smoothing: the loss of a row is its negative log-probability */
-    loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
-    on->cross_entropy(&pass->run, &loss);
-    on->download(&pass->run, translator->numbers, pass->loss.row_nll, trf__bytes(pass->decoder.rows,
-            sizeof(double)));
-    TRF__TRY(on->sync(&pass->run, err));
-    for (i = 0; i < pass->n_sentences; i++) {
-        const trf__span *span = &pass->decoder.host.self[i];
-        double sum = 0;
-        for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
-        log_probabilities[i] = sum;
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &r, err));
+    for (rest = *batch; rest.target.count > 0; log_probabilities += pass->n_sentences) {
+        trf_batch part = trf__take_part(pass, pass->sides, &rest);
+        TRF__TRY(trf__pass_sides(pass, &part, pass->sides, 0, err));
+        TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
+                  &pass->run.hooks);
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        /* no label smoothing: the loss of a row is its negative log-probability */
+        loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        on->cross_entropy(&pass->run, &loss);
+        on->download(&pass->run, translator->numbers, pass->loss.row_nll,
+                     trf__bytes(pass->decoder.rows, sizeof(double)));
+        TRF__TRY(on->sync(&pass->run, err));
+        for (i = 0; i < pass->n_sentences; i++) {
+            const trf__span *span = &pass->decoder.host.self[i];
+            double sum = 0;
+            for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
+            log_probabilities[i] = sum;
+        }
     }
     return TRF_OK;
 }
@@ -24013,7 +24061,9 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
 {
     trf__pass *pass;
     const trf_config *c;
+    trf__limits need;
     trf_batch batch;
+    int64_t rows, at;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     c = &translator->model->config;
@@ -24024,12 +24074,17 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;
-    TRF__TRY(trf__pass_sides(pass, &batch, TRF__SOURCE, 0, err));
-    TRF__TRY(trf__shape_check(out, "out", pass->encoder.rows, c->d_model, err));
-    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-    pass->run.backend->fetch(&pass->run, out->data, pass->encoder.out,
-                             pass->encoder.rows * c->d_model);
-    return pass->run.backend->sync(&pass->run, err);
+    TRF__TRY(trf__batch_needs(pass, &batch, TRF__SOURCE, &need, &rows, err));
+    TRF__TRY(trf__shape_check(out, "out", need.source_rows, c->d_model, err));
+    for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
+        trf_batch part = trf__take_part(pass, TRF__SOURCE, &batch);
+        TRF__TRY(trf__pass_sides(pass, &part, TRF__SOURCE, 0, err));
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        pass->run.backend->fetch(&pass->run, out->data + at * c->d_model, pass->encoder.out,
+                                 pass->encoder.rows * c->d_model);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    return TRF_OK;
 }
 
 /* Computes the logits of the pass's rows in the translator's scratch memory. */
@@ -24043,21 +24098,38 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *er
     return TRF_OK;
 }
 
-/* Computes the logits of a batch in the translator's scratch memory. `out` is the caller's tensor
-   for them. With `ids` it has no rows for BOS and EOS. */
-TRF__FN trf_status trf__logits(trf_translator *translator, const trf_batch *batch,
-                               const trf_tensor *out, const char *name, int ids, trf_error *err)
+/* Checks a batch, and the caller's tensor for its logits. With `ids` that has no rows for BOS and
+   EOS. */
+TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch *batch,
+                                     const trf_tensor *out, const char *name, int ids,
+                                     trf_error *err)
+{
+    const trf__pass *pass = &translator->pass;
+    const trf_config *c = pass->config;
+    trf__limits need;
+    int64_t wanted, rows;
+    trf__forget_answers(translator);
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    rows = need.target_rows;
+    if (ids) rows -= trf__source_added(c) * need.sentences;
+    return trf__shape_check(out, name, rows, trf__n_logits(c), err);
+}
+
+/* Computes the logits of the next part of a batch in the translator's scratch memory. */
+TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_batch *part,
+                                    trf_error *err)
 {
     trf__pass *pass = &translator->pass;
-    const trf_config *c = pass->config;
-    int64_t rows, vocab = trf__n_logits(c);
-    trf__forget_answers(translator);
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    rows = pass->decoder.rows;
-    if (ids) rows -= trf__source_added(c) * pass->n_sentences;
-    TRF__TRY(trf__shape_check(out, name, rows, vocab, err));
+    *part = trf__take_part(pass, pass->sides, rest);
+    TRF__TRY(trf__pass_sides(pass, part, pass->sides, 0, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     return trf__logits_in_work(translator, err);
+}
+
+/* Number of sequences of a batch that a pass reads. */
+TRF__FN int32_t trf__sequences_of(const trf__pass *pass, const trf_batch *batch)
+{
+    return pass->sides & TRF__SOURCE ? batch->source.count : batch->target.count;
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
@@ -24066,13 +24138,20 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
                               trf_error *err)
 {
     trf__pass *pass;
+    trf_batch rest, part;
+    int64_t n, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
-    TRF__TRY(trf__logits(translator, batch, out, "out", 0, err));
-    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)translator->work.memory,
-                             trf_tensor_count(out));
-    return pass->run.backend->sync(&pass->run, err);
+    TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
+    for (rest = *batch; trf__sequences_of(pass, &rest) > 0; at += n) {
+        TRF__TRY(trf__next_logits(translator, &rest, &part, err));
+        n = pass->decoder.rows * trf__n_logits(pass->config);
+        pass->run.backend->fetch(&pass->run, out->data + at,
+                                 (trf__act *)translator->work.memory, n);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    return TRF_OK;
 }
 
 /* z becomes exp(z - m) / (sum of these), where m is the largest. */
@@ -24092,8 +24171,8 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     const trf__pass *pass;
     const trf_config *c;
     trf__act *z;
-    trf_batch batch;
-    int64_t i, n, at = 0, row = 0;      /* rows in the caller's tensor and in the logits */
+    trf_batch batch, part;
+    int64_t i, n, at = 0, row;          /* rows in the caller's tensor and in the logits */
     int apart;
     TRF__TRY(trf__begin(t, "translator", err));
     pass = &t->pass;
@@ -24105,21 +24184,24 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;
-    TRF__TRY(trf__logits(t, &batch, out, "probabilities", ids, err));
-    z = (trf__act *)t->work.memory;
+    TRF__TRY(trf__logits_check(t, &batch, out, "probabilities", ids, err));
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
     apart = ids && trf__source_added(c);
-    for (i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-        n = apart ? sources->lengths[i] : out->shape[0];
-        row += apart ? c->source_bos : 0;
-        if (n > 0)
-            pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
-                                     trf__act_at(&pass->run, z, row * c->n_labels),
-                                     n * c->n_labels);
-        at += n;
-        row += n + c->source_eos;
+    while (batch.source.count > 0) {
+        TRF__TRY(trf__next_logits(t, &batch, &part, err));
+        z = (trf__act *)t->work.memory;
+        for (row = i = 0; i < (apart ? part.source.count : 1); i++) {
+            n = apart ? part.source.lengths[i] : pass->decoder.rows;
+            row += apart ? c->source_bos : 0;
+            if (n > 0)
+                pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                                         trf__act_at(&pass->run, z, row * c->n_labels),
+                                         n * c->n_labels);
+            at += n;
+            row += n + c->source_eos;
+        }
+        TRF__TRY(pass->run.backend->sync(&t->pass.run, err));
     }
-    TRF__TRY(t->pass.run.backend->sync(&t->pass.run, err));
     for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
     return TRF_OK;
 }
@@ -24130,23 +24212,29 @@ TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequ
 {
     trf__pass *pass = &t->pass;
     const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf_batch batch;
-    int64_t rows, i;
+    trf__limits need;
+    trf_batch batch, part;
+    int64_t rows, i, at;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;
     trf__forget_answers(t);
-    TRF__TRY(trf__pass_sides(pass, &batch, pass->sides, 0, err));
-    rows = pass->n_sentences;
-    TRF__TRY(trf__shape_check(out, "probabilities", rows, head->out, err));
-    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
-                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
-                 trf__plain(pass, head->b), rows, head->out, head->in);
-    pass->run.backend->fetch(&pass->run, out->data, (trf__act *)t->work.memory, rows * head->out);
-    TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    for (i = 0; i < rows; i++) trf__softmax(out->data + i * head->out, head->out);
+    TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
+    TRF__TRY(trf__shape_check(out, "probabilities", need.sentences, head->out, err));
+    for (at = 0; batch.source.count > 0; at += rows) {
+        part = trf__take_part(pass, pass->sides, &batch);
+        rows = part.source.count;
+        TRF__TRY(trf__pass_sides(pass, &part, pass->sides, 0, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+                               trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+        trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
+                     trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
+        pass->run.backend->fetch(&pass->run, out->data + at * head->out,
+                                 (trf__act *)t->work.memory, rows * head->out);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    for (i = 0; i < at; i++) trf__softmax(out->data + i * head->out, head->out);
     return TRF_OK;
 }
 
@@ -32526,6 +32614,8 @@ TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
 }
 
 TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
+
+TRF__FN int64_t trf__cuda_together(const trf__run *) { return INT64_MAX; }
 
 /* Rounds up to a multiple of an eighth of the next power of two, so that few shapes remain. Long
    lists are not padded: issuing them takes less time than the work. */

@@ -1595,6 +1595,20 @@ search rule: a prompt counts in the length @@ search search_rules @@ trf__beam_s
     length - beam->uncounted @@ length
 search rule: the decoder starts as ever @@ search_rules @@ trf__round_arrival @@
     s->start >= 0 ? s->start @@ s->start >= INT32_MAX ? s->start
+parts of a batch: the same ids again @@ look @@ trf__take_part @@
+    side->ids += used[k] @@ (void)0
+parts of a batch: the same lengths again @@ look @@ trf__take_part @@
+    side->lengths += n @@ (void)0
+parts of a batch: a long sequence has none @@ look @@ trf__take_part @@
+    n > 0 && own > most - rows @@ own > most - rows
+parts of a batch: the same slots again @@ look @@ trf__encode_into @@
+    slots += pass->encoder.rows @@ (void)0
+parts of a batch: states over those before @@ look @@ trf_encode @@
+    at += pass->encoder.rows @@ at += 0 * pass->encoder.rows
+parts of a batch: the same sums again @@ look @@ trf_score @@
+    log_probabilities += pass->n_sentences @@ (void)0
+parts of a batch: the labels of the first sequences @@ look @@ trf__sequence_probabilities @@
+    out->data + at * head->out @@ out->data
 bare prompts: none takes the place of the start id @@ generate @@ trf__takes_start @@
     c->bare_prompts && n_prompt > 0 @@ 0
 bare prompts: an empty one has no start id @@ generate @@ trf__takes_start @@

@@ -486,6 +486,9 @@ static size_t separate_state_bytes(const trf__run *run, int64_t longest, int64_t
     return separate.cpu->state_bytes(run, longest, d_head, weight, converted);
 }
 static void *separate_stream(const trf__run *run) { return separate.cpu->stream(run); }
+/* A device takes all rows at once. */
+static int64_t separate_together(const trf__run *run) { (void)run; return INT64_MAX; }
+
 static int64_t separate_padded(const trf__run *run, int64_t n)
 {
     (void)run;

@@ -851,6 +851,173 @@ static void test_linear_init(void **state)
     trf_model_destroy(model);
 }
 
+/* More rows than are computed together, with empty sequences and ones of the greatest length: every
+   result is that of the sequence alone. */
+enum { MANY = 90, ROWS_OF_MANY = MANY * 40 };
+
+static void test_many_rows(void **state)
+{
+    static const trf_head heads[] = {TRF_HEAD_NONE, TRF_HEAD_NONE, TRF_HEAD_MEAN, TRF_HEAD_FIRST,
+                                     TRF_HEAD_TOKENS, TRF_HEAD_MASKED};
+    static int32_t ids[2][ROWS_OF_MANY], lengths[2][MANY];
+    static trf_real all[ROWS_OF_MANY * VOCAB], one[40 * VOCAB];
+    static double scores[MANY];
+    int kind, side, i, k;
+    (void)state;
+    for (kind = 0; kind < 6; kind++) {
+        trf_config c = config_of(kind == 0   ? TRF_ENCODER_DECODER
+                                 : kind == 1 ? TRF_DECODER_ONLY : TRF_ENCODER_ONLY, TRF_PRE_NORM);
+        trf_batch batch, rest;
+        lab l;
+        trf_error err;
+        int64_t at[3] = {0, 0, 0}, n = 0;
+        double score;
+        trf_tensor out;
+        int side_rows[2];
+        c.head = heads[kind];
+        if (trf__has_labels(&c)) c.n_labels = 5;
+        if (c.head == TRF_HEAD_MASKED) c.sequence_labels = 3;
+        c.source_bos = kind > 2;
+        l = open_lab(&c);
+        memset(&batch, 0, sizeof batch);
+        for (side = 0; side < 2; side++) {
+            int32_t used = 0, most = 39 - c.source_bos * !side;
+            for (i = 0; i < MANY; i++) {
+                int32_t length = i == 7 ? 0 : i == 11 ? most : (i * (7 + side) + 3) % (most + 1);
+                lengths[side][i] = length;
+                for (k = 0; k < length; k++, used++) ids[side][used] = 4 + used * 7 % (VOCAB - 4);
+            }
+        }
+        if (trf__has_source(&c)) {
+            trf_sequences source = {ids[0], lengths[0], MANY};
+            batch.source = source;
+            out = trf_tensor_of(all, 2, trf_source_rows(l.model, &source), c.d_model, 1);
+            assert_true(out.shape[0] > 2 * TRF__PACKED_ROWS);
+            assert_int_equal(trf_encode(l.translator, &source, &out, &err), TRF_OK);
+            for (i = 0; i < MANY; i++) {
+                trf_sequences single = {ids[0] + at[0], &lengths[0][i], 1};
+                trf_tensor alone = trf_tensor_of(one, 2, trf_source_rows(l.model, &single), c.d_model, 1);
+                assert_int_equal(trf_encode(l.translator, &single, &alone, &err), TRF_OK);
+                assert_same("encode", all + n, one, trf_tensor_count(&alone));
+                n += trf_tensor_count(&alone);
+                at[0] += lengths[0][i];
+            }
+            assert_int_equal(n, trf_tensor_count(&out));
+        }
+        if (trf__has_target(&c)) {
+            trf_sequences target = {ids[1], lengths[1], MANY};
+            batch.target = target;
+            if (trf_score(l.translator, &batch, scores, &err)) fail_msg("%s", err.message);
+        }
+        out = trf_tensor_of(all, 2, trf__pools(&c) ? MANY : trf__has_target(&c)
+                                ? trf_target_rows(l.model, &batch.target)
+                                : trf_source_rows(l.model, &batch.source), trf__n_logits(&c), 1);
+        if (trf_logits(l.translator, &batch, &out, &err)) fail_msg("%s", err.message);
+        at[0] = at[1] = n = 0;
+        for (i = 0; i < MANY; i++) {
+            trf_tensor alone;
+            rest = batch;
+            for (side = 0; side < 2; side++) {
+                trf_sequences *x = side ? &rest.target : &rest.source;
+                if (x->count == 0) continue;
+                x->ids = ids[side] + at[side]; x->lengths = &lengths[side][i]; x->count = 1;
+                at[side] += lengths[side][i];
+            }
+            side_rows[0] = (int)trf_source_rows(l.model, &rest.source);
+            side_rows[1] = (int)trf_target_rows(l.model, &rest.target);
+            alone = trf_tensor_of(one, 2, trf__pools(&c) ? 1 : side_rows[trf__has_target(&c)],
+                                  trf__n_logits(&c), 1);
+            assert_int_equal(trf_logits(l.translator, &rest, &alone, &err), TRF_OK);
+            assert_same("logits", all + n, one, trf_tensor_count(&alone));
+            n += trf_tensor_count(&alone);
+            if (!trf__has_target(&c)) continue;
+            assert_int_equal(trf_score(l.translator, &rest, &score, &err), TRF_OK);
+            assert_true(fabs(score - scores[i]) <= (KIT_SAME_ROWS ? 0 : 1e-3));
+        }
+        if (trf__has_labels(&c) || c.sequence_labels) {
+            int tags = c.head == TRF_HEAD_TOKENS, columns = c.sequence_labels ? 3 : 5;
+            trf_status (*call)(trf_translator *, const trf_sequences *, trf_tensor *, trf_error *) =
+                tags ? trf_tag : trf_classify;
+            int64_t total = 0;
+            for (i = 0; i < MANY; i++) total += lengths[0][i];
+            out = trf_tensor_of(all, 2, tags ? total : MANY, columns, 1);
+            if (call(l.translator, &batch.source, &out, &err)) fail_msg("%s", err.message);
+            for (at[0] = n = i = 0; i < MANY; at[0] += lengths[0][i++]) {
+                trf_sequences single = {ids[0] + at[0], &lengths[0][i], 1};
+                trf_tensor alone = trf_tensor_of(one, 2, tags ? lengths[0][i] : 1, columns, 1);
+                assert_int_equal(call(l.translator, &single, &alone, &err), TRF_OK);
+                if (alone.shape[0]) assert_same("labels", all + n, one, trf_tensor_count(&alone));
+                n += trf_tensor_count(&alone);
+            }
+        }
+        close_lab(&l);
+    }
+}
+
+/* A sequence with more rows than are computed together has a part of its own. */
+static void test_long_sequences(void **state)
+{
+    enum { LONGEST = 700, SEQUENCES = 4 };
+    static int32_t ids[2 * LONGEST];
+    static const int32_t lengths[SEQUENCES] = {LONGEST - 1, 3, LONGEST - 40, 5};
+    static trf_real all[2 * LONGEST * D], one[LONGEST * D];
+    trf_config c = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
+    trf_sequences sources = {ids, lengths, SEQUENCES};
+    trf_tensor out;
+    trf_error err;
+    lab l;
+    int32_t i, used;
+    int64_t at = 0;
+    (void)state;
+    c.max_length = LONGEST;
+    for (i = 0; i < 2 * LONGEST; i++) ids[i] = 4 + i * 5 % (VOCAB - 4);
+    l = open_lab(&c);
+    out = trf_tensor_of(all, 2, trf_source_rows(l.model, &sources), D, 1);
+    assert_int_equal(trf_encode(l.translator, &sources, &out, &err), TRF_OK);
+    for (used = i = 0; i < SEQUENCES; used += lengths[i++]) {
+        trf_sequences single = {ids + used, &lengths[i], 1};
+        trf_tensor alone = trf_tensor_of(one, 2, lengths[i] + 1, D, 1);
+        assert_int_equal(trf_encode(l.translator, &single, &alone, &err), TRF_OK);
+        assert_same("encode", all + at, one, trf_tensor_count(&alone));
+        at += trf_tensor_count(&alone);
+    }
+    close_lab(&l);
+}
+
+/* The same for a translator, which encodes all sources of a round before the first token. */
+static void test_many_sources(void **state)
+{
+    static int32_t ids[ROWS_OF_MANY], lengths[MANY];
+    trf_config c = config_of(TRF_ENCODER_DECODER, TRF_PRE_NORM);
+    trf_search search = trf_search_defaults();
+    trf_translator *together = NULL;
+    lab l = open_lab(&c);
+    trf_sequences sources = {ids, lengths, MANY};
+    trf_error err;
+    int32_t i, k, used = 0;
+    (void)state;
+    for (i = 0; i < MANY; i++) {
+        lengths[i] = i % 5 ? 20 + i % 18 : i % 3;
+        for (k = 0; k < lengths[i]; k++, used++) ids[used] = 4 + used * 5 % (VOCAB - 4);
+    }
+    search.max_sentences = MANY;
+    search.max_tokens = ROWS_OF_MANY;
+    assert_int_equal(trf_translator_create(&together, l.model, &search, &err), TRF_OK);
+    if (trf_translate_batch(together, &sources, &err)) fail_msg("%s", err.message);
+    for (used = i = 0; i < MANY; used += lengths[i++]) {
+        trf_sequences single = {ids + used, &lengths[i], 1};
+        const trf_hypothesis *a, *b;
+        assert_int_equal(trf_translate_batch(l.translator, &single, &err), TRF_OK);
+        a = trf_hypothesis_at(together, i, 0);
+        b = trf_hypothesis_at(l.translator, 0, 0);
+        assert_int_equal(a->n, b->n);
+        assert_memory_equal(a->ids, b->ids, (size_t)a->n * sizeof *a->ids);
+        assert_true(fabs(a->score - b->score) <= (KIT_SAME_ROWS ? 0 : 1e-4));
+    }
+    trf_translator_destroy(together);
+    close_lab(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_maps),
@@ -870,6 +1037,9 @@ int main(void)
                                        cmocka_unit_test(test_count_flops),
                                        cmocka_unit_test(test_count_flops_errors),
                                        cmocka_unit_test(test_final_norm_of_a_side),
-                                       cmocka_unit_test(test_linear_init)};
+                                       cmocka_unit_test(test_linear_init),
+                                       cmocka_unit_test(test_many_rows),
+                                       cmocka_unit_test(test_long_sequences),
+                                       cmocka_unit_test(test_many_sources)};
     return cmocka_run_group_tests_name("look inside", tests, NULL, NULL);
 }

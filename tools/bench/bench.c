@@ -909,7 +909,7 @@ static void bench_encoding(const char *path, int sentences, int tokens, int thre
         start = seconds();
         if (trf_encode(translator, &sources, &out, &err)) die(err.message);
     }
-    printf("encode, %d threads, batch %d, %d tokens: %.0f sentences/s\n", threads, sentences, tokens, sentences / best);
+    printf("encode, %d threads, batch %d, %d tokens: %.1f sentences/s\n", threads, sentences, tokens, sentences / best);
     free(out.data);
     free(ids);
     free(lengths);
