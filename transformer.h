@@ -6454,7 +6454,8 @@ enum {
                                                        rows */
     TRF__SHARES = 4,                                /* so many calls of six rows prefetch the next
                                                        panel together */
-    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip */
+    TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip, and of C at a
+                                                       time in 32 registers */
     TRF__TALL = 10 * TRF__STRIP,                    /* rows of C at a time if A has contiguous
                                                        columns */
     TRF__ROOM = 1 << 20,                            /* the most numbers of a weight that are packed
@@ -6548,10 +6549,68 @@ TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const t
 TRF__EACH_ROWS(TRF__MM_KERNEL, 1)
 TRF__EACH_ROWS(TRF__MM_KERNEL, 2)
 
+#if TRF__PARTS == 1
+/* The same for TRF__STRIP rows and two panels, which need 32 registers: more multiply-adds for each
+   load. B has 16 numbers a row. Four steps at a time need fewer additions to addresses. TRF__A is
+   the number of row r in column q; columns are `step` numbers apart. A base serves three rows,
+   since an address may have once or twice the distance of rows. */
+#define TRF__MM_STEP(q, TRF__A) \
+    left = trf__load(b + 16 * (q)); \
+    right = trf__load(b + b_panel + 16 * (q)); \
+    TRF__HOLD(left.part[0]); \
+    TRF__HOLD(right.part[0]); \
+    TRF__PREFETCH(next); \
+    TRF__PREFETCH(next + b_panel); \
+    next += ahead; \
+    TRF__UNROLL for (r = 0; r < TRF__STRIP; r++) { \
+        trf__v16 value = trf__set(TRF__A(r, q)); \
+        sum[r][0] = trf__fma(value, left, sum[r][0]); \
+        sum[r][1] = trf__fma(value, right, sum[r][1]); \
+    }
+#define TRF__MM_TWELVE(name, TRF__A, step) \
+TRF__FN void name(const trf__product *x, const trf_real *a, const trf_real *b, \
+                  const trf_real *next, int64_t ahead, const trf_real *bias, trf_real *c, \
+                  int64_t n_last) \
+{ \
+    trf__v16 sum[TRF__STRIP][2], left, right; \
+    int64_t t, k = x->k, a_row = x->a.row, b_panel = x->b.column, ldc = x->ldc; \
+    const trf_real *a3 = a + 3 * a_row, *a6 = a + 6 * a_row, *a9 = a + 9 * a_row; \
+    int r, p, add = x->add; \
+    TRF__UNROLL for (r = 0; r < TRF__STRIP; r++) TRF__UNROLL for (p = 0; p < 2; p++) { \
+        const trf_real *first = add ? c + r * ldc : bias; \
+        sum[r][p] = first ? trf__load_n(first + 16 * p, p ? n_last : 16) : trf__set(0); \
+    } \
+    for (t = 0; t + 4 <= k; t += 4) { \
+        TRF__MM_STEP(0, TRF__A) TRF__MM_STEP(1, TRF__A) \
+        TRF__MM_STEP(2, TRF__A) TRF__MM_STEP(3, TRF__A) \
+        a += 4 * (step); a3 += 4 * (step); a6 += 4 * (step); a9 += 4 * (step); b += 64; \
+    } \
+    for (; t < k; t++) { \
+        TRF__MM_STEP(0, TRF__A) \
+        a += step; a3 += step; a6 += step; a9 += step; b += 16; \
+    } \
+    (void)a3; (void)a6; (void)a9; \
+    TRF__UNROLL for (r = 0; r < TRF__STRIP; r++) TRF__UNROLL for (p = 0; p < 2; p++) \
+        trf__store_n(c + r * ldc + 16 * p, sum[r][p], p ? n_last : 16); \
+}
+#define TRF__OF_ROWS(r, q) (r < 3 ? a : r < 6 ? a3 : r < 9 ? a6 : a9)[r % 3 * a_row + (q)]
+#define TRF__OF_STRIP(r, q) a[r + TRF__STRIP * (q)]
+TRF__MM_TWELVE(trf__mm_rows, TRF__OF_ROWS, 1)
+TRF__MM_TWELVE(trf__mm_strip, TRF__OF_STRIP, TRF__STRIP)
+#endif
+
 /* The offset of row i of A. */
 TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
 {
     return p->strip ? i / TRF__STRIP * p->strip + i % TRF__STRIP : i * p->a.row;
+}
+
+/* How many rows of C a kernel takes, if so many are left and there are two panels. */
+TRF__INLINE int64_t trf__group_of(const trf__product *p)
+{
+    int twelve = TRF__PARTS == 1 && p->m >= TRF__STRIP && p->b.row == 16 &&
+                 (p->strip ? p->a.row == 1 && p->a.column == TRF__STRIP : p->a.column == 1);
+    return twelve ? TRF__STRIP : TRF__MM_ROWS;
 }
 
 /* The product with B in panels. A level-1 cache holds TRF__DEEP rows of a panel while all rows of A
@@ -6560,7 +6619,8 @@ TRF__INLINE int64_t trf__strip_row(const trf__product *p, int64_t i)
 TRF__FN void trf__mm(trf__product p)
 {
     int64_t j, i, k = p.k, done, deep = trf__max64(p.m > TRF__MM_ROWS ? (int64_t)TRF__DEEP : k, 1);
-    int64_t shares = p.m < TRF__SHARES * TRF__MM_ROWS ? 1 : TRF__SHARES;
+    int64_t group = trf__group_of(&p), rows;        /* rows of a call */
+    int64_t shares = p.m < TRF__SHARES * group ? 1 : TRF__SHARES;
     for (done = 0; done == 0 || done < k; done += deep) {
         p.k = trf__min64(deep, k - done);
         for (j = 0; j < p.n; ) {
@@ -6570,18 +6630,25 @@ TRF__FN void trf__mm(trf__product p)
             int64_t last = two ? width - 16 : width;
             const trf_real *b = p.b.at + j / 16 * p.b.column + done * p.b.row;
             const trf_real *bias = p.bias ? p.bias + j : NULL;
-            for (i = 0; i < p.m; i += TRF__MM_ROWS) {
+            for (i = 0; i < p.m; i += rows) {
                 const trf_real *a = p.a.at + trf__strip_row(&p, i) + done * p.a.column;
                 /* Calls for the first `shares` groups of rows each prefetch a part of the next
                    panels; later calls, and those of the last panels, fetch what is in the cache
                    already. */
-                const trf_real *next = j + width == p.n || i >= shares * TRF__MM_ROWS ? b
-                    : b + trf__ceil_div(width, 16) * p.b.column + i / TRF__MM_ROWS *
+                const trf_real *next = j + width == p.n || i >= shares * group ? b
+                    : b + trf__ceil_div(width, 16) * p.b.column + i / group *
                     (p.k / shares) * p.b.row;
                 trf_real *c = p.c + i * p.ldc + j;
-                int64_t rows = trf__min64(TRF__MM_ROWS, p.m - i);
-                int64_t ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k)
+                int64_t ahead;
+                rows = two && p.m - i >= group ? group : trf__min64(TRF__MM_ROWS, p.m - i);
+                ahead = rows > 1 && rows < TRF__MM_ROWS ? trf__min64(TRF__FAR, p.k)
                     : p.b.row / shares;
+#if TRF__PARTS == 1
+                if (rows == TRF__STRIP) {
+                    (p.strip ? trf__mm_strip : trf__mm_rows)(&p, a, b, next, ahead, bias, c, last);
+                    continue;
+                }
+#endif
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
 #define TRF__CASE(R) \
