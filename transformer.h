@@ -2680,7 +2680,9 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
    (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
    target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
-   TRF_E_STATE: the model has no encoder, or no logits. */
+   TRF_E_STATE: the model has no encoder, or no logits. The CPU computes about 512 rows at a time
+   (unless CBLAS multiplies): after TRF_E_CANCELLED or TRF_E_NOMEM the first rows of the result may
+   be there. So it is with trf_score, trf_classify and trf_tag. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
