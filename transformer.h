@@ -152,11 +152,11 @@
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>panels >>formats >>amx >>int8 >>int8-vnni >>int8-products
-//                     >>bf16 >>bf16-pairs >>bf16-products >>format-table >>product-tiles >>verbs
-//                     >>dropout >>embed >>linear >>activate >>rotary >>attention >>attention-rows
-//                     >>attention-gradient >>add_norm >>pool >>cross_entropy >>clip >>accumulate
-//                     >>adam >>top >>backpointers >>reorder >>state
+//                     >>tiles >>gemm >>gemm-kernels >>panels >>formats >>amx >>int8 >>int8-vnni
+//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>format-table
+//                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
+//                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
+//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
 //                     >>os-threads >>team >>team-open
@@ -198,7 +198,7 @@
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
-//                     >>views >>view-calls
+//                     >>look-labels >>views >>view-calls
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
@@ -6509,6 +6509,10 @@ TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
     p->a.at += row * p->a.row;
     if (p->left) p->left += (size_t)row * p->left_step;
 }
+
+// >>gemm-kernels   a few rows of C, whose sums are in registers
+//
+// The loop over panels and rows around the kernels is trf__mm.
 
 /* R rows and P panels of C in registers: c[r][q] (+)= sum over t of a[r][t] * b[t][q]. The last
    panel has n_last columns. Meanwhile the kernel prefetches. 2 to 5 rows fetch their own B, `ahead`
@@ -24155,6 +24159,8 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     }
     return TRF_OK;
 }
+
+// >>look-labels    logits, and the probabilities of labels
 
 /* Computes the logits of the pass's rows in the translator's scratch memory. */
 TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *err)
