@@ -156,7 +156,8 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder >>state
+//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder
+//                     >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
 //                     >>os-threads >>team >>team-open
