@@ -2681,9 +2681,9 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
    (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
    target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
-   TRF_E_STATE: the model has no encoder, or no logits. The CPU computes about 512 rows at a time
-   (unless CBLAS multiplies): after TRF_E_CANCELLED or TRF_E_NOMEM the first rows of the result may
-   be there. So it is with trf_score, trf_classify and trf_tag. */
+   TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
+   some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
+   rows. The same holds for trf_score, trf_classify and trf_tag. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -5064,8 +5064,7 @@ typedef struct trf__pack {
    stream       the device's queue, for the program's own work there; or NULL
    padded       the number of rows to which a batch of n rows is padded, so that recorded
                 lists fit
-   together     about how many rows are computed fastest together, when nothing is stored
-                for a backward pass
+   together     about how many rows are computed fastest together without a backward pass
    replay       plays the recording of a list of this shape and returns 1; 0: issue the ops
    end_list     ends a list of ops; whole 0: the list is incomplete. Returns 0 if a
                 recording failed: then all ops must be issued once more
@@ -6455,7 +6454,7 @@ enum {
                                                        a level-1 cache */
     TRF__FAR = 64,                                  /* rows of B that are prefetched if C has few
                                                        rows */
-    TRF__SHARES = 4,                                /* so many calls of six rows prefetch the next
+    TRF__SHARES = 4,                                /* so many calls of a kernel prefetch the next
                                                        panel together */
     TRF__STRIP = 2 * TRF__MM_ROWS,                  /* rows of A in a packed strip, and of C at a
                                                        time in 32 registers */
@@ -6557,11 +6556,12 @@ TRF__EACH_ROWS(TRF__MM_KERNEL, 1)
 TRF__EACH_ROWS(TRF__MM_KERNEL, 2)
 
 #if TRF__PARTS == 1
-/* The same for TRF__STRIP rows and two panels, which need 32 registers: more multiply-adds for each
-   load. B has 16 numbers a row. Four steps at a time need fewer additions to addresses. TRF__A is
-   the number of row r in column q; columns are `step` numbers apart. A base serves three rows,
-   since an address may have once or twice the distance of rows. */
-#define TRF__MM_STEP(q, TRF__A) \
+/* The same for twelve rows (TRF__STRIP) and two panels, whose sums fill 24 of 32 registers: a load
+   serves more multiply-adds. Rows of B are 16 numbers apart. Four steps of the loop share the
+   additions to addresses. A(r, q) is the number of A in row r, q columns further. Columns are
+   `step` numbers apart. a, a3, a6 and a9 begin three rows each: an address can have one or two
+   distances between rows added to it. */
+#define TRF__MM_STEP(q, A) \
     left = trf__load(b + 16 * (q)); \
     right = trf__load(b + b_panel + 16 * (q)); \
     TRF__HOLD(left.part[0]); \
@@ -6570,11 +6570,11 @@ TRF__EACH_ROWS(TRF__MM_KERNEL, 2)
     TRF__PREFETCH(next + b_panel); \
     next += ahead; \
     TRF__UNROLL for (r = 0; r < TRF__STRIP; r++) { \
-        trf__v16 value = trf__set(TRF__A(r, q)); \
+        trf__v16 value = trf__set(A(r, q)); \
         sum[r][0] = trf__fma(value, left, sum[r][0]); \
         sum[r][1] = trf__fma(value, right, sum[r][1]); \
     }
-#define TRF__MM_TWELVE(name, TRF__A, step) \
+#define TRF__MM_TWELVE(name, A, step) \
 TRF__FN void name(const trf__product *x, const trf_real *a, const trf_real *b, \
                   const trf_real *next, int64_t ahead, const trf_real *bias, trf_real *c, \
                   int64_t n_last) \
@@ -6588,12 +6588,12 @@ TRF__FN void name(const trf__product *x, const trf_real *a, const trf_real *b, \
         sum[r][p] = first ? trf__load_n(first + 16 * p, p ? n_last : 16) : trf__set(0); \
     } \
     for (t = 0; t + 4 <= k; t += 4) { \
-        TRF__MM_STEP(0, TRF__A) TRF__MM_STEP(1, TRF__A) \
-        TRF__MM_STEP(2, TRF__A) TRF__MM_STEP(3, TRF__A) \
+        TRF__MM_STEP(0, A) TRF__MM_STEP(1, A) \
+        TRF__MM_STEP(2, A) TRF__MM_STEP(3, A) \
         a += 4 * (step); a3 += 4 * (step); a6 += 4 * (step); a9 += 4 * (step); b += 64; \
     } \
     for (; t < k; t++) { \
-        TRF__MM_STEP(0, TRF__A) \
+        TRF__MM_STEP(0, A) \
         a += step; a3 += step; a6 += step; a9 += step; b += 16; \
     } \
     (void)a3; (void)a6; (void)a9; \
@@ -8407,7 +8407,7 @@ TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
 
 /* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   wants many. */
+   is faster with many. */
 TRF__FN int64_t trf__cpu_together(const trf__run *run)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
@@ -14704,6 +14704,12 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     return full;
 }
 
+/* Number of sequences of a batch of which a pass reads these sides. */
+TRF__FN int32_t trf__sequences_of(const trf_batch *batch, int sides)
+{
+    return sides & TRF__SOURCE ? batch->source.count : batch->target.count;
+}
+
 /* Checks a batch. `need` becomes what it takes, and *wanted its number of target rows. */
 TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batch, int sides,
                                     trf__limits *need, int64_t *wanted, trf_error *err)
@@ -14724,7 +14730,7 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
         TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
     }
     if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
-    need->sentences = source ? batch->source.count : batch->target.count;
+    need->sentences = trf__sequences_of(batch, sides);
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                      "source has %d sequence%s, but target has %d", batch->source.count,
@@ -22754,31 +22760,28 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     return row + rows;
 }
 
-/* Takes the first sequences of *rest, which the caller has checked: as many as are computed fastest
-   together, at least one if there is one. */
-TRF__FN trf_batch trf__take_part(const trf__pass *pass, int sides, trf_batch *rest)
+/* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
+   computed fastest together, at least one if there is one. The caller has checked the batch. */
+TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
 {
-    trf_sequences *of[2] = {sides & TRF__SOURCE ? &rest->source : NULL,
-                            sides & TRF__TARGET ? &rest->target : NULL}, *side;
-    int64_t most = pass->run.backend->together(&pass->run), rows = 0, own, used[2] = {0, 0};
-    int32_t count = of[0] ? of[0]->count : of[1]->count, n, k;
-    trf_batch part = *rest;
+    trf_batch part;
+    int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
+    int32_t count = trf__sequences_of(rest, sides), n;
+    if (!(sides & TRF__SOURCE)) rest->source.count = 0;
+    if (!(sides & TRF__TARGET)) rest->target.count = 0;
     for (n = 0; n < count; n++) {
-        for (own = 2, k = 0; k < 2; k++) if (of[k]) own += of[k]->lengths[n];
+        int64_t own = trf__pair_tokens(rest, n);
         if (n > 0 && own > most - rows) break;
         rows += own;
-        for (k = 0; k < 2; k++) if (of[k]) used[k] += of[k]->lengths[n];
+        source += trf__length_of(&rest->source, n);
+        target += trf__length_of(&rest->target, n);
     }
-    if (of[0]) part.source.count = n;
-    if (of[1]) part.target.count = n;
-    for (k = 0; k < 2 && n > 0; k++) {
-        side = of[k];
-        if (!side) continue;
-        if (side->ids) side->ids += used[k];
-        side->lengths += n;
-        side->count -= n;
-    }
-    return part;
+    part = *rest;
+    part.source = trf__some_sequences(&rest->source, 0, n, 0);
+    part.target = trf__some_sequences(&rest->target, 0, n, 0);
+    rest->source = trf__some_sequences(&rest->source, n, count - n, source);
+    rest->target = trf__some_sequences(&rest->target, n, count - n, target);
+    return trf__pass_sides(pass, &part, sides, 0, err);
 }
 
 /* Encodes sources, and stores in the cache's slots the keys and values that every token reads.
@@ -22797,9 +22800,8 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
     batch.source.count = n;
     pass->decoder.cache = NULL;
     for (; batch.source.count > 0; slots += pass->encoder.rows) {
-        trf_batch part = trf__take_part(pass, TRF__SOURCE, &batch);
         pass->encoder.tagged = tagged;
-        status = trf__pass_sides(pass, &part, TRF__SOURCE, 0, err);
+        status = trf__pass_part(pass, TRF__SOURCE, &batch, err);
         pass->encoder.tagged = before;
         TRF__TRY(status);
         TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
@@ -24107,8 +24109,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &r, err));
     for (rest = *batch; rest.target.count > 0; log_probabilities += pass->n_sentences) {
-        trf_batch part = trf__take_part(pass, pass->sides, &rest);
-        TRF__TRY(trf__pass_sides(pass, &part, pass->sides, 0, err));
+        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
         TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
                   &pass->run.hooks);
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
@@ -24151,8 +24152,7 @@ TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *s
     TRF__TRY(trf__batch_needs(pass, &batch, TRF__SOURCE, &need, &rows, err));
     TRF__TRY(trf__shape_check(out, "out", need.source_rows, c->d_model, err));
     for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
-        trf_batch part = trf__take_part(pass, TRF__SOURCE, &batch);
-        TRF__TRY(trf__pass_sides(pass, &part, TRF__SOURCE, 0, err));
+        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
         TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
         pass->run.backend->fetch(&pass->run, out->data + at * c->d_model, pass->encoder.out,
                                  pass->encoder.rows * c->d_model);
@@ -24192,20 +24192,12 @@ TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch
 }
 
 /* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_batch *part,
-                                    trf_error *err)
+TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_error *err)
 {
     trf__pass *pass = &translator->pass;
-    *part = trf__take_part(pass, pass->sides, rest);
-    TRF__TRY(trf__pass_sides(pass, part, pass->sides, 0, err));
+    TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
     return trf__logits_in_work(translator, err);
-}
-
-/* Number of sequences of a batch that a pass reads. */
-TRF__FN int32_t trf__sequences_of(const trf__pass *pass, const trf_batch *batch)
-{
-    return pass->sides & TRF__SOURCE ? batch->source.count : batch->target.count;
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
@@ -24214,14 +24206,14 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
                               trf_error *err)
 {
     trf__pass *pass;
-    trf_batch rest, part;
+    trf_batch rest;
     int64_t n, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
-    for (rest = *batch; trf__sequences_of(pass, &rest) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, &rest, &part, err));
+    for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
+        TRF__TRY(trf__next_logits(translator, &rest, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -24247,7 +24239,8 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     const trf__pass *pass;
     const trf_config *c;
     trf__act *z;
-    trf_batch batch, part;
+    const int32_t *lengths;
+    trf_batch batch;
     int64_t i, n, at = 0, row;          /* rows in the caller's tensor and in the logits */
     int apart;
     TRF__TRY(trf__begin(t, "translator", err));
@@ -24264,10 +24257,11 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
     apart = ids && trf__source_added(c);
     while (batch.source.count > 0) {
-        TRF__TRY(trf__next_logits(t, &batch, &part, err));
+        lengths = batch.source.lengths;
+        TRF__TRY(trf__next_logits(t, &batch, err));
         z = (trf__act *)t->work.memory;
-        for (row = i = 0; i < (apart ? part.source.count : 1); i++) {
-            n = apart ? part.source.lengths[i] : pass->decoder.rows;
+        for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
+            n = apart ? lengths[i] : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
@@ -24289,7 +24283,7 @@ TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequ
     trf__pass *pass = &t->pass;
     const trf__affine *head = &pass->layout->outer.sequence_head;
     trf__limits need;
-    trf_batch batch, part;
+    trf_batch batch;
     int64_t rows, i, at;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
@@ -24298,10 +24292,9 @@ TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequ
     TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
     TRF__TRY(trf__shape_check(out, "probabilities", need.sentences, head->out, err));
     for (at = 0; batch.source.count > 0; at += rows) {
-        part = trf__take_part(pass, pass->sides, &batch);
-        rows = part.source.count;
-        TRF__TRY(trf__pass_sides(pass, &part, pass->sides, 0, err));
+        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        rows = pass->n_sentences;
         TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
                                trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
         trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,

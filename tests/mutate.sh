@@ -1595,11 +1595,11 @@ search rule: a prompt counts in the length @@ search search_rules @@ trf__beam_s
     length - beam->uncounted @@ length
 search rule: the decoder starts as ever @@ search_rules @@ trf__round_arrival @@
     s->start >= 0 ? s->start @@ s->start >= INT32_MAX ? s->start
-parts of a batch: the same ids again @@ look @@ trf__take_part @@
-    side->ids += used[k] @@ (void)0
-parts of a batch: the same lengths again @@ look @@ trf__take_part @@
-    side->lengths += n @@ (void)0
-parts of a batch: a long sequence has none @@ look @@ trf__take_part @@
+parts of a batch: the same ids again @@ look @@ trf__some_sequences @@
+    some.ids += skipped @@ (void)0
+parts of a batch: the same lengths again @@ look @@ trf__some_sequences @@
+    some.lengths += first @@ (void)0
+parts of a batch: a long sequence has none @@ look @@ trf__pass_part @@
     n > 0 && own > most - rows @@ own > most - rows
 parts of a batch: the same slots again @@ look @@ trf__encode_into @@
     slots += pass->encoder.rows @@ (void)0

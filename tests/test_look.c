@@ -984,6 +984,46 @@ static void test_long_sequences(void **state)
     close_lab(&l);
 }
 
+static int asked, asked_most;
+static int cancel_later(void *user) { (void)user; return ++asked > asked_most; }
+
+/* A call that is cancelled between two parts, or within one, leaves the translator as it was. */
+static void test_cancelled_parts(void **state)
+{
+    static int32_t ids[ROWS_OF_MANY], lengths[MANY];
+    static trf_real whole[ROWS_OF_MANY * D], again[ROWS_OF_MANY * D];
+    trf_config c = config_of(TRF_ENCODER_ONLY, TRF_PRE_NORM);
+    trf_search search = trf_search_defaults();
+    trf_translator *t = NULL;
+    trf_sequences sources = {ids, lengths, MANY};
+    trf_tensor out;
+    trf_error err;
+    lab l = open_lab(&c);
+    int32_t i;
+    int cancelled = 0;
+    (void)state;
+    for (i = 0; i < ROWS_OF_MANY; i++) ids[i] = 4 + i * 5 % (VOCAB - 4);
+    for (i = 0; i < MANY; i++) lengths[i] = 39 - i % 7;
+    out = trf_tensor_of(whole, 2, trf_source_rows(l.model, &sources), D, 1);
+    assert_true(out.shape[0] > 4 * TRF__PACKED_ROWS);
+    assert_int_equal(trf_encode(l.translator, &sources, &out, &err), TRF_OK);
+    search.hooks.cancel = cancel_later;
+    assert_int_equal(trf_translator_create(&t, l.model, &search, &err), TRF_OK);
+    out.data = again;
+    for (asked_most = 0; asked_most < 100; asked_most++) {
+        trf_status status;
+        asked = 0;
+        status = trf_encode(t, &sources, &out, &err);
+        if (status == TRF_OK) break;
+        assert_int_equal(status, TRF_E_CANCELLED);
+        cancelled++;
+    }
+    assert_true(cancelled >= 2 && cancelled < 100);
+    assert_same("encode", again, whole, trf_tensor_count(&out));
+    trf_translator_destroy(t);
+    close_lab(&l);
+}
+
 /* The same for a translator, which encodes all sources of a round before the first token. */
 static void test_many_sources(void **state)
 {
@@ -1040,6 +1080,7 @@ int main(void)
                                        cmocka_unit_test(test_linear_init),
                                        cmocka_unit_test(test_many_rows),
                                        cmocka_unit_test(test_long_sequences),
+                                       cmocka_unit_test(test_cancelled_parts),
                                        cmocka_unit_test(test_many_sources)};
     return cmocka_run_group_tests_name("look inside", tests, NULL, NULL);
 }

@@ -14,7 +14,6 @@
 #include <unistd.h>
 
 enum { POOL_MEAN = 0, POOL_FIRST, POOL_MAX };
-static const char *const poolings[] = {"mean", "first", "max"};         /* as --pooling has them */
 enum { NPY_HEADER = 128 };
 
 /* A line with its cosine to the query. */
@@ -435,14 +434,11 @@ static int check_encoder(const struct settings *s, const trf_model *model)
 static int find_pooling(struct settings *s, const trf_model *model)
 {
     const char *name = trf_model_metadata(model, pooling_key);
-    int32_t i;
+    int i = 0;
     if (!name || is_given(s, AT(pooling))) return DONE;
-    for (i = 0; i <= POOL_MAX; i++)
-        if (!strcmp(name, poolings[i])) {
-            s->pooling = i;
-            return DONE;
-        }
-    say("'%s': expected mean, first or max in its \"%s\", got \"%s\"", s->model, pooling_key, name);
+    while (!(rows[i].commands & EMBED) || !row_writes(&rows[i], AT(pooling))) i++;
+    if (!set_value(&rows[i], s, name)) return DONE;
+    say("'%s': its metadata \"%s\" is none of these", s->model, pooling_key);
     return FAILED;
 }
 

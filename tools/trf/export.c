@@ -185,37 +185,23 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
 /* What sentence-transformers reads of a sentence encoder: its steps, and its pooling. */
 static int write_pooling(const trf_model *model, const struct folder *folder)
 {
-    static const struct { const char *name, *flag; } all[] = {
-        {"first", "pooling_mode_cls_token"},
-        {"mean", "pooling_mode_mean_tokens"},
-        {"max", "pooling_mode_max_tokens"}};
-    static const char *const steps[][2] = {{"", "Transformer"},
-                                           {POOLING_FOLDER, "Pooling"},
-                                           {"2_Normalize", "Normalize"}};
+#define STEP(number, path, name) "{\"idx\": " number ", \"name\": \"" number "\", \"path\": \"" path \
+    "\", \"type\": \"sentence_transformers.models." name "\"}"
+    static const char steps[] = "[" STEP("0", "", "Transformer") ",\n "
+                                STEP("1", POOLING_FOLDER, "Pooling") ",\n "
+                                STEP("2", "2_Normalize", "Normalize") "]\n";
+#undef STEP
     const char *name = trf_model_metadata(model, pooling_key);
-    cJSON *pooling, *modules;
-    size_t i;
-    int status;
+    cJSON *json;
+    int i, status;
     if (!name) return DONE;
-    pooling = cJSON_CreateObject();
-    set_number(pooling, "word_embedding_dimension", trf_model_config(model)->d_model);
-    for (i = 0; i < 3; i++) set_bool(pooling, all[i].flag, !strcmp(name, all[i].name));
-    modules = cJSON_CreateArray();
-    for (i = 0; i < 3; i++) {
-        cJSON *step = cJSON_CreateObject();
-        char *type = format_text("sentence_transformers.models.%s", steps[i][1]);
-        char number[2] = {(char)('0' + i), 0};
-        set_number(step, "idx", (double)i);
-        set_text(step, "name", number);
-        set_text(step, "path", steps[i][0]);
-        set_text(step, "type", type);
-        cJSON_AddItemToArray(modules, step);
-        free(type);
-    }
-    status = write_json(folder, POOLING_FOLDER "/config.json", pooling) ||
-             write_json(folder, "modules.json", modules) ? FAILED : DONE;
-    cJSON_Delete(pooling);
-    cJSON_Delete(modules);
+    json = cJSON_CreateObject();
+    set_number(json, "word_embedding_dimension", trf_model_config(model)->d_model);
+    for (i = 0; i < POOLINGS; i++)
+        set_bool(json, poolings[i].flag, !strcmp(name, poolings[i].name));
+    status = write_json(folder, POOLING_FOLDER "/config.json", json) ||
+             write_bytes(folder, "modules.json", steps, sizeof steps - 1) ? FAILED : DONE;
+    cJSON_Delete(json);
     return status;
 }
 

@@ -233,6 +233,10 @@ int set_labels(trf_model *model, const struct labels *labels, const int32_t *ord
 /* import_sentences.c: the pooling of a sentence encoder, "mean", "first" or "max"; NULL: the folder
    names none of them. FAILED after a message. */
 #define POOLING_FOLDER "1_Pooling"
+/* A pooling: its flag and its word in the configuration there, and its name here. */
+struct pooling { const char *flag, *word, *name; };
+enum { POOLINGS = 3 };
+extern const struct pooling poolings[POOLINGS];
 int read_pooling(const char *folder, const char **name);
 
 /* import_json.c */

@@ -19,9 +19,10 @@ static void set_decoder(trf_config *c)
 // >>prompts        whether BOS stands before a prompt
 //
 // As in transformers:
-//   - tokenizer.json decides: its post-processor has a template whose first part is a token, or not;
+//   - tokenizer.json decides: BOS stands there if a template of its post-processor begins with a
+//     token;
 //   - without that file "add_bos_token" of tokenizer_config.json decides;
-//   - without both, SentencePiece begins with BOS, as transformers 4 has it, and byte-level BPE not.
+//   - without both, SentencePiece has BOS there, as in transformers 4. Byte-level BPE has none.
 // -----------------------------------------------------------------------------------------------
 
 /* Whether a post-processor, or one in its list, begins a text with a token. */
@@ -29,8 +30,9 @@ static int begins_with_token(const cJSON *part)
 {
     const cJSON *each, *list = cJSON_GetObjectItemCaseSensitive(part, "processors");
     const cJSON *single = cJSON_GetObjectItemCaseSensitive(part, "single");
+    const cJSON *first = cJSON_GetArrayItem(single, 0);
     if (has_type(part, "TemplateProcessing"))
-        return cJSON_GetObjectItemCaseSensitive(cJSON_GetArrayItem(single, 0), "SpecialToken") != NULL;
+        return cJSON_GetObjectItemCaseSensitive(first, "SpecialToken") != NULL;
     cJSON_ArrayForEach(each, list) if (begins_with_token(each)) return 1;
     return 0;
 }

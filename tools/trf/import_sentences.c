@@ -7,7 +7,9 @@
 
 #if defined(TRF_WITH_CJSON)
 
-static const char usual_folder[] = POOLING_FOLDER;
+const struct pooling poolings[POOLINGS] = {{"pooling_mode_mean_tokens", "mean", "mean"},
+                                           {"pooling_mode_cls_token", "cls", "first"},
+                                           {"pooling_mode_max_tokens", "max", "max"}};
 
 /* The folder of the pooling, or NULL. *more becomes a step that trf does not know. */
 static const char *find_pooling(const cJSON *steps, const char **more)
@@ -20,35 +22,31 @@ static const char *find_pooling(const cJSON *steps, const char **more)
         name = name ? name + 1 : type;
         if (!name || !strcmp(name, "Transformer") || !strcmp(name, "Normalize")) continue;
         if (strcmp(name, "Pooling")) *more = name;
-        else folder = path ? path : usual_folder;
+        else folder = path ? path : POOLING_FOLDER;
     }
     return folder;
 }
 
-/* The name of the pooling that a configuration asks for, or NULL: another one, or several. */
+/* The name of the pooling that a configuration, an object, asks for, or NULL: another one, or
+   several. */
 static const char *name_of_pooling(const cJSON *json)
 {
-    static const struct { const char *flag, *word, *name; } all[] = {
-        {"pooling_mode_mean_tokens", "mean", "mean"},
-        {"pooling_mode_cls_token", "cls", "first"},
-        {"pooling_mode_max_tokens", "max", "max"}};
-    const char *word = json_text(json, "pooling_mode"), *name = NULL;
+    const char *word = json_text(json, "pooling_mode");
     const cJSON *entry;
-    size_t i;
-    int flags = 0;
+    int flags = 0, i;
     cJSON_ArrayForEach(entry, json)
-        flags += entry->string && !strncmp(entry->string, "pooling_mode_", 13) && cJSON_IsTrue(entry);
-    for (i = 0; i < sizeof all / sizeof *all; i++)
-        if (word ? !strcmp(word, all[i].word) : flags == 1 && json_true(json, all[i].flag, 0))
-            name = all[i].name;
-    return name;
+        flags += !strncmp(entry->string, "pooling_mode_", 13) && cJSON_IsTrue(entry);
+    for (i = 0; i < POOLINGS; i++)
+        if (word ? !strcmp(word, poolings[i].word)
+                 : flags == 1 && json_true(json, poolings[i].flag, 0)) return poolings[i].name;
+    return NULL;
 }
 
 int read_pooling(const char *folder, const char **name)
 {
     char *list = format_text("%s/modules.json", folder), *path = NULL;
     cJSON *steps = NULL, *json = NULL;
-    const char *inner = usual_folder, *more = NULL;
+    const char *inner = POOLING_FOLDER, *more = NULL;
     int status = DONE;
     *name = NULL;
     if (is_file(list)) {

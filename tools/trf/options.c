@@ -427,8 +427,8 @@ const struct row rows[] = {
     {EMBED, HEADING, "Vectors", 0, NULL, NULL, NULL},
     {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
      "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
-     "the largest number of each column. The row of EOS counts if the model adds EOS. The default is "
-     "what the folder of an imported sentence encoder names, or else mean", NULL},
+     "the largest number of each column. The row of EOS counts if the model adds EOS. An imported "
+     "sentence encoder has the pooling of its folder, unless this option is given", NULL},
     {EMBED, SWITCH, "normalize", AT(unit_vectors), NO_YES,
      "divide each vector by its length; a vector of zeros stays", NULL},
     {EMBED, TEXT, "query", AT(query), "TEXT",

@@ -31,10 +31,10 @@ void print_model(const struct settings *s)
     if (s->config.sequence_labels)
         printf(s->json ? ",\"sequence_labels\":%d" : ", and %d labels of sequences",
                (int)s->config.sequence_labels);
-    if (s->config.kind == TRF_DECODER_ONLY)
-        printf(s->json ? ",\"bare_prompts\":%s" : "; prompts: %s",
-               s->json ? s->config.bare_prompts ? "true" : "false"
-                       : s->config.bare_prompts ? "without the start token" : "behind the start token");
+    if (s->config.kind == TRF_DECODER_ONLY && s->json)
+        printf(",\"bare_prompts\":%s", s->config.bare_prompts ? "true" : "false");
+    else if (s->config.kind == TRF_DECODER_ONLY)
+        printf("; prompts: %s the start token", s->config.bare_prompts ? "without" : "behind");
     if (!s->json) putchar('\n');
     print_settings(s, "config", AT(config), sizeof s->config);
 }

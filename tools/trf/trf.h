@@ -503,7 +503,7 @@ extern const char *const language_keys[2];
 /* Metadata: the id of the token with which all answers begin, if it is no language; and the
    model_type from which a model was imported. */
 extern const char first_key[], origin_key[];
-extern const char pooling_key[];        /* how trf embed pools the model's rows, unless an option says */
+extern const char pooling_key[];    /* metadata: the value of --pooling, unless the option is given */
 /* Sets forced_first to that token, unless an option or a language sets it. */
 int read_first(struct settings *s, const trf_model *model);
 /* The tags of sources and answers: sets start, forced_first, source_first, source_last and
