@@ -22658,11 +22658,17 @@ TRF__FN int32_t trf__takes_start(const trf_config *c, int32_t n_prompt)
     return c->bare_prompts && n_prompt > 0;
 }
 
+/* The same in a search, whose own start id is read before a prompt. */
+TRF__FN int32_t trf__prompt_starts(const trf_config *c, const trf_search *s, int32_t n_prefix)
+{
+    return s->start < 0 && trf__takes_start(c, n_prefix);
+}
+
 /* Number of forced tokens with which an answer begins. */
 TRF__FN int32_t trf__forced_tokens(const trf_config *c, const trf_search *s, int32_t n_prefix)
 {
     if (n_prefix == 0) return s->forced_first >= 0;
-    return n_prefix - (s->start < 0 && trf__takes_start(c, n_prefix));
+    return n_prefix - trf__prompt_starts(c, s, n_prefix);
 }
 
 /* Number of those that the answer does not show: forced_first, a decoder-only model's prompt. */
@@ -22678,10 +22684,10 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
                                   int32_t n_prefix)
 {
     int32_t forced = trf__forced_tokens(c, s, n_prefix);
+    int32_t most = c->max_length - 1 - trf__prompt_starts(c, s, n_prefix);
     double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + s->max_length_b +
                    (trf__has_source(c) ? 0 : forced);
-    return trf__max64(forced,
-                      limit < c->max_length - 1 ? (int64_t)limit : c->max_length - 1);
+    return trf__max64(forced, limit < most ? (int64_t)limit : most);
 }
 
 TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
@@ -22738,8 +22744,8 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);
-    arrival->beam.start = s->start >= 0 ? s->start
-        : trf__takes_start(c, n_prefix) ? *prefix++ : trf__start_id(c);
+    arrival->beam.start = trf__prompt_starts(c, s, n_prefix) ? *prefix++
+        : s->start >= 0 ? s->start : trf__start_id(c);
     /* decoder-only: min_length does not count the prefix, which the beam counts */
     if (!trf__has_source(c))
         arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced,
@@ -23975,9 +23981,9 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->n_begin = begins ? begins[i] : length;
         s->takes_start = trf__takes_start(c, s->n_begin);
         s->start = s->takes_start ? target->ids[at] : trf__start_id(c);
+        s->limit = trf__sampled_limit(g, s->n_begin) - s->takes_start;
         s->n_begin -= s->takes_start;
         s->n = length - s->takes_start;
-        s->limit = trf__sampled_limit(g, s->n_begin);
         s->first = trf__window_first(s->n, trf__window(g));
         s->ids = g->ids + i * (g->capacity + 1) + 1;
         s->each = g->each + i * (g->capacity + 1);

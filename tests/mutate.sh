@@ -1304,7 +1304,7 @@ a session forgets the first bytes of a character @@ generate @@ trf__sampled_wri
 a session forgets that EOS was drawn @@ generate @@ trf_sampler_save @@
     s->answer.ended == TRF_ENDED_EOS @@ 0
 max_tokens counts from the loading of a session @@ generate @@ trf__sampled_write @@
-    (g, s->n_begin); @@ (g, s->n);
+    (g, s->n_begin) - s->takes_start; @@ (g, s->n) - s->takes_start;
 a refused session leaves its rules @@ generate @@ trf__session_start @@
     if (status != TRF_OK) g->sampling = before @@ (void)before
 one token beyond max_length @@ generate @@ trf__sampled_limit @@
@@ -1613,12 +1613,16 @@ bare prompts: none takes the place of the start id @@ generate @@ trf__takes_sta
     c->bare_prompts && n_prompt > 0 @@ 0
 bare prompts: an empty one has no start id @@ generate @@ trf__takes_start @@
     c->bare_prompts && n_prompt > 0 @@ c->bare_prompts
-bare prompts: a start id of the search takes the first id's place @@ generate @@ trf__forced_tokens @@
+bare prompts: a start id of the search takes the first id's place @@ generate @@ trf__prompt_starts @@
     s->start < 0 && trf__takes_start @@ trf__takes_start
 bare prompts: the first id is read twice by a search @@ generate @@ trf__round_arrival @@
-    ? *prefix++ : trf__start_id(c) @@ ? *prefix : trf__start_id(c)
+    ? *prefix++ : s->start @@ ? *prefix : s->start
 bare prompts: the first id is read twice by a sampler @@ generate @@ trf__sampled_write @@
     target->ids + at + s->takes_start @@ target->ids + at
+bare prompts: a sampler goes on to max_length @@ generate @@ trf__sampled_write @@
+    trf__sampled_limit(g, s->n_begin) - s->takes_start @@ trf__sampled_limit(g, s->n_begin)
+bare prompts: a search goes on to max_length @@ generate @@ trf__answer_limit @@
+    c->max_length - 1 - trf__prompt_starts(c, s, n_prefix) @@ c->max_length - 1
 bare prompts: the rules do not know the first id @@ generate @@ trf__sampled_write @@
     s->ids[-1] = s->start @@ (void)0
 a start id is lost when the lists grow @@ generate @@ trf__sampled_grow @@

@@ -1429,6 +1429,8 @@ static void test_bare_prompts(void **state)
             int32_t n = lengths[k] > 0 ? lengths[k] - 1 : 0;
             trf_sequences rest = {ids + at + (lengths[k] > 0), &n, 1};
             search.start = lengths[k] ? ids[at] : -1;
+            /* prompt and answer together have up to max_length - 1 ids */
+            if (w == 5) search.max_length_b = c.max_length - 1 - lengths[k];
             assert_int_equal(trf_translator_create(&alone, model[2], &search, &err), TRF_OK);
             assert_int_equal(trf_translate_batch(alone, &rest, &err), TRF_OK);
             same_answer(trf_hypothesis_at(t, k, 0), trf_hypothesis_at(alone, 0, 0));
@@ -1448,6 +1450,23 @@ static void test_bare_prompts(void **state)
             trf_translator_destroy(alone);
         }
         trf_translator_destroy(t);
+    }
+    {       /* as many ids as a sequence may have, in a session too */
+        trf_sampling s = quick();
+        trf_sampler *g, *other;
+        s.window = 0;
+        s.max_tokens = s.min_tokens = 1000;
+        g = make(model[0], &s);
+        other = make(model[0], &s);
+        run(g, &all, 100);
+        if (trf_sampler_save(g, path, &err)) fail_msg("%s", err.message);
+        if (trf_sampler_load(other, path, &err)) fail_msg("%s", err.message);
+        for (k = 0; k < 5; k++) {
+            assert_int_equal(lengths[k] + trf_sampler_at(g, k)->n, c.max_length - 1);
+            same_answer(trf_sampler_at(g, k), trf_sampler_at(other, k));
+        }
+        trf_sampler_destroy(g);
+        trf_sampler_destroy(other);
     }
     for (k = 0; k < 6; k++) trf_model_destroy(model[k]);
     c = kit_of_kind(kit_small(2, 32, VOCAB, 40), TRF_ENCODER_DECODER);
