@@ -97,8 +97,9 @@
 //   TRF_NO_TRAIN          leaves out training: trainers, updaters, checkpoints, backward of the
 //                         blocks, and all of >>api-learn
 //   TRF_SCALAR            plain C without vector types; the default if the compiler has none
-//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, small weights ask the
-//                         system for them, and alternate signal stacks then need 11 KB
+//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, small weights and
+//                         TRF_PRODUCTS_BF16X3 ask the system for them, and alternate signal stacks
+//                         then need 11 KB
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
@@ -153,11 +154,11 @@
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cpu              the backend that every machine has: the ops in the paper's order
 //                     >>tiles >>gemm >>gemm-kernels >>panels >>formats >>amx >>int8 >>int8-vnni
-//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>format-table
-//                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
-//                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder
-//                     >>state
+//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3
+//                     >>format-table >>product-tiles >>verbs >>dropout >>embed >>linear
+//                     >>activate >>rotary >>attention >>attention-rows >>attention-gradient
+//                     >>add_norm >>pool >>cross_entropy >>clip >>accumulate >>adam >>top
+//                     >>backpointers >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
 //                     >>os-threads >>team >>team-open
@@ -800,9 +801,18 @@ typedef enum trf_precision {
    CBLAS     trainers use CBLAS for products with more than 16 rows. Translators and samplers store
              their weights packed for the built-in product; they use CBLAS for products with more
              than 512 rows. Attention never uses it. In a build without CBLAS: TRF_E_BACKEND
-   BUILT_IN  never CBLAS */
+   BUILT_IN  never CBLAS
+   BF16X3    products with at least 48 rows use AMX's instructions for BF16, on processors that have
+             AMX. Each float is the sum of three numbers of BF16, and six products of these replace
+             one. Errors are no larger than with BUILT_IN, and such a product takes about 0.6 of the
+             time. Smaller products and those inside attention are as with BUILT_IN. So are all
+             products on other processors, in TRF_DOUBLE builds, with TRF_PRECISION_BF16, and with
+             weights of 8 or 16 bits. A result's last bits depend on the processor, and slightly on
+             the other sentences of its batch. Numbers that are infinite or above 3.389e38 give NaN.
+             Numbers below 1e-31 lose their last bits, and those below 1e-38 count as 0 */
 typedef enum trf_products {
-    TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2, TRF_PRODUCTS_COUNT
+    TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2,
+    TRF_PRODUCTS_BF16X3 = 3, TRF_PRODUCTS_COUNT
 } trf_products;
 
 /* Where to compute. Each object has its own device, and one program may use several.
@@ -1487,7 +1497,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
    parameters. */
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared);
 /* The name of what multiplies matrices on a device with these weights:
-   FULL  "built-in" or "CBLAS" (trf_products); "cuBLAS"
+   FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
    BF16  "AMX" or "AVX-512 BF16"; "vectors": no instructions for such numbers are used, and large
          products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
    INT8  "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2" or "C"
@@ -6317,7 +6327,8 @@ typedef struct trf__cpu {
     int threads, blas;          /* blas: 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this gate; NULL: without one */
     trf__team *team;            /* NULL: one thread */
-    int tiles;                  /* 1: products of small weights may use tiles (>>amx) */
+    int tiles;                  /* 1: products of small weights may use tiles (>>amx), */
+    int bf16x3;                 /* and products of floats (>>bf16x3) */
     /* all threads pack a weight, or a part of it, here; behind it in the same memory: */
     trf_real *work;
     char *scratch;              /* threads * scratch_each bytes, a part for each worker */
@@ -6418,8 +6429,10 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 
 #if TRF__GNU
 #define TRF__PREFETCH(p) __builtin_prefetch(p)
+#define TRF__PREFETCH_L2(p) __builtin_prefetch(p, 0, 2)        /* not into the level-1 cache */
 #else
 #define TRF__PREFETCH(p) (void)(p)
+#define TRF__PREFETCH_L2(p) (void)(p)
 #endif
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
@@ -6492,13 +6505,14 @@ typedef struct trf__product {
     const char *left;           /* A as a format's products read it (>>formats), or NULL, and */
     size_t left_step;           /* the bytes between its rows */
     int tiles;                  /* trf__cpu.tiles */
+    int bf16x3;                 /* 1: floats are multiplied in three parts (>>bf16x3) */
     int64_t scratch;            /* numbers of scratch for a format's product */
 } trf__product;
 
 TRF__FN trf__product trf__product_of(trf_real *c, int64_t ldc, int64_t m, int64_t n, int64_t k,
                                      trf__view a, trf__view b, int add)
 {
-    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0, 0, 0 };
+    trf__product p = { c, ldc, m, n, k, a, b, 0, NULL, add, NULL, 0, 0, 0, 0 };
     return p;
 }
 
@@ -6831,9 +6845,9 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 // where 64 bytes are 32 numbers of 16 bits or 64 of 8 bits. A panel of such numbers is a row of
 // tiles of B already, of 1 KB each. A tile of A is 64 bytes of each of sixteen rows.
 //
-// Linux must permit a process to use tiles. An object with small weights asks when it is made
-// (trf__cpu.tiles). From then on the frame of a signal takes 11 KB, and the kernel refuses smaller
-// alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
+// Linux must permit a process to use tiles. An object with small weights or with BF16X3 asks when
+// it is made (trf__cpu.tiles, bf16x3). From then on the frame of a signal takes 11 KB, and the
+// kernel refuses smaller alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
 
 #if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
     (defined(__clang__) || __GNUC__ >= 11)
@@ -7568,6 +7582,9 @@ typedef struct trf__bf16_call {
     const uint32_t *w;
     int64_t w_step;                 /* words between panels */
     int64_t k;
+    const trf_real *next;           /* >>bf16x3 prefetches these floats: */
+    int64_t next_rows;              /* so many rows of a panel for each 32 numbers of A */
+    int64_t next_panel;             /* numbers between panels */
 } trf__bf16_call;
 
 /* The nearest number with 8 significant bits. */
@@ -8075,6 +8092,230 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
     if (kernel->tiles) trf__tiles_end();
 }
 
+// >>bf16x3         products of floats by instructions for bf16
+//
+//   x = x0 + x1 + x2     x0 = bf16(x)     x1 = bf16(x - x0)     x2 = x - x0 - x1
+//   x w = x2 w0 + x0 w0 + x0 w2 + x0 w1 + x1 w1 + x1 w0
+//
+// A float has 24 significant bits and a bf16 has 8, so three of them are the float itself. The
+// products left out (x1 w2, x2 w1, x2 w2) are at most 2^-23 |x w| together, as much as two
+// roundings of a float. oneMKL calls this mode float_to_bf16x3, XLA calls it BF16_BF16_F32_X6. AMX
+// adds sixteen times as many products of bf16 as AVX-512 adds products of floats, so six of them
+// take less time.
+//
+// Every element of C is one chain of additions over k in order, as in >>bf16. A and B are floats in
+// memory. Up to TRF__BF16X3_TALL rows of A are split into blocks, which stay in a level-2 cache.
+// Then two panels of B at a time are split and multiplied with all these blocks.
+//
+//   block    up to 32 rows of A: for each 32 numbers x0 of all rows, then x1, then x2
+//   word     numbers p and p + 16 of 32, not neighbours as in >>bf16. So two vectors become words
+//            without moving numbers from lane to lane
+
+#if TRF__BF16_TILES
+#define TRF__BF16X3 1
+enum {
+    TRF__BF16X3_LEAST = 48,         /* from so many rows on the products pay for the splitting */
+    TRF__BF16X3_TALL = 256,         /* rows of A that are split at a time, and of a tile of C, */
+    TRF__BF16X3_DEEP = 384,         /* and numbers of each */
+    TRF__BF16X3_WORDS = 48,         /* for 32 numbers in three parts */
+    TRF__BF16X3_PANELS = 32 * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS,    /* words of two */
+    TRF__BF16X3_ROOM = TRF__BF16X3_PANELS +
+                       TRF__BF16X3_TALL * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS
+};
+
+/* The nearest bf16, or of two the one away from 0: two instructions. A NaN may become another
+   number here; then what is left is a NaN. */
+TRF__INLINE trf__v16 trf__bf16x3_near(trf__v16 x)
+{
+    int i;
+    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
+        x.part[i] = (trf__vec)(((trf__uvec)x.part[i] + 0x8000u) & 0xFFFF0000u);
+    return x;
+}
+
+/* Sixteen words of each part, `apart` words from one part to the next. */
+TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
+{
+    int part;
+    TRF__UNROLL for (part = 0; part < 2; part++, to += apart) {
+        trf__v16 x = trf__bf16x3_near(lower), y = trf__bf16x3_near(upper);
+        trf__bf16_join(to, x, y);
+        lower = trf__sub(lower, x);
+        upper = trf__sub(upper, y);
+    }
+    trf__bf16_join(to, lower, upper);
+}
+
+/* A block. Rows are contiguous, or are packed first. */
+TRF__FN void trf__bf16x3_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
+{
+    const int64_t part = 16 * trf__round_up(rows, 16);
+    uint32_t *to = (uint32_t *)(void *)block;
+    trf_real packed[2][16 * 32];
+    int64_t t, i;
+    for (t = 0; t < deep; t += 32, to += 3 * part, a.at += 32 * a.column) {
+        const int whole = a.column == 1 && deep - t >= 32;
+        const trf_real *lower = whole ? a.at : packed[0], *upper = whole ? a.at + 16 : packed[1];
+        const int64_t row = whole ? a.row : 16;
+        if (!whole) {
+            trf__pack_panel(packed[0], a, rows, deep - t);
+            trf__pack_panel(packed[1], trf__view_of(a.at + 16 * a.column, a.row, a.column), rows,
+                            deep - t - 16);
+        }
+        for (i = 0; i < rows; i++)
+            trf__bf16x3_split(to + 16 * i, part, trf__load(lower + i * row),
+                              trf__load(upper + i * row));
+    }
+}
+
+/* `deep` rows of one panel of B or two, `step` numbers apart. */
+TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t step, int64_t n,
+                                int64_t deep)
+{
+    int64_t q, t, i;
+    for (q = 0; q < n; q++)
+        for (t = 0; t < deep; t += 32, to += 3 * 256)
+            for (i = 0; i < 16; i++) {
+                const trf_real *row = panels + q * step + 16 * (t + i);
+                trf__bf16x3_split(to + 16 * i, 256,
+                                  t + i < deep ? trf__load(row) : trf__set(0),
+                                  t + i + 16 < deep ? trf__load(row + 16 * 16) : trf__set(0));
+            }
+}
+
+/* Part i of A in tiles 4 and 5; the same part of the next 32 numbers is prefetched. Part j of B in
+   tiles 6 and 7. Their products. */
+#define TRF__BF16X3_A(i) \
+    TRF__TILE_LOAD(4, a + (i) * part, 64); \
+    if (tall) TRF__TILE_LOAD(5, a + (i) * part + 1024, 64);
+#define TRF__BF16X3_B(j) \
+    TRF__TILE_LOAD(6, b + (j) * 1024, 64); \
+    if (wide) TRF__TILE_LOAD(7, b + b_panel + (j) * 1024, 64);
+#define TRF__BF16X3_ADD(n) \
+    TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); \
+    TRF__TILE_BF16(0, 4, 6); \
+    if (tall) TRF__TILE_BF16(2, 5, 6); \
+    if (wide) TRF__TILE_BF16(1, 4, 7); \
+    if (tall && wide) TRF__TILE_BF16(3, 5, 7);
+
+/* One or two times sixteen rows, one or two panels. From one product to the next, one side only is
+   loaded. Meanwhile the panels that will be split next come into the level-2 cache. */
+TRF__AMX static TRF__UNUSED
+void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
+{
+    const int tall = rows > 16, wide = panels > 1;
+    const char *a = (const char *)(const void *)x->a, *b = (const char *)(const void *)x->w;
+    const char *first = (const char *)(const void *)x->first;
+    const size_t part = tall ? 2048 : 1024, b_panel = (size_t)x->w_step * 4;
+    const size_t first_row = (size_t)x->first_row * 4, c_row = (size_t)x->ldc * 4;
+    const trf_real *next = x->next;
+    char *c = (char *)(void *)x->c;
+    int64_t t, r;
+    int i;
+    TRF__TILE_LOAD(0, first, first_row);
+    if (wide) TRF__TILE_LOAD(1, first + 64, first_row);
+    if (tall) TRF__TILE_LOAD(2, first + 16 * first_row, first_row);
+    if (tall && wide) TRF__TILE_LOAD(3, first + 16 * first_row + 64, first_row);
+    for (t = 0; t < x->k; t += 32, a += 3 * part, b += 3 * 1024) {
+        for (r = 0; r < x->next_rows; r++, next += 16) {
+            TRF__PREFETCH_L2(next);
+            TRF__PREFETCH_L2(next + x->next_panel);
+        }
+        TRF__BF16X3_A(2) TRF__BF16X3_B(0) TRF__BF16X3_ADD(0)
+        TRF__BF16X3_A(0) TRF__BF16X3_ADD(1)
+        TRF__BF16X3_B(2) TRF__BF16X3_ADD(2)
+        TRF__BF16X3_B(1) TRF__BF16X3_ADD(3)
+        TRF__BF16X3_A(1) TRF__BF16X3_ADD(4)
+        TRF__BF16X3_B(0) TRF__BF16X3_ADD(5)
+    }
+    TRF__TILE_STORE(0, c, c_row);
+    if (wide) TRF__TILE_STORE(1, c + 64, c_row);
+    if (tall) TRF__TILE_STORE(2, c + 16 * c_row, c_row);
+    if (tall && wide) TRF__TILE_STORE(3, c + 16 * c_row + 64, c_row);
+}
+
+static const trf__bf16_kernel trf__bf16x3_kernel = {
+    "AMX", trf__has_tiles, 1, 32, 2, 32, TRF__BF16X3_DEEP, TRF__BF16X3_WORDS, trf__bf16x3_block,
+    trf__bf16x3_tiles
+};
+
+/* Rows row .. row + rows - 1 of C, and numbers t .. t + deep - 1 of A. */
+TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const trf_real *panels,
+                              int64_t row, int64_t rows, int64_t t, int64_t deep)
+{
+    const trf__bf16_kernel *kernel = &trf__bf16x3_kernel;
+    const int64_t line = trf__bf16_line(kernel, deep), step = 16 * p->k;
+    uint32_t *b = (uint32_t *)(void *)scratch;
+    trf_real *blocks = scratch + TRF__BF16X3_PANELS;
+    int64_t i, j;
+    trf__bf16_call call;
+    TRF__ZERO(call);
+    call.k = deep;
+    call.w = b;
+    call.w_step = 16 * line;
+    call.next_rows = trf__ceil_div(32, trf__ceil_div(rows, 32));
+    for (i = 0; i < rows; i += 32)
+        kernel->block(blocks + i * line,
+                      trf__view_of(p->a.at + (row + i) * p->a.row + t * p->a.column, p->a.row,
+                                   p->a.column), trf__min64(32, rows - i), deep);
+    for (j = 0; j < p->n; j += 32) {
+        const trf_real *now = panels + j * p->k + 16 * t;
+        const int64_t n = p->n - j > 16 ? 2 : 1;
+        trf__bf16x3_panels(b, now, step, n, deep);
+        call.next_panel = p->n - j > 48 ? step : 0;
+        for (i = 0; i < rows; i += 32) {
+            call.a = blocks + i * line;
+            call.next = p->n - j > 32 ? now + 2 * step + i / 32 * call.next_rows * line / 3 : now;
+            trf__bf16_tile(p, kernel, &call, row + i, trf__min64(32, rows - i), j, n,
+                           t == 0 && !p->add);
+        }
+    }
+}
+
+TRF__FN void trf__bf16x3_product(trf_real *scratch, const trf__product *p, const trf_real *panels)
+{
+    int64_t t, i;
+    trf__tiles_begin();
+    for (t = 0; t < p->k; t += TRF__BF16X3_DEEP)
+        for (i = 0; i < p->m; i += TRF__BF16X3_TALL)
+            trf__bf16x3_part(scratch, p, panels, i, trf__min64(TRF__BF16X3_TALL, p->m - i), t,
+                             trf__min64(TRF__BF16X3_DEEP, p->k - t));
+    trf__tiles_end();
+}
+#else
+#define TRF__BF16X3 0
+#endif
+
+/* The product with rows of packed float weights as B^T. */
+TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *packed, int64_t row)
+{
+#if TRF__BF16X3
+    if (p.bf16x3 && p.k > 0 && row % 16 == 0) {
+        trf__bf16x3_product(scratch, &p, (const trf_real *)packed + row * p.k);
+        return;
+    }
+#endif
+    trf__panels_product(scratch, p, packed, row);
+}
+
+/* Whether a run's products of floats are split. */
+TRF__FN int trf__wants_bf16x3(const trf__run *run)
+{
+    return TRF__BF16X3 && run->device.products == TRF_PRODUCTS_BF16X3 &&
+           run->format == TRF__FLOAT32 && trf__has_tiles();
+}
+
+/* Whether an op's product with so many rows is. That must not depend on the cut into tiles. */
+TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
+{
+#if TRF__BF16X3
+    return trf__cpu_of(run)->bf16x3 && rows >= TRF__BF16X3_LEAST;
+#else
+    (void)run; (void)rows;
+    return 0;
+#endif
+}
+
 // >>format-table   each format, and the conversion of activations
 //
 /* A format: the bytes of a packed matrix; sixteen numbers of a row; and a product with the rows
@@ -8098,7 +8339,7 @@ typedef struct trf__format {
 } trf__format;
 
 static const trf__format trf__formats[TRF__FORMATS] = {
-    { "float32", trf__panels_bytes, trf__panels_read, trf__panels_product, trf__panels_panel,
+    { "float32", trf__panels_bytes, trf__panels_read, trf__floats_product, trf__panels_panel,
       (int)sizeof(trf_real), 1, NULL, NULL, NULL },
     { "bf16", trf__bf16_bytes, trf__bf16_read, trf__bf16_product, trf__bf16_panel, 2,
       TRF__BF16_DEEP, NULL, NULL, NULL },
@@ -8238,18 +8479,29 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
     return trf__min64(most, trf__max64(64, trf__round_up(trf__ceil_div(n, across), 32)));
 }
 
+/* With >>bf16x3 every tile splits its parts of A and B, so there is only one for each thread. */
+TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
+{
+    int64_t down, across;
+    j->rows = trf__min64(256, trf__round_up(j->p.m, 32));
+    down = trf__ceil_div(j->p.m, j->rows);
+    across = trf__ceil_div(threads, down);
+    j->columns = trf__max64(64, trf__round_up(trf__ceil_div(j->p.n, across), 32));
+}
+
 /* Sets the size of tiles. Those of CBLAS depend on the product alone, as its bits depend on them.
    Of the built-in product there are two for each thread. Those of a transposed A have whole strips
    or, in 16 bits, blocks, and at most the rows that are packed at a time. */
 TRF__FN void trf__product_cut(trf__product_job *j, int workers)
 {
-    const int bf16 = j->packed && j->packed->format == TRF__BF16;
+    const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
     const int64_t most = bf16 ? 256 : TRF__TALL;
     const int64_t unit = bf16 ? (int64_t)TRF__BF16_TILE_ROWS : (int64_t)TRF__STRIP;
     const int64_t tiles = trf__ceil_div(j->p.m, most);
     int threads = j->blas ? 1 : workers;
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
+    if (j->p.bf16x3) trf__bf16x3_cut(j, threads);
     if (!trf__transposed(&j->p)) return;
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
@@ -8329,6 +8581,7 @@ TRF__FN void trf__product_all(const trf__run *run, int blas, const trf__mat *pac
             part.p.add = whole->add || t > 0;
             part.packed = packs ? &panels : packed;
             part.blas = blas;
+            part.p.bf16x3 = part.packed && trf__use_bf16x3(run, whole->m);
             trf__product_cut(&part, cpu->threads);
             if (packs)
                 trf__tiles(run, trf__ceil_div(part.p.b.column == 1 ? part.p.k : part.p.n,
@@ -8431,7 +8684,7 @@ TRF__FN int trf__cpu_prefers_own(const trf_device *device)
     return 1;
 #else
     return device->products == TRF_PRODUCTS_AUTO ? TRF__PARTS <= 2
-        : device->products == TRF_PRODUCTS_BUILT_IN;
+        : device->products != TRF_PRODUCTS_CBLAS;
 #endif
 }
 
@@ -8457,6 +8710,8 @@ TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
 
 TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
 {
+    if (format == TRF__FLOAT32 && device->products == TRF_PRODUCTS_BF16X3 && TRF__BF16X3 &&
+        trf__has_tiles()) return "AMX";
     if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
     if (TRF__REAL_BYTES == 8) return NULL;
     return format == TRF__BF16 ? trf__bf16_chosen(trf__has_tiles())->name
@@ -9835,6 +10090,13 @@ TRF__FN trf__product trf__loss_dx(const trf__loss_job *j, int64_t first, int64_t
                            trf__view_of(j->logits + first * j->ld, j->ld, 1),
                            trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0);
 }
+
+/* Whether dx is computed for all rows of a group at a time. In 16 bits, packing costs more than
+   reading the logits again, so the weight is packed only once. */
+TRF__FN int trf__loss_dx_later(const trf__run *run, const trf__product *logits)
+{
+    return run->format != TRF__FLOAT32 || logits->bf16x3;
+}
 #endif
 
 /* Phase one for some rows of the group. The products run inside the tile: its logits are still in
@@ -9854,7 +10116,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     for (r = 0; r < rows; r++)
         trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
-    if (l->dx && run->format == TRF__FLOAT32)
+    if (l->dx && !trf__loss_dx_later(run, &j->all))
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif
 }
@@ -9905,12 +10167,12 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
                                   trf__view_of(trf__from(l->x) + job.row0 * l->d, l->d, 1),
                                   trf__weight_view(&job.w, l->d), 0);
         job.all.bias = l->bias;
+        job.all.bf16x3 = trf__use_bf16x3(run, job.rows);
         trf__convert(run, trf__reads_packed(&job.w) ? &job.w : NULL, &job.all);
         trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
                            &job);
 #if !defined(TRF_NO_TRAIN)
-        /* in 16 bits packing costs more than reading the logits again: the weight is packed once */
-        if (l->dx && run->format != TRF__FLOAT32) {
+        if (l->dx && trf__loss_dx_later(run, &job.all)) {
             trf__product dx = trf__loss_dx(&job, 0, job.rows);
             trf__product_all(run, 0, NULL, &dx);
         }
@@ -10279,6 +10541,7 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
                               trf__view_of(trf__from(t->x), t->d, 1),
                               trf__weight_view(&t->w, t->d), 0);
     job.all.bias = t->bias;
+    job.all.bf16x3 = trf__use_bf16x3(run, t->rows);
     trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices,
                        trf__top_slice_tile, &job);
@@ -10387,6 +10650,9 @@ TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t conve
    scratch pays. */
 TRF__FN int64_t trf__product_scratch(const trf__run *run, int64_t weight)
 {
+#if TRF__BF16X3
+    if (trf__wants_bf16x3(run)) return TRF__BF16X3_ROOM;
+#endif
     return trf__packs_bf16(run, weight) ? (int64_t)TRF__BF16_ROOM : (int64_t)TRF__GEMM_SCRATCH;
 }
 
@@ -10451,6 +10717,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
+    cpu->bf16x3 = trf__wants_bf16x3(run);
     status = run->process->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;

@@ -240,4 +240,54 @@ static KIT_UNUSED void assert_planned(trf_weights weights, double less)
     trf_model_destroy(model);
 }
 
+/* All gradients of a batch, and its loss. */
+typedef struct gradients { trf_real *all; int64_t n; double loss; } gradients;
+
+static KIT_UNUSED gradients gradients_of(const trf_config *model_config, int32_t sentences,
+                                         int32_t threads, int32_t recompute)
+{
+    trf_config config = *model_config;
+    trf_train_options options = kit_training();
+    trf_batch batch = kit_fill(&data, sentences, 1, 9, VOCAB, 5);
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_step_report report;
+    gradients g = {NULL, 0, 0};
+    int32_t i;
+    config.device.threads = threads;
+    if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
+    options.recompute = recompute;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_trainer_create(&trainer, model, &options, &err));
+    OK(trf_forward_backward(trainer, &batch, &report, &err));
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor p = trf_trainer_gradient(trainer, i);
+        int64_t n = trf_tensor_count(&p);
+        g.all = (trf_real *)realloc(g.all, (size_t)(g.n + n) * sizeof *g.all);
+        assert_non_null(g.all);
+        OK(trf_tensor_read(&p, g.all + g.n, n, &err));
+        g.n += n;
+    }
+    g.loss = report.loss;
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    return g;
+}
+
+static KIT_UNUSED void assert_gradients_near(const gradients *one, const gradients *full,
+                                             double most, double most_loss, int variant)
+{
+    double difference = 0, norm = 0;
+    int64_t i;
+    assert_int_equal(one->n, full->n);
+    for (i = 0; i < full->n; i++) {
+        double d = (double)one->all[i] - (double)full->all[i];
+        difference += d * d;
+        norm += (double)full->all[i] * (double)full->all[i];
+    }
+    if (!(sqrt(difference / norm) < most) || !(fabs(one->loss / full->loss - 1) < most_loss))
+        fail_msg("variant %d: gradients differ by %g, losses %g and %g", variant,
+                 sqrt(difference / norm), one->loss, full->loss);
+}
+
 #endif

@@ -54,6 +54,36 @@ tiles of 8 bits begin with 0 @@ int8 @@ trf__int8_tiles @@
     w + trf__int8_sums_at(k), 0 @@ w, 0
 rows beside whole tiles are written @@ bf16 @@ trf__bf16_tile @@
     kernel->tiles && rows % 16 @@ 0
+bf16x3: the rest of a part is lost @@ bf16x3 @@ trf__bf16x3_split @@
+    lower = trf__sub(lower, x) @@ (void)lower
+bf16x3: parts are cut, not rounded @@ bf16x3 @@ trf__bf16x3_near @@
+    + 0x8000u @@ + 0u
+bf16x3: numbers beyond the end of A @@ bf16x3 @@ trf__bf16x3_block @@
+    a.column == 1 && deep - t >= 32 @@ a.column == 1
+bf16x3: numbers beyond the end of B @@ bf16x3 @@ trf__bf16x3_panels @@
+    t + i + 16 < deep ? @@ 1 ?
+bf16x3: the second sixteen rows as the first @@ bf16x3 @@ trf__bf16x3_block @@
+    16 * trf__round_up(rows, 16) @@ 16 * 16
+bf16x3: a product of two parts is left out @@ bf16x3 @@ trf__bf16x3_tiles @@
+    TRF__BF16X3_B(1) TRF__BF16X3_ADD(3) @@ TRF__BF16X3_B(1)
+bf16x3: C begins anew with each part of k @@ bf16x3 @@ trf__bf16x3_part @@
+    t == 0 && !p->add @@ !p->add
+bf16x3: rows of all but the first tiles @@ bf16x3 @@ trf__bf16x3_product @@
+    p, panels, i, trf__min64 @@ p, panels, 0, trf__min64
+bf16x3: what begins inside a panel @@ bf16x3 @@ trf__bf16x3_part @@
+    panels + j * p->k + 16 * t @@ panels + j * p->k
+bf16x3: each tile decides by its own rows @@ bf16x3 @@ trf__floats_product @@
+    p.bf16x3 && @@ p.bf16x3 && p.m >= 48 &&
+bf16x3: a few rows are split too @@ bf16x3 @@ trf__use_bf16x3 @@
+    rows >= TRF__BF16X3_LEAST @@ rows > 0
+bf16x3: scratch of the other product @@ bf16x3 @@ trf__product_scratch @@
+    return TRF__BF16X3_ROOM @@ return TRF__GEMM_SCRATCH
+bf16x3: the logits' gradient in tiles of floats @@ bf16x3 @@ trf__loss_dx_later @@
+    || logits->bf16x3 @@ || 0
+bf16x3: also with weights of 16 bits @@ bf16x3 @@ trf__wants_bf16x3 @@
+    run->format == TRF__FLOAT32 @@ 1
+bf16x3: products are named as without it @@ bf16x3 @@ trf__cpu_kernel @@
+    device->products == TRF_PRODUCTS_BF16X3 @@ 0
 panels of AVX-VNNI one beside the other @@ int8 @@ trf__int8_avx_vnni @@
     sums + 16 * p @@ sums
 panels of AVX2 in the opposite order @@ int8 @@ trf__int8_avx2 @@
@@ -146,8 +176,8 @@ small weights are not rounded in training @@ bf16 @@ trf__work_bytes @@
     trf__packs_bf16(run, weight) @@ 0
 part of a panel at the wrong row @@ bf16 @@ trf__bf16_panel @@
     column / 16 * trf__bf16_words(k) + 8 * row @@ column / 16 * trf__bf16_words(k)
-gradients of logits in floats @@ bf16 @@ trf__cpu_cross_entropy @@
-    l->dx && run->format != TRF__FLOAT32 @@ 0
+gradients of logits in floats @@ bf16 @@ trf__loss_dx_later @@
+    run->format != TRF__FLOAT32 @@ 0
 16 bits compute in floats @@ bf16 @@ trf__run_on @@
     run.format = TRF__BF16 @@ (void)0
 a translator's 8 bits are counted as 32 @@ int8 @@ trf_translator_memory @@

@@ -21,18 +21,25 @@ static trf_real *numbers(int64_t n)
 }
 
 /* A run with scratch for weights of so many numbers and for so many bytes of converted rows. */
-static KIT_UNUSED trf__run run_of(int format, int threads, int64_t weight, size_t converted)
+static trf__run run_by(trf_products products, int format, int threads, int64_t weight,
+                       size_t converted)
 {
     trf_device device = trf_device_default();
     trf_hooks hooks;
     trf__run run;
     memset(&hooks, 0, sizeof hooks);
     device.threads = threads;
+    device.products = products;
     run = trf__run_on(&device, &hooks);
     run.format = format;
     OK(run.backend->open(&run, &err));
     OK(run.backend->reserve(&run, 1, 1, weight, converted, &err));
     return run;
+}
+
+static KIT_UNUSED trf__run run_of(int format, int threads, int64_t weight, size_t converted)
+{
+    return run_by(TRF_PRODUCTS_AUTO, format, threads, weight, converted);
 }
 
 #endif

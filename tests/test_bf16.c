@@ -428,40 +428,6 @@ static void kernels_have_names(void **state)
     assert_null(trf_product_kernel(&device, TRF_WEIGHTS_FULL));
 }
 
-typedef struct gradients { trf_real *all; int64_t n; double loss; } gradients;
-
-static gradients gradients_of(int variant, trf_precision precision, int32_t threads,
-                              int32_t recompute)
-{
-    trf_config config = config_of(variant, 64);
-    trf_train_options options = kit_training();
-    trf_batch batch = kit_fill(&data, SENTENCES, 1, 9, VOCAB, 5);
-    trf_model *model = NULL;
-    trf_trainer *trainer = NULL;
-    trf_step_report report;
-    gradients g = {NULL, 0, 0};
-    int32_t i;
-    config.device.precision = precision;
-    config.device.threads = threads;
-    if (config.kind == TRF_DECODER_ONLY) batch.source.count = 0;
-    options.recompute = recompute;
-    OK(trf_model_create(&model, &config, &err));
-    OK(trf_trainer_create(&trainer, model, &options, &err));
-    OK(trf_forward_backward(trainer, &batch, &report, &err));
-    for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor p = trf_trainer_gradient(trainer, i);
-        int64_t n = trf_tensor_count(&p);
-        g.all = (trf_real *)realloc(g.all, (size_t)(g.n + n) * sizeof *g.all);
-        assert_non_null(g.all);
-        OK(trf_tensor_read(&p, g.all + g.n, n, &err));
-        g.n += n;
-    }
-    g.loss = report.loss;
-    trf_trainer_destroy(trainer);
-    trf_model_destroy(model);
-    return g;
-}
-
 /* Gradients are near those of floats, and the same bits with other threads and when activations
    are computed again. */
 static void gradients_are_near(void **state)
@@ -469,22 +435,14 @@ static void gradients_are_near(void **state)
     int variant;
     (void)state;
     for (variant = 0; variant < 6; variant++) {
-        gradients full = gradients_of(variant, TRF_PRECISION_FLOAT32, 1, 0);
-        gradients one = gradients_of(variant, TRF_PRECISION_BF16, 1, 0);
-        gradients two = gradients_of(variant, TRF_PRECISION_BF16, 2, 1);
-        double difference = 0, norm = 0;
-        int64_t i;
-        assert_int_equal(one.n, full.n);
+        trf_config config = config_of(variant, 64);
+        gradients full = gradients_of(&config, SENTENCES, 1, 0), one, two;
+        config.device.precision = TRF_PRECISION_BF16;
+        one = gradients_of(&config, SENTENCES, 1, 0);
+        two = gradients_of(&config, SENTENCES, 2, 1);
         assert_memory_equal(one.all, two.all, (size_t)one.n * sizeof *one.all);
         assert_true(one.loss == two.loss && one.loss != full.loss);
-        for (i = 0; i < full.n; i++) {
-            double d = (double)one.all[i] - (double)full.all[i];
-            difference += d * d;
-            norm += (double)full.all[i] * (double)full.all[i];
-        }
-        if (!(sqrt(difference / norm) < 0.05) || !(fabs(one.loss / full.loss - 1) < 0.001))
-            fail_msg("variant %d: gradients differ by %g, losses %g and %g", variant,
-                     sqrt(difference / norm), one.loss, full.loss);
+        assert_gradients_near(&one, &full, 0.05, 0.001, variant);
         free(full.all); free(one.all); free(two.all);
     }
 }

@@ -412,7 +412,8 @@ static const struct tested table[] = {
     OF(TRAIN, "precision", device.precision, trf_precision, {"float32", TRF_PRECISION_FLOAT32},
        {"bf16", TRF_PRECISION_BF16}),
     OF(TRAIN, "products", device.products, trf_products, {"auto", TRF_PRODUCTS_AUTO},
-       {"cblas", TRF_PRODUCTS_CBLAS}, {"built-in", TRF_PRODUCTS_BUILT_IN}),
+       {"cblas", TRF_PRODUCTS_CBLAS}, {"built-in", TRF_PRODUCTS_BUILT_IN},
+       {"bf16x3", TRF_PRODUCTS_BF16X3}),
     OPTION(TRAIN, COUNT, "threads", device.threads),
 
     OPTION(EVAL, TEXT, "metrics", metrics),

@@ -11,8 +11,8 @@
            build/bench load FILE [WEIGHTS]                              beside reading it; FILE is made, a base model
            build/bench learn FILE UPDATES THREADS                       a tiny model that copies 5 to 60 words
            build/bench file MODEL SENTENCES THREADS BEAM [WEIGHTS]                translating a file of numbers, one sentence a line
-           build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS]            an encoder: sentences/s in batches of equal length
-           SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in (trf_products), or bf16: the precision
+           build/bench encode MODEL SENTENCES TOKENS THREADS [WEIGHTS [PRODUCTS]] an encoder: sentences/s in batches of equal length
+           SIZE tiny|small|base   ORDER bucketed|random|causal   PRODUCTS auto|cblas|built-in|bf16x3 (trf_products), or bf16: the precision
            WEIGHTS full|bf16|int8 (trf_weights)
            SOURCE, TARGET: text files, one sentence a line, words between blanks
            causal: a decoder-only model of the target side alone, bucketed
@@ -878,8 +878,9 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
 }
 
 /* A model's encoder, on sentences of so many rows: the fastest of as many calls as fit into two seconds. */
-static void bench_encoding(const char *path, int sentences, int tokens, int threads, trf_weights weights)
+static void bench_encoding(const char *path, int sentences, int tokens, int threads, trf_weights weights, manner how)
 {
+    trf_load_options load = trf_load_defaults();
     trf_search search = trf_search_defaults();
     trf_model *model;
     trf_translator *translator;
@@ -890,7 +891,9 @@ static void bench_encoding(const char *path, int sentences, int tokens, int thre
     double best = HUGE_VAL, total = 0, start = seconds();
     int i;
     timed.stopped = 1;
-    if (trf_model_load(&model, path, NULL, &err)) die(err.message);
+    load.device.products = how.products;
+    load.device.precision = how.precision;
+    if (trf_model_load(&model, path, &load, &err)) die(err.message);
     printf("loaded in %.3f s; ", seconds() - start);
     n = tokens - (int32_t)trf_model_config(model)->source_bos - trf_model_config(model)->source_eos;
     ids = (int32_t *)malloc((size_t)sentences * (size_t)tokens * sizeof *ids);
@@ -922,8 +925,9 @@ static manner products_of(const char *name)
     manner how = AUTO;
     if (strcmp(name, "cblas") == 0) how.products = TRF_PRODUCTS_CBLAS;
     else if (strcmp(name, "built-in") == 0) how.products = TRF_PRODUCTS_BUILT_IN;
+    else if (strcmp(name, "bf16x3") == 0) how.products = TRF_PRODUCTS_BF16X3;
     else if (strcmp(name, "bf16") == 0) how.precision = TRF_PRECISION_BF16;
-    else if (strcmp(name, "auto") != 0) die("PRODUCTS is auto, cblas, built-in or bf16");
+    else if (strcmp(name, "auto") != 0) die("PRODUCTS is auto, cblas, built-in, bf16x3 or bf16");
     return how;
 }
 
@@ -963,7 +967,8 @@ int main(int argc, char **argv)
     else if (argc >= 6 && strcmp(argv[1], "file") == 0)
         bench_file(argv[2], argv[3], number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
     else if (argc >= 6 && strcmp(argv[1], "encode") == 0)
-        bench_encoding(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"));
+        bench_encoding(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), weights_of(argc > 6 ? argv[6] : "full"),
+                       products_of(argc > 7 ? argv[7] : "auto"));
     else if (argc == 1) {
         bench_training("tiny", all, "bucketed", 20, AUTO, NULL, NULL);
         bench_training("tiny", all, "random", 20, AUTO, NULL, NULL);

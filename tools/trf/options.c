@@ -511,10 +511,11 @@ const struct row rows[] = {
     {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs and on CPUs with "
      "AMX", NULL},
-    {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in",
+    {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in|bf16x3",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
-     "OpenBLAS is installed", NULL},
+     "OpenBLAS is installed; bf16x3: built-in, but faster on CPUs with AMX, and as accurate",
+     NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
      "how weights are kept for matrix products, on the CPU alone. bf16: 16 bits, half the memory; "
