@@ -802,14 +802,17 @@ typedef enum trf_precision {
              their weights packed for the built-in product; they use CBLAS for products with more
              than 512 rows. Attention never uses it. In a build without CBLAS: TRF_E_BACKEND
    BUILT_IN  never CBLAS
-   BF16X3    products with at least 48 rows use AMX's instructions for BF16, on processors that have
-             AMX. Each float is the sum of three numbers of BF16, and six products of these replace
-             one. Errors are no larger than with BUILT_IN, and such a product takes about 0.6 of the
-             time. Smaller products and those inside attention are as with BUILT_IN. So are all
-             products on other processors, in TRF_DOUBLE builds, with TRF_PRECISION_BF16, and with
-             weights of 8 or 16 bits. A result's last bits depend on the processor, and slightly on
-             the other sentences of its batch. Numbers that are infinite or above 3.389e38 give NaN.
-             Numbers below 1e-31 lose their last bits, and those below 1e-38 count as 0 */
+   BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
+             into three numbers of 8 significant bits. Six products of such numbers replace one
+             product of floats. They take about 0.6 times as long. With 16 numbers or more in a sum,
+             the mean error is no larger than with BUILT_IN.
+             Like BUILT_IN are: smaller products; those inside attention; samplers; training if no
+             matrix has 8,192 numbers; TRF_PRECISION_BF16 and weights of 8 or 16 bits; and
+             everything where trf_product_kernel does not say "AMX".
+             The last bits of a result depend on the processor. They also depend on the other
+             sentences of the batch, as their rows count together.
+             An infinite number, or one above 3.396e38, turns the results of its row or column into
+             NaN. Numbers below 1e-31 lose their last bits, and those below 1e-38 count as 0 */
 typedef enum trf_products {
     TRF_PRODUCTS_AUTO = 0, TRF_PRODUCTS_CBLAS = 1, TRF_PRODUCTS_BUILT_IN = 2,
     TRF_PRODUCTS_BF16X3 = 3, TRF_PRODUCTS_COUNT
@@ -8097,11 +8100,11 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
 //   x = x0 + x1 + x2     x0 = bf16(x)     x1 = bf16(x - x0)     x2 = x - x0 - x1
 //   x w = x2 w0 + x0 w0 + x0 w2 + x0 w1 + x1 w1 + x1 w0
 //
-// A float has 24 significant bits and a bf16 has 8, so three of them are the float itself. The
-// products left out (x1 w2, x2 w1, x2 w2) are at most 2^-23 |x w| together, as much as two
-// roundings of a float. oneMKL calls this mode float_to_bf16x3, XLA calls it BF16_BF16_F32_X6. AMX
-// adds sixteen times as many products of bf16 as AVX-512 adds products of floats, so six of them
-// take less time.
+// A float has 24 significant bits and a bf16 has 8, so the sum of three is the float itself. (Below
+// 2^-103 x2 is too small for tiles.) The products left out, x1 w2, x2 w1 and x2 w2, are at most
+// 2^-23 |x w| together: no more than two roundings of a float take away. oneMKL calls this mode
+// float_to_bf16x3, XLA calls it BF16_BF16_F32_X6. AMX adds sixteen times as many products of bf16
+// as AVX-512 adds products of floats, so six of them take less time.
 //
 // Every element of C is one chain of additions over k in order, as in >>bf16. A and B are floats in
 // memory. Up to TRF__BF16X3_TALL rows of A are split into blocks, which stay in a level-2 cache.
@@ -8111,17 +8114,18 @@ TRF__FN void trf__bf16_product(trf_real *scratch, trf__product p, const void *pa
 //   word     numbers p and p + 16 of 32, not neighbours as in >>bf16. So two vectors become words
 //            without moving numbers from lane to lane
 
-#if TRF__BF16_TILES
-#define TRF__BF16X3 1
 enum {
     TRF__BF16X3_LEAST = 48,         /* from so many rows on the products pay for the splitting */
     TRF__BF16X3_TALL = 256,         /* rows of A that are split at a time, and of a tile of C, */
     TRF__BF16X3_DEEP = 384,         /* and numbers of each */
     TRF__BF16X3_WORDS = 48,         /* for 32 numbers in three parts */
-    TRF__BF16X3_PANELS = 32 * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS,    /* words of two */
+    TRF__BF16X3_PANELS = TRF__BF16X3_DEEP * TRF__BF16X3_WORDS,      /* words of two panels */
     TRF__BF16X3_ROOM = TRF__BF16X3_PANELS +
                        TRF__BF16X3_TALL * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS
 };
+
+#if TRF__BF16_TILES
+#define TRF__BF16X3 1
 
 /* The nearest bf16, or of two the one away from 0: two instructions. A NaN may become another
    number here; then what is left is a NaN. */
@@ -8130,6 +8134,16 @@ TRF__INLINE trf__v16 trf__bf16x3_near(trf__v16 x)
     int i;
     TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
         x.part[i] = (trf__vec)(((trf__uvec)x.part[i] + 0x8000u) & 0xFFFF0000u);
+    return x;
+}
+
+/* The upper half alone. The lower one of a third part has bits only where bf16 is too coarse: below
+   2^-126. */
+TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x)
+{
+    int i;
+    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
+        x.part[i] = (trf__vec)((trf__uvec)x.part[i] & 0xFFFF0000u);
     return x;
 }
 
@@ -8143,7 +8157,7 @@ TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, 
         lower = trf__sub(lower, x);
         upper = trf__sub(upper, y);
     }
-    trf__bf16_join(to, lower, upper);
+    trf__bf16_join(to, lower, trf__bf16x3_upper(upper));
 }
 
 /* A block. Rows are contiguous, or are packed first. */
@@ -8212,6 +8226,8 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
     char *c = (char *)(void *)x->c;
     int64_t t, r;
     int i;
+    /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
+    __asm__ volatile("" : : : "memory");
     TRF__TILE_LOAD(0, first, first_row);
     if (wide) TRF__TILE_LOAD(1, first + 64, first_row);
     if (tall) TRF__TILE_LOAD(2, first + 16 * first_row, first_row);
@@ -8235,8 +8251,8 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
 }
 
 static const trf__bf16_kernel trf__bf16x3_kernel = {
-    "AMX", trf__has_tiles, 1, 32, 2, 32, TRF__BF16X3_DEEP, TRF__BF16X3_WORDS, trf__bf16x3_block,
-    trf__bf16x3_tiles
+    "AMX", trf__has_tiles, 1, TRF__BF16_TILE_ROWS, 2, TRF__BF16_TILE_ROWS, TRF__BF16X3_DEEP,
+    TRF__BF16X3_WORDS, trf__bf16x3_block, trf__bf16x3_tiles
 };
 
 /* Rows row .. row + rows - 1 of C, and numbers t .. t + deep - 1 of A. */
@@ -8253,21 +8269,22 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
     call.k = deep;
     call.w = b;
     call.w_step = 16 * line;
-    call.next_rows = trf__ceil_div(32, trf__ceil_div(rows, 32));
-    for (i = 0; i < rows; i += 32)
+    call.next_rows = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
+    for (i = 0; i < rows; i += kernel->rows)
         kernel->block(blocks + i * line,
                       trf__view_of(p->a.at + (row + i) * p->a.row + t * p->a.column, p->a.row,
-                                   p->a.column), trf__min64(32, rows - i), deep);
+                                   p->a.column), trf__min64(kernel->rows, rows - i), deep);
     for (j = 0; j < p->n; j += 32) {
         const trf_real *now = panels + j * p->k + 16 * t;
         const int64_t n = p->n - j > 16 ? 2 : 1;
         trf__bf16x3_panels(b, now, step, n, deep);
         call.next_panel = p->n - j > 48 ? step : 0;
-        for (i = 0; i < rows; i += 32) {
+        call.next = p->n - j > 32 ? now + 2 * step : now;
+        for (i = 0; i < rows; i += kernel->rows) {
             call.a = blocks + i * line;
-            call.next = p->n - j > 32 ? now + 2 * step + i / 32 * call.next_rows * line / 3 : now;
-            trf__bf16_tile(p, kernel, &call, row + i, trf__min64(32, rows - i), j, n,
+            trf__bf16_tile(p, kernel, &call, row + i, trf__min64(kernel->rows, rows - i), j, n,
                            t == 0 && !p->add);
+            call.next += call.next_rows * line / 3;
         }
     }
 }
@@ -8298,22 +8315,18 @@ TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *
     trf__panels_product(scratch, p, packed, row);
 }
 
-/* Whether a run's products of floats are split. */
-TRF__FN int trf__wants_bf16x3(const trf__run *run)
+/* Whether a device splits the numbers of products of floats with many rows. */
+TRF__FN int trf__wants_bf16x3(const trf_device *device, int format)
 {
-    return TRF__BF16X3 && run->device.products == TRF_PRODUCTS_BF16X3 &&
-           run->format == TRF__FLOAT32 && trf__has_tiles();
+    return TRF__BF16X3 && device->products == TRF_PRODUCTS_BF16X3 && format == TRF__FLOAT32 &&
+           trf__has_tiles();
 }
 
-/* Whether an op's product with so many rows is. That must not depend on the cut into tiles. */
+/* Whether a product with so many rows does. These are the rows of the whole op, so that its cut
+   into tiles changes no bit. */
 TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
 {
-#if TRF__BF16X3
     return trf__cpu_of(run)->bf16x3 && rows >= TRF__BF16X3_LEAST;
-#else
-    (void)run; (void)rows;
-    return 0;
-#endif
 }
 
 // >>format-table   each format, and the conversion of activations
@@ -8479,13 +8492,13 @@ TRF__FN int64_t trf__columns_each(int64_t m, int64_t n, int64_t rows, int thread
     return trf__min64(most, trf__max64(64, trf__round_up(trf__ceil_div(n, across), 32)));
 }
 
-/* With >>bf16x3 every tile splits its parts of A and B, so there is only one for each thread. */
+/* With >>bf16x3 every tile splits its parts of A and B, so tiles are large: one for each thread, if
+   it has at most TRF__BF16X3_TALL rows. */
 TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
 {
-    int64_t down, across;
-    j->rows = trf__min64(256, trf__round_up(j->p.m, 32));
-    down = trf__ceil_div(j->p.m, j->rows);
-    across = trf__ceil_div(threads, down);
+    const int64_t down = trf__ceil_div(j->p.m, TRF__BF16X3_TALL);
+    const int64_t across = trf__ceil_div(threads, down);
+    j->rows = trf__round_up(trf__ceil_div(j->p.m, down), 32);
     j->columns = trf__max64(64, trf__round_up(trf__ceil_div(j->p.n, across), 32));
 }
 
@@ -8499,9 +8512,9 @@ TRF__FN void trf__product_cut(trf__product_job *j, int workers)
     const int64_t unit = bf16 ? (int64_t)TRF__BF16_TILE_ROWS : (int64_t)TRF__STRIP;
     const int64_t tiles = trf__ceil_div(j->p.m, most);
     int threads = j->blas ? 1 : workers;
+    if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_cut(j, threads); return; }
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
-    if (j->p.bf16x3) trf__bf16x3_cut(j, threads);
     if (!trf__transposed(&j->p)) return;
     j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
     if (j->blas) return;
@@ -8660,11 +8673,14 @@ TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
 TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
 
 /* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
-   is faster with many. */
+   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
+   products are split. */
 TRF__FN int64_t trf__cpu_together(const trf__run *run)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
-    return cpu->blas ? INT64_MAX : trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
+    if (cpu->blas) return INT64_MAX;
+    if (cpu->bf16x3) return TRF__PACKED_ROWS;
+    return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
 }
 
 TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
@@ -8710,8 +8726,7 @@ TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
 
 TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
 {
-    if (format == TRF__FLOAT32 && device->products == TRF_PRODUCTS_BF16X3 && TRF__BF16X3 &&
-        trf__has_tiles()) return "AMX";
+    if (trf__wants_bf16x3(device, format)) return "AMX";
     if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
     if (TRF__REAL_BYTES == 8) return NULL;
     return format == TRF__BF16 ? trf__bf16_chosen(trf__has_tiles())->name
@@ -10091,8 +10106,8 @@ TRF__FN trf__product trf__loss_dx(const trf__loss_job *j, int64_t first, int64_t
                            trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0);
 }
 
-/* Whether dx is computed for all rows of a group at a time. In 16 bits, packing costs more than
-   reading the logits again, so the weight is packed only once. */
+/* Whether dx is computed for all rows of a group at a time, with the weight packed once. In 16
+   bits, packing costs more than reading the logits again. And only packed weights are split. */
 TRF__FN int trf__loss_dx_later(const trf__run *run, const trf__product *logits)
 {
     return run->format != TRF__FLOAT32 || logits->bf16x3;
@@ -10145,9 +10160,11 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.ld = trf__round_up(l->vocab, 16);
     job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
-       on the cut */
+       on the cut; or only one, if every tile splits the weight */
     job.each = trf__max64(32, TRF__LOSS_GROUP /
                           (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
+    if (trf__cpu_of(run)->bf16x3)
+        job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, trf__cpu_of(run)->threads), 32);
     trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
                   &job.hit, &panels);
     /* the weight changes in every step, so its panels are made here, once for all groups */
@@ -10648,20 +10665,20 @@ TRF__FN size_t trf__work_bytes(const trf__run *run, int64_t weight, size_t conve
 
 /* Numbers of scratch for one worker's product. Only training has so many rows in 16 bits that more
    scratch pays. */
-TRF__FN int64_t trf__product_scratch(const trf__run *run, int64_t weight)
+TRF__FN int64_t trf__product_scratch(const trf__run *run, int64_t weight, int bf16x3)
 {
-#if TRF__BF16X3
-    if (trf__wants_bf16x3(run)) return TRF__BF16X3_ROOM;
-#endif
-    return trf__packs_bf16(run, weight) ? (int64_t)TRF__BF16_ROOM : (int64_t)TRF__GEMM_SCRATCH;
+    int64_t numbers = trf__packs_bf16(run, weight) ? (int64_t)TRF__BF16_ROOM
+                                                   : (int64_t)TRF__GEMM_SCRATCH;
+    return bf16x3 ? trf__max64(numbers, TRF__BF16X3_ROOM) : numbers;
 }
 
 TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_t d_head,
                                     int64_t weight, size_t converted)
 {
-    int threads = run->device.threads;
-    size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head,
-                                                            trf__product_scratch(run, weight)));
+    const int threads = run->device.threads;
+    const int64_t product = trf__product_scratch(run, weight,
+                                                 trf__wants_bf16x3(&run->device, run->format));
+    size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head, product));
     return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
                          trf__add_size(trf__work_bytes(run, weight, converted), scratch));
 }
@@ -10688,7 +10705,8 @@ TRF__FN trf_status trf__cpu_reserve(trf__run *run, int64_t longest, int64_t d_he
                                     size_t converted, trf_error *err)
 {
     trf__cpu *cpu = trf__cpu_of(run);
-    size_t each = trf__scratch_bytes(longest, d_head, trf__product_scratch(run, weight));
+    size_t each = trf__scratch_bytes(longest, d_head,
+                                     trf__product_scratch(run, weight, cpu->bf16x3));
     size_t work = trf__work_bytes(run, weight, converted);
     void *memory;
     if (each < cpu->scratch_each) each = cpu->scratch_each;
@@ -10717,7 +10735,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
-    cpu->bf16x3 = trf__wants_bf16x3(run);
+    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format);
     status = run->process->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
@@ -10739,7 +10757,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 13
+#define TRF__COLUMN_VERSION 14
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -14610,14 +14628,13 @@ TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
 TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   const trf__limits *limits, const trf_train_options *o,
-                                  trf_weights weights, int threads, const trf_hooks *hooks,
-                                  trf_error *err)
+                                  trf_weights weights, const trf_device *device,
+                                  const trf_hooks *hooks, trf_error *err)
 {
     trf__run run;
-    trf_device device = trf__device_with(&model->config.device, threads);
     trf_status status;
     if (!o) TRF__TRY(trf__needs_whole(model, err));
-    run = trf__run_on(&device, hooks);
+    run = trf__run_on(device, hooks);
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));
@@ -16190,6 +16207,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     trf_train_options defaults = trf_train_defaults();
     trf_trainer *t;
     trf__limits limits;
+    trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(trainer, "trainer", err));
     *trainer = NULL;
@@ -16202,9 +16220,9 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     t->model = model;
     t->options = *options;
     limits = trf__train_limits(&model->run, &model->config, &model->layout.held, options);
-    status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL,
-                            options->threads, &options->hooks,
-                            err);
+    device = trf__device_with(&model->config.device, options->threads);
+    status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
+                            &options->hooks, err);
     if (status == TRF_OK) status = trf__trainer_arena(t, err);
     if (status == TRF_OK) trf__pack_weights(&t->pass);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
@@ -22782,6 +22800,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
     trf__limits limits;
+    trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
@@ -22797,7 +22816,8 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
     limits = trf__translator_limits(&model->config, search);
-    status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, search->threads,
+    device = trf__device_with(&model->config.device, search->threads);
+    status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, &device,
                             &search->hooks, err);
     t->pass.encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
@@ -23583,11 +23603,11 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
 // step reads the last row of every live sequence, copies its logits to the host and draws there
 // (>>draw).
 //
-// On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS, our own
-// product sums every element in one chain over k whatever its neighbours are (>>gemm), and softmax
-// and norm work row by row. Keys and values are therefore the same, computed one by one or
-// together, and a session file needs only ids (>>session). (Sources are encoded together: more than
-// 512 rows may go to CBLAS.)
+// On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS. A
+// sampler never uses >>bf16x3. Our own product sums every element in one chain over k whatever its
+// neighbours are (>>gemm), and softmax and norm work row by row. Keys and values are therefore the
+// same, computed one by one or together, and a session file needs only ids (>>session). (Sources
+// are encoded together: more than 512 rows may go to CBLAS.)
 //
 // A decoder-only model reads the ids of a sequence from number `first` on. `first` is 0 while there
 // are W ids or fewer (W is the window). After that, the older half of the window leaves at once.
@@ -24128,6 +24148,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0};
     trf_sampler *g;
+    trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     *sampler = NULL;
@@ -24142,7 +24163,10 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     g->model = model;
     g->sampling = *sampling;
     TRF__ZERO(g->sampling.banned);
-    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, sampling->threads,
+    device = trf__device_with(&model->config.device, sampling->threads);
+    /* the bits of a row must not depend on how many are read together */
+    if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
+    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
                             &sampling->hooks, err);
     if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }

@@ -58,6 +58,12 @@ bf16x3: the rest of a part is lost @@ bf16x3 @@ trf__bf16x3_split @@
     lower = trf__sub(lower, x) @@ (void)lower
 bf16x3: parts are cut, not rounded @@ bf16x3 @@ trf__bf16x3_near @@
     + 0x8000u @@ + 0u
+bf16x3: a tiny number changes its neighbour @@ bf16x3 @@ trf__bf16x3_split @@
+    trf__bf16x3_upper(upper) @@ upper
+bf16x3: parts of a batch depend on threads @@ bf16x3 @@ trf__cpu_together @@
+    if (cpu->bf16x3) @@ if (0)
+bf16x3: samplers use it @@ bf16x3 @@ trf_sampler_create @@
+    device.products == TRF_PRODUCTS_BF16X3 @@ 0
 bf16x3: numbers beyond the end of A @@ bf16x3 @@ trf__bf16x3_block @@
     a.column == 1 && deep - t >= 32 @@ a.column == 1
 bf16x3: numbers beyond the end of B @@ bf16x3 @@ trf__bf16x3_panels @@
@@ -77,13 +83,13 @@ bf16x3: each tile decides by its own rows @@ bf16x3 @@ trf__floats_product @@
 bf16x3: a few rows are split too @@ bf16x3 @@ trf__use_bf16x3 @@
     rows >= TRF__BF16X3_LEAST @@ rows > 0
 bf16x3: scratch of the other product @@ bf16x3 @@ trf__product_scratch @@
-    return TRF__BF16X3_ROOM @@ return TRF__GEMM_SCRATCH
+    trf__max64(numbers, TRF__BF16X3_ROOM) @@ numbers
 bf16x3: the logits' gradient in tiles of floats @@ bf16x3 @@ trf__loss_dx_later @@
     || logits->bf16x3 @@ || 0
 bf16x3: also with weights of 16 bits @@ bf16x3 @@ trf__wants_bf16x3 @@
-    run->format == TRF__FLOAT32 @@ 1
+    format == TRF__FLOAT32 @@ 1
 bf16x3: products are named as without it @@ bf16x3 @@ trf__cpu_kernel @@
-    device->products == TRF_PRODUCTS_BF16X3 @@ 0
+    trf__wants_bf16x3(device, format) @@ 0
 panels of AVX-VNNI one beside the other @@ int8 @@ trf__int8_avx_vnni @@
     sums + 16 * p @@ sums
 panels of AVX2 in the opposite order @@ int8 @@ trf__int8_avx2 @@

@@ -53,6 +53,25 @@ static void parts_are_the_float(void **state)
     }
 }
 
+/* Numbers whose third part is too small for bf16 leave their neighbours in a word alone. */
+static void tiny_numbers(void **state)
+{
+    int e, i;
+    (void)state;
+    for (e = -149; e < -90; e++) {
+        trf_real x[32];
+        uint32_t words[3 * 16];
+        for (i = 0; i < 32; i++) x[i] = i < 16 ? 0 : (trf_real)ldexp(1 + drawn() / 3, e);
+        trf__bf16x3_split(words, 16, trf__load(x), trf__load(x + 16));
+        for (i = 0; i < 32; i++) {
+            double a = part_of(words, i), b = part_of(words + 16, i), c = part_of(words + 32, i);
+            double most = ldexp(1, -133);       /* the smallest bf16 */
+            if (!(fabs(a + b + c - (double)x[i]) <= (i < 16 ? 0 : most)))
+                fail_msg("%.9g becomes %.9g, %.9g and %.9g", (double)x[i], a, b, c);
+        }
+    }
+}
+
 /* What x (32) and w (32) give in three parts. Tiles, also emulated ones, add products of the first
    half and of the second half apart. */
 static trf_real thirty_two(trf_real sum, const trf_real *x, const trf_real *w)
@@ -314,6 +333,67 @@ static void answers_of_floats(void **state)
     }
 }
 
+/* A batch of 520 rows, of which 507 are computed together and 13 alone. Threads do not change
+   that. */
+static void the_same_for_threads(void **state)
+{
+    enum { EACH = 13, COUNT = 40, STATES = EACH * COUNT * 64 };
+    static trf_real y[3][STATES];
+    static int32_t ids[EACH * COUNT], lengths[COUNT];
+    trf_config config = config_of(8, 64);
+    trf_sequences sources;
+    trf_model *model = NULL;
+    int by, i;
+    (void)state;
+    for (i = 0; i < COUNT; i++) lengths[i] = EACH - config.source_bos - config.source_eos;
+    for (i = 0; i < EACH * COUNT; i++) ids[i] = 4 + i * 7 % (VOCAB - 4);
+    sources.ids = ids;
+    sources.lengths = lengths;
+    sources.count = COUNT;
+    config.device.products = TRF_PRODUCTS_BF16X3;
+    OK(trf_model_create(&model, &config, &err));
+    for (by = 0; by < 3; by++) {
+        trf_search search = trf_search_defaults();
+        trf_tensor out = trf_tensor_of(y[by], 2, trf_source_rows(model, &sources), 64, 1);
+        trf_translator *t = NULL;
+        search.threads = 1 + 2 * by;
+        assert_int_equal(trf_tensor_count(&out), STATES);
+        OK(trf_translator_create(&t, model, &search, &err));
+        OK(trf_encode(t, &sources, &out, &err));
+        trf_translator_destroy(t);
+        assert_memory_equal(y[by], y[0], sizeof y[0]);
+    }
+    trf_model_destroy(model);
+}
+
+/* A sampler's promise: the bits of an answer do not depend on the other sequences. */
+static void samplers_are_built_in(void **state)
+{
+    trf_config config = config_of(4, 64);
+    trf_batch batch = kit_fill(&data, MANY, 1, 9, VOCAB, 5);
+    double found[2];
+    int by;
+    (void)state;
+    batch.source.count = 0;
+    for (by = 0; by < 2; by++) {
+        trf_sampling sampling = trf_sampling_defaults();
+        trf_sampler *sampler = NULL;
+        trf_model *model = NULL;
+        long begun = tiles_begun;
+        config.device.products = by ? TRF_PRODUCTS_BF16X3 : TRF_PRODUCTS_BUILT_IN;
+        sampling.max_tokens = 10;
+        OK(trf_model_create(&model, &config, &err));
+        OK(trf_sampler_create(&sampler, model, &sampling, &err));
+        OK(trf_sampler_begin(sampler, &batch, &err));
+        OK(trf_sampler_step(sampler, 20, NULL, &err));
+        found[by] = trf_sampler_at(sampler, MANY - 1)->log_probability;
+        assert_int_equal(tiles_begun, begun);
+        trf_sampler_destroy(sampler);
+        trf_model_destroy(model);
+    }
+    assert_true(found[0] == found[1]);
+}
+
 /* Weights in 8 or 16 bits, and 16-bit training, are what they are without it. */
 static void formats_are_the_same(void **state)
 {
@@ -354,7 +434,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #if TRF__BF16X3
-        cmocka_unit_test(parts_are_the_float),      cmocka_unit_test(products),
+        cmocka_unit_test(parts_are_the_float),      cmocka_unit_test(tiny_numbers),
+        cmocka_unit_test(products),                 cmocka_unit_test(the_same_for_threads),
+        cmocka_unit_test(samplers_are_built_in),
         cmocka_unit_test(as_accurate_as_floats),    cmocka_unit_test(rows_that_are_not_finite),
         cmocka_unit_test(gradients_of_floats),      cmocka_unit_test(answers_of_floats),
         cmocka_unit_test(formats_are_the_same),

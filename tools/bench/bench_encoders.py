@@ -6,7 +6,8 @@ needs: torch, transformers, onnxruntime, onnx, onnxscript, numpy
 
 Sentences/s of batches without padding: all sentences have 20 or 120 tokens, [CLS] and [SEP] included. PyTorch is eager, or
 compiled where that is faster. onnxruntime runs the exported model, in float32 or dynamically quantised to 8 bits, which is beside
-our 8 bits. Each figure is the median over ROUNDS (default 3) turns; only ratios mean something.
+our 8 bits. bf16x3 is float32 through TRF_PRODUCTS_BF16X3. In parentheses: ours over theirs, and for float32 bf16x3 over theirs.
+Each figure is the median over ROUNDS (default 3) turns, and only ratios mean something.
 """
 import os, re, statistics, subprocess, sys, tempfile, time
 
@@ -72,8 +73,8 @@ def main():
                                       capture_output=True, text=True, check=True).stdout).group(1))
     with tempfile.TemporaryDirectory() as work:
         export(folder, work)
-        print(f"{'tokens':>6} {'batch':>5} {'threads':>7} {'ours':>8} {'int8':>8}   " +
-              "".join(f"{n:>18}" for n in ("PyTorch", "onnxruntime", "onnxruntime int8")))
+        print(f"{'tokens':>6} {'batch':>5} {'threads':>7} {'ours':>8} {'bf16x3':>8} {'int8':>8}   " +
+              "".join(f"{n:>22}" for n in ("PyTorch", "onnxruntime", "onnxruntime int8")))
         for threads in (1, 2):
             for tokens in (20, 120):
                 for sentences in (1, 32):
@@ -82,11 +83,12 @@ def main():
                         turns.append([ours(sentences, tokens, threads), ours(sentences, tokens, threads, "int8"),
                                       max(peer(k, folder, sentences, tokens, threads, work) for k in ("torch", "compiled")),
                                       peer("onnx", folder, sentences, tokens, threads, work),
-                                      peer("onnx_int8", folder, sentences, tokens, threads, work)])
-                    mid = [statistics.median(t[i] for t in turns) for i in range(5)]
-                    ratio = lambda a, b: f"{statistics.median(t[a] / t[b] for t in turns):.2f}"
-                    print(f"{tokens:6} {sentences:5} {threads:7} {mid[0]:8.1f} {mid[1]:8.1f}   " +
-                          "".join(f"{mid[i]:10.1f} ({ratio(a, i)})" for i, a in ((2, 0), (3, 0), (4, 1))), flush=True)
+                                      peer("onnx_int8", folder, sentences, tokens, threads, work),
+                                      ours(sentences, tokens, threads, "full", "bf16x3")])
+                    mid = [statistics.median(t[i] for t in turns) for i in range(6)]
+                    ratio = lambda i, *of: ", ".join(f"{statistics.median(t[a] / t[i] for t in turns):.2f}" for a in of)
+                    print(f"{tokens:6} {sentences:5} {threads:7} {mid[0]:8.1f} {mid[5]:8.1f} {mid[1]:8.1f}   " +
+                          "".join(f"{mid[i]:10.1f} ({ratio(i, *of)})" for i, of in ((2, (0, 5)), (3, (0, 5)), (4, (1,)))), flush=True)
 
 
 main()

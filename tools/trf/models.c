@@ -65,7 +65,7 @@ int refused(const char *doing, const trf_error *err)
 }
 
 /* If OpenBLAS cannot be loaded, the library would warn and use its built-in products: not for
-   --products cblas. Without AMX it does so silently. */
+   --products cblas. Without AMX, bf16x3 is built-in without a word. */
 static int check_products(const struct settings *s)
 {
 #if defined(LOADS_OPENBLAS)
@@ -80,7 +80,7 @@ static int check_products(const struct settings *s)
     if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_BF16X3) {
         const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_FULL);
         if (kernel && strcmp(kernel, "AMX"))
-            inform("--products bf16x3: this processor has no AMX, so products are built-in\n");
+            inform("--products bf16x3: AMX is not available, so products are built-in\n");
     }
     return DONE;
 }

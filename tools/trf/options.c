@@ -514,7 +514,8 @@ const struct row rows[] = {
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in|bf16x3",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
-     "OpenBLAS is installed; bf16x3: built-in, but faster on CPUs with AMX, and as accurate",
+     "OpenBLAS is installed; bf16x3: for training and batches on CPUs with AMX, where it is "
+     "faster and as accurate; elsewhere built-in",
      NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
