@@ -1910,7 +1910,7 @@ static void test_bad_config(void **state)
     BAD_CHOICE(trf_decoder_start, decoder_start, 4);
     BAD_CONFIG(head, TRF_HEAD_MEAN);
     BAD_INT(n_labels, 2);
-    BAD_CONFIG(device.products, (trf_products)3);
+    BAD_CONFIG(device.products, TRF_PRODUCTS_COUNT);
     BAD_CONFIG(device.products, (trf_products)-1);
     BAD_CONFIG(device.threads, 0);
     BAD_CONFIG(device.threads, -1);
