@@ -8118,6 +8118,7 @@ enum {
     TRF__BF16X3_LEAST = 48,         /* from so many rows on the products pay for the splitting */
     TRF__BF16X3_TALL = 256,         /* rows of A that are split at a time, and of a tile of C, */
     TRF__BF16X3_DEEP = 384,         /* and numbers of each */
+    TRF__BF16X3_TOGETHER = 1024,    /* rows of a pass without a backward pass */
     TRF__BF16X3_WORDS = 48,         /* for 32 numbers in three parts */
     TRF__BF16X3_PANELS = TRF__BF16X3_DEEP * TRF__BF16X3_WORDS,      /* words of two panels */
     TRF__BF16X3_ROOM = TRF__BF16X3_PANELS +
@@ -8679,7 +8680,7 @@ TRF__FN int64_t trf__cpu_together(const trf__run *run)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
     if (cpu->blas) return INT64_MAX;
-    if (cpu->bf16x3) return TRF__PACKED_ROWS;
+    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER;
     return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
 }
 

@@ -61,7 +61,7 @@ bf16x3: parts are cut, not rounded @@ bf16x3 @@ trf__bf16x3_near @@
 bf16x3: a tiny number changes its neighbour @@ bf16x3 @@ trf__bf16x3_split @@
     trf__bf16x3_upper(upper) @@ upper
 bf16x3: parts of a batch depend on threads @@ bf16x3 @@ trf__cpu_together @@
-    if (cpu->bf16x3) @@ if (0)
+    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER @@ (void)0
 bf16x3: samplers use it @@ bf16x3 @@ trf_sampler_create @@
     device.products == TRF_PRODUCTS_BF16X3 @@ 0
 bf16x3: numbers beyond the end of A @@ bf16x3 @@ trf__bf16x3_block @@
