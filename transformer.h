@@ -8128,37 +8128,29 @@ enum {
 #if TRF__BF16_TILES
 #define TRF__BF16X3 1
 
-/* The nearest bf16, or of two the one away from 0: two instructions. A NaN may become another
-   number here; then what is left is a NaN. */
-TRF__INLINE trf__v16 trf__bf16x3_near(trf__v16 x)
+/* The upper half of each number, after `half` was added to the lower one. 0x8000u rounds to the
+   nearest bf16, and away from 0 if two are as near. 0 only cuts. */
+TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x, uint32_t half)
 {
     int i;
     TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
-        x.part[i] = (trf__vec)(((trf__uvec)x.part[i] + 0x8000u) & 0xFFFF0000u);
+        x.part[i] = (trf__vec)(((trf__uvec)x.part[i] + half) & 0xFFFF0000u);
     return x;
 }
 
-/* The upper half alone. The lower one of a third part has bits only where bf16 is too coarse: below
-   2^-126. */
-TRF__INLINE trf__v16 trf__bf16x3_upper(trf__v16 x)
-{
-    int i;
-    TRF__UNROLL for (i = 0; i < TRF__PARTS; i++)
-        x.part[i] = (trf__vec)((trf__uvec)x.part[i] & 0xFFFF0000u);
-    return x;
-}
-
-/* Sixteen words of each part, `apart` words from one part to the next. */
+/* Sixteen words of each part, `apart` words from one part to the next. Rounding may turn a NaN into
+   a number, but its rest is a NaN. The third part needs no rounding. Only below 2^-126 has its
+   lower half bits, which would change the other number of the word. */
 TRF__INLINE void trf__bf16x3_split(uint32_t *to, int64_t apart, trf__v16 lower, trf__v16 upper)
 {
     int part;
     TRF__UNROLL for (part = 0; part < 2; part++, to += apart) {
-        trf__v16 x = trf__bf16x3_near(lower), y = trf__bf16x3_near(upper);
+        trf__v16 x = trf__bf16x3_upper(lower, 0x8000u), y = trf__bf16x3_upper(upper, 0x8000u);
         trf__bf16_join(to, x, y);
         lower = trf__sub(lower, x);
         upper = trf__sub(upper, y);
     }
-    trf__bf16_join(to, lower, trf__bf16x3_upper(upper));
+    trf__bf16_join(to, lower, trf__bf16x3_upper(upper, 0));
 }
 
 /* A block. Rows are contiguous, or are packed first. */
@@ -8198,8 +8190,8 @@ TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t st
             }
 }
 
-/* Part i of A in tiles 4 and 5; the same part of the next 32 numbers is prefetched. Part j of B in
-   tiles 6 and 7. Their products. */
+/* A loads part i of A into tiles 4 and 5. B loads part j of B into tiles 6 and 7. ADD adds their
+   products to tiles 0 to 3, and prefetches a sixth of the next 32 numbers of A. */
 #define TRF__BF16X3_A(i) \
     TRF__TILE_LOAD(4, a + (i) * part, 64); \
     if (tall) TRF__TILE_LOAD(5, a + (i) * part + 1024, 64);
@@ -8227,8 +8219,7 @@ void trf__bf16x3_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
     char *c = (char *)(void *)x->c;
     int64_t t, r;
     int i;
-    /* GCC does not know that tiles are loaded from memory: all of it must be written by now */
-    __asm__ volatile("" : : : "memory");
+    __asm__ volatile("" : : : "memory");    /* as in trf__tiles_begin */
     TRF__TILE_LOAD(0, first, first_row);
     if (wide) TRF__TILE_LOAD(1, first + 64, first_row);
     if (tall) TRF__TILE_LOAD(2, first + 16 * first_row, first_row);
@@ -8262,6 +8253,7 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
 {
     const trf__bf16_kernel *kernel = &trf__bf16x3_kernel;
     const int64_t line = trf__bf16_line(kernel, deep), step = 16 * p->k;
+    const int64_t fetched = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
     uint32_t *b = (uint32_t *)(void *)scratch;
     trf_real *blocks = scratch + TRF__BF16X3_PANELS;
     int64_t i, j;
@@ -8270,7 +8262,7 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
     call.k = deep;
     call.w = b;
     call.w_step = 16 * line;
-    call.next_rows = trf__ceil_div(32, trf__ceil_div(rows, kernel->rows));
+    call.next_rows = fetched;
     for (i = 0; i < rows; i += kernel->rows)
         kernel->block(blocks + i * line,
                       trf__view_of(p->a.at + (row + i) * p->a.row + t * p->a.column, p->a.row,
@@ -8285,7 +8277,7 @@ TRF__FN void trf__bf16x3_part(trf_real *scratch, const trf__product *p, const tr
             call.a = blocks + i * line;
             trf__bf16_tile(p, kernel, &call, row + i, trf__min64(kernel->rows, rows - i), j, n,
                            t == 0 && !p->add);
-            call.next += call.next_rows * line / 3;
+            call.next += 16 * fetched * trf__ceil_div(deep, 32);
         }
     }
 }
@@ -8316,14 +8308,14 @@ TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *
     trf__panels_product(scratch, p, packed, row);
 }
 
-/* Whether a device splits the numbers of products of floats with many rows. */
+/* Whether products of floats with many rows are split on a device. */
 TRF__FN int trf__wants_bf16x3(const trf_device *device, int format)
 {
     return TRF__BF16X3 && device->products == TRF_PRODUCTS_BF16X3 && format == TRF__FLOAT32 &&
            trf__has_tiles();
 }
 
-/* Whether a product with so many rows does. These are the rows of the whole op, so that its cut
+/* Whether a product with so many rows is. These are the rows of the whole op, so that its cut
    into tiles changes no bit. */
 TRF__FN int trf__use_bf16x3(const trf__run *run, int64_t rows)
 {
@@ -10155,6 +10147,8 @@ TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
+    const int64_t threads = trf__cpu_of(run)->threads;
+    int64_t tiles;
     void *panels;
     job.l = l;
     job.w = l->w;
@@ -10162,10 +10156,8 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
        on the cut; or only one, if every tile splits the weight */
-    job.each = trf__max64(32, TRF__LOSS_GROUP /
-                          (job.blas ? 4 : trf__max64(4, 2 * trf__cpu_of(run)->threads)));
-    if (trf__cpu_of(run)->bf16x3)
-        job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, trf__cpu_of(run)->threads), 32);
+    tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
+    job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
     trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
                   &job.hit, &panels);
     /* the weight changes in every step, so its panels are made here, once for all groups */

@@ -56,10 +56,10 @@ rows beside whole tiles are written @@ bf16 @@ trf__bf16_tile @@
     kernel->tiles && rows % 16 @@ 0
 bf16x3: the rest of a part is lost @@ bf16x3 @@ trf__bf16x3_split @@
     lower = trf__sub(lower, x) @@ (void)lower
-bf16x3: parts are cut, not rounded @@ bf16x3 @@ trf__bf16x3_near @@
-    + 0x8000u @@ + 0u
+bf16x3: parts are cut, not rounded @@ bf16x3 @@ trf__bf16x3_upper @@
+    + half @@ + 0u
 bf16x3: a tiny number changes its neighbour @@ bf16x3 @@ trf__bf16x3_split @@
-    trf__bf16x3_upper(upper) @@ upper
+    trf__bf16x3_upper(upper, 0) @@ upper
 bf16x3: parts of a batch depend on threads @@ bf16x3 @@ trf__cpu_together @@
     if (cpu->bf16x3) return TRF__BF16X3_TOGETHER @@ (void)0
 bf16x3: samplers use it @@ bf16x3 @@ trf_sampler_create @@

@@ -42,4 +42,21 @@ static KIT_UNUSED trf__run run_of(int format, int threads, int64_t weight, size_
     return run_by(TRF_PRODUCTS_AUTO, format, threads, weight, converted);
 }
 
+/* y (rows, out) = x w^T, with w (out, in) packed in a format that packs panels. */
+static KIT_UNUSED void multiply_packed(const trf__run *run, int format, trf_real *y, const trf_real *x,
+                                       const trf_real *w, int64_t rows, int64_t in, int64_t out)
+{
+    void *packed = malloc(trf__formats[format].bytes(out, in));
+    trf__pack pack = {packed, w, out, in, format, NULL};
+    trf__linear j;
+    assert_non_null(packed);
+    run->backend->pack(run, &pack);
+    TRF__ZERO(j);
+    j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
+    j.w.packed = packed; j.w.format = format;
+    j.rows = rows; j.in = in; j.out = out;
+    run->backend->linear(run, &j);
+    free(packed);
+}
+
 #endif

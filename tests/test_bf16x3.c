@@ -194,21 +194,12 @@ static void as_accurate_as_floats(void **state)
 {
     enum { ROWS = 64, IN = 384, OUT = 48 };
     trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
-    void *packed = malloc(trf__panels_bytes(OUT, IN));
     double errors[2] = {0, 0};
     int by, i, c, t;
     (void)state;
-    assert_non_null(packed);
     for (by = 0; by < 2; by++) {
         trf__run run = run_by(by ? TRF_PRODUCTS_BF16X3 : TRF_PRODUCTS_BUILT_IN, TRF__FLOAT32, 1, 0, 0);
-        trf__pack pack = {packed, w, OUT, IN, TRF__FLOAT32, NULL};
-        trf__linear j;
-        run.backend->pack(&run, &pack);
-        TRF__ZERO(j);
-        j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
-        j.w.packed = packed; j.w.format = TRF__FLOAT32;
-        j.rows = ROWS; j.in = IN; j.out = OUT;
-        run.backend->linear(&run, &j);
+        multiply_packed(&run, TRF__FLOAT32, y, x, w, ROWS, IN, OUT);
         for (i = 0; i < ROWS; i++)
             for (c = 0; c < OUT; c++) {
                 double exact = 0;
@@ -220,7 +211,7 @@ static void as_accurate_as_floats(void **state)
     if (!(errors[1] <= errors[0]))
         fail_msg("errors %.3g, of floats %.3g", sqrt(errors[1] / ROWS / OUT),
                  sqrt(errors[0] / ROWS / OUT));
-    free(x); free(w); free(y); free(packed);
+    free(x); free(w); free(y);
 }
 
 /* An infinity or a NaN reaches the results of its own row or column alone. */
@@ -228,29 +219,20 @@ static void rows_that_are_not_finite(void **state)
 {
     enum { ROWS = 50, IN = 37, OUT = 21 };
     trf_real *x = numbers(ROWS * IN), *w = numbers(OUT * IN), *y = numbers(ROWS * OUT);
-    void *packed = malloc(trf__panels_bytes(OUT, IN));
     trf__run run = run_by(TRF_PRODUCTS_BF16X3, TRF__FLOAT32, 1, 0, 0);
-    trf__pack pack = {packed, w, OUT, IN, TRF__FLOAT32, NULL};
-    trf__linear j;
     int i, c;
     (void)state;
-    assert_non_null(packed);
     x[0 * IN + 3] = (trf_real)HUGE_VAL;
     x[2 * IN + 36] = (trf_real)NAN;
     x[40 * IN + 20] = (trf_real)3.4e38;
     w[17 * IN + 5] = (trf_real)NAN;
-    run.backend->pack(&run, &pack);
-    TRF__ZERO(j);
-    j.x = (const trf__act *)(const void *)x; j.y = (trf__act *)(void *)y;
-    j.w.packed = packed; j.w.format = TRF__FLOAT32;
-    j.rows = ROWS; j.in = IN; j.out = OUT;
-    run.backend->linear(&run, &j);
+    multiply_packed(&run, TRF__FLOAT32, y, x, w, ROWS, IN, OUT);
     for (i = 0; i < ROWS; i++)
         for (c = 0; c < OUT; c++)
             assert_int_equal(trf__is_finite((double)y[i * OUT + c]),
                              i != 0 && i != 2 && i != 40 && c != 17);
     run.backend->close(&run);
-    free(x); free(w); free(y); free(packed);
+    free(x); free(w); free(y);
 }
 
 /* Gradients of floats, and the same bits with other threads and when activations are computed

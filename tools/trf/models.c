@@ -65,7 +65,7 @@ int refused(const char *doing, const trf_error *err)
 }
 
 /* If OpenBLAS cannot be loaded, the library would warn and use its built-in products: not for
-   --products cblas. Without AMX, bf16x3 is built-in without a word. */
+   --products cblas. If AMX is missing, the library does not warn, so trf does. */
 static int check_products(const struct settings *s)
 {
 #if defined(LOADS_OPENBLAS)
