@@ -84,9 +84,7 @@ bf16x3: a few rows are split too @@ bf16x3 @@ trf__use_bf16x3 @@
     rows >= TRF__BF16X3_LEAST @@ rows > 0
 bf16x3: scratch of the other product @@ bf16x3 @@ trf__product_scratch @@
     trf__max64(numbers, TRF__BF16X3_ROOM) @@ numbers
-bf16x3: the logits' gradient in tiles of floats @@ bf16x3 @@ trf__loss_dx_later @@
-    || logits->bf16x3 @@ || 0
-bf16x3: also with weights of 16 bits @@ bf16x3 @@ trf__wants_bf16x3 @@
+bf16x3: also with weights of 16 bits @@ bf16 @@ trf__wants_bf16x3 @@
     format == TRF__FLOAT32 @@ 1
 bf16x3: products are named as without it @@ bf16x3 @@ trf__cpu_kernel @@
     trf__wants_bf16x3(device, format) @@ 0

@@ -404,9 +404,11 @@ static void kernels_have_names(void **state)
     (void)state;
     for (w = 0; w < KERNELS; w++) {
         first_kernel = w;
-        if (trf__bf16_kernels[w].supported())
-            assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16),
-                                trf__bf16_kernels[w].name);
+        if (!trf__bf16_kernels[w].supported()) continue;
+        device.products = TRF_PRODUCTS_AUTO;
+        assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
+        device.products = TRF_PRODUCTS_BF16X3;              /* which is about floats alone */
+        assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
     }
     first_kernel = 0;
     assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen(1)->name);
