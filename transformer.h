@@ -144,29 +144,52 @@
 //   (to learn how a transformer works read ops, cpu, pass and train; then beam and translate)
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
-//                     >>memory >>numbers >>checks
+//                     >>memory >>numbers
 //   >>vector           sixteen lanes on every machine
 //                     >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
-//                     >>layer-jobs >>loss-jobs >>op-table
+//                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
-//   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>tiles >>gemm >>gemm-kernels >>panels >>formats >>amx >>int8 >>int8-vnni
-//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3
-//                     >>format-table >>product-tiles >>verbs >>dropout >>embed >>linear
-//                     >>activate >>rotary >>attention >>attention-rows >>attention-gradient
-//                     >>add_norm >>pool >>cross_entropy >>clip >>accumulate >>adam >>top
-//                     >>backpointers >>reorder >>state
-//   >>column           this file's ops as a table
 //   >>threads          the threads of an object that computes
-//                     >>os-threads >>team >>team-open
+//                     >>tiles >>thread-build >>os-threads >>team >>team-open
+//   >>cpu              the backend that every machine has: the ops in the paper's order
+//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>int8 >>int8-vnni
+//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
+//                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
+//                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
+//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder
+//                     >>state
+//   >>column           this file's ops as a table
+//   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
+//                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
+//                     >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma
+//                     >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm
+//                     >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
+//   >>text             numbers as text, CRC-32
+//   >>system           the operating system: files
+//                     >>regular-files >>safe-saving
+//   >>json             reading JSON in place
+//   >>vocab            words and characters as numbers
+//                     >>vocab-tokens >>vocab-learn >>subwords
+//   >>pieces           SentencePiece models: raw text to subwords and back
+//                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
+//                     >>bpe >>pieces-text
+//   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
+//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
+//   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
+//                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
+//                     >>byte-bpe-cut >>byte-bpe-text
+//   >>vocab-use        tokens, ids and texts: what serves vocabularies of every kind
+//                     >>vocab-bytes
+//   >>checks           what a configuration implies; ids and lengths of sequences
 //   >>config           presets and checks
 //                     >>config-checks
+//   >>padded           parts of a batch, joined pairs, padded arrays
 //   >>params           which weights a model has: names, shapes, first values, places
 //                     >>layout >>layout-layers >>layout-whole >>first-values
 //   >>model            configuration + weights + vocabularies
@@ -178,35 +201,21 @@
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-create >>trainer-state >>reduce >>step >>stage-sums
 //                     >>update >>stages >>stage-seams >>stage-calls >>updater
-//   >>text             numbers as text, UTF-8, sorting, CRC-32
-//   >>vocab            words and characters as numbers
-//                     >>vocab-learn >>subwords
-//   >>pieces           SentencePiece models: raw text to subwords and back
-//                     >>pieces-map >>pieces-file >>pieces-index >>pieces-normal >>pieces-cut
-//                     >>bpe >>pieces-text
-//   >>wordpiece        BERT's subwords: raw text to WordPiece tokens and back
-//                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
-//   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
-//                     >>byte-bpe-cut >>byte-bpe-text >>vocab-use >>vocab-bytes
+//   >>token-files      pairs of ids in a file, for a corpus larger than memory
+//                     >>token-reading >>token-index >>token-resuming >>token-writing
+//                     >>token-adding
 //   >>corpus           training pairs in batches, and the position among them
-//                     >>corpus-order >>corpus-place >>padded >>corpus-calls >>corpus-next
+//                     >>corpus-order >>corpus-place >>corpus-calls >>corpus-open >>corpus-next
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps
-//                     >>search-calls >>answers
+//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
+//                     >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
 //                     >>look-labels >>views >>view-calls
-//   >>system           the operating system: files
-//                     >>regular-files >>safe-saving
-//   >>token-files      pairs of ids in a file, for a corpus larger than memory
-//                     >>token-reading >>token-index >>token-resuming >>token-writing
-//                     >>token-adding
-//   >>json             reading JSON in place
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
@@ -226,11 +235,6 @@
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
 //                     >>blocks-cross-entropy
-//   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
-//                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
-//                     >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma
-//                     >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm
-//                     >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
 //
 // NOTATION
 //   d       d_model, the width of a token's vector
@@ -645,16 +649,16 @@
 
 #define TRF_VERSION "0.3.0"
 
-#if defined(__cplusplus)
-extern "C" {
-#endif
-
 #if defined(TRF_STATIC) && defined(__GNUC__)
 #define TRF_API static __attribute__((unused))
 #elif defined(TRF_STATIC)
 #define TRF_API static
 #elif !defined(TRF_API)
 #define TRF_API extern
+#endif
+
+#if defined(__cplusplus)
+extern "C" {
 #endif
 
 // -----------------------------------------------------------------------------------------------
@@ -3393,17 +3397,17 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 //  Stop here if you only want to use the library. What follows is how it works.
 // ===============================================================================================
 
+#if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
+#define TRF__IMPLEMENTED
+
 // -----------------------------------------------------------------------------------------------
 // >>impl           includes, compiler differences
 //
 // A file compiles one of three things: everything (TRF_IMPLEMENTATION); a column of the CPU, which
-// is the chapters up to >>column; or the column `cuda`, which is the chapters up to >>beam and the
-// last one, >>cuda (TRF_COLUMN). None of them is inside the include guard: a file may include the
-// header for its declarations first.
+// is the chapters up to >>column; or the column `cuda`, which is the chapters up to >>beam, and
+// then >>column and >>cuda (TRF_COLUMN). None of them is inside the include guard: a file may
+// include the header for its declarations first.
 // -----------------------------------------------------------------------------------------------
-#if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
-#define TRF__IMPLEMENTED
-
 #if defined(TRF_IMPLEMENTATION) && defined(TRF_COLUMN)
 #error "TRF_IMPLEMENTATION and TRF_COLUMN exclude each other: define one of them in a file"
 #endif
@@ -3467,6 +3471,9 @@ int madvise(void *, size_t, int);
 #define TRF_NO_CBLAS
 #endif
 #endif
+#if !defined(TRF_CBLAS_HEADER)
+#define TRF_CBLAS_HEADER <cblas.h>
+#endif
 /* every private function: silent when a build does not use it */
 #define TRF__FN static TRF__UNUSED
 /* Before functions that do little beside what they call, and run once for an object or a batch:
@@ -3478,6 +3485,14 @@ int madvise(void *, size_t, int);
 #define TRF__COLD __attribute__((optimize("Os")))
 #else
 #define TRF__COLD
+#endif
+
+#if defined(__clang__)
+#define TRF__UNROLL _Pragma("unroll")
+#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc rejects this pragma */
+#define TRF__UNROLL _Pragma("GCC unroll 16")
+#else
+#define TRF__UNROLL
 #endif
 
 #define TRF__PASTE_OF(a, b) a##b
@@ -3615,6 +3630,27 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
     return status;
 }
 
+TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes) {
+        int length = trf__utf8_at(text + i, bytes - i);
+        if (length == 0) return (int64_t)i;
+        i += (size_t)length;
+    }
+    return -1;
+}
+
+/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
+TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
+{
+    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
+    if (fault < 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, fault, what,
+                     "expected UTF-8, got the byte 0x%02X at offset %lld",
+                     (unsigned)(unsigned char)text[fault], (long long)fault);
+}
+
 /* The commonest failures have functions of their own, so that their messages agree. */
 TRF__FN trf_status trf__fail_null(trf_error *err, const char *what)
 {
@@ -3636,6 +3672,27 @@ TRF__FN trf_status trf__fail_below(trf_error *err, const char *what, int64_t lea
     return trf__fail(err, TRF_E_INVALID_ARG, -1, what, "%s must be %lld or more, got %lld",
                      what, (long long)least, (long long)got);
 }
+
+#define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the largest value below 1 */
+
+/* Checks one range. err->what is the field's name. */
+TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high,
+                                    trf_error *err)
+{
+    if (value >= low && value <= high) return TRF_OK;
+    if (low == high)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
+                         low, value);
+    if (high < 1 && high >= 1 - 1e-12)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                         "%s must be 0 or more and below 1, got %.10g", field, value);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                     "%s must be between %.10g and %.10g, got %.10g", field, low, high, value);
+}
+
+/* A field of an object. */
+#define TRF__RANGE(object, field, low, high) \
+    TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
 
 /* trf__fail for a failed system call. The message does not name the file: trf__name_file adds the
    name, once, where the path is known. */
@@ -3879,7 +3936,8 @@ TRF__FN uint64_t trf__random64(uint64_t seed, uint32_t stream, uint64_t index)
 }
 
 /* Sorts pointers by compare(context, a, b) < 0: heapsort, since qsort passes no context, and its
-   order of equal items differs between C libraries. */
+   order of equal items differs between C libraries. It needs no memory, and no input makes it
+   slow. */
 TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *, const void *,
                                                                     const void *),
                        const void *context)
@@ -3905,175 +3963,6 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
         }
         items[hole] = item;
     }
-}
-
-// >>checks         what a configuration implies; ids and lengths of sequences
-//
-// The first functions name what the fields of a configuration mean, so that no other chapter
-// compares enums. The rest checks the caller's sequences before anything is computed.
-
-TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
-TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
-/* The head projects onto labels; it projects one row a sequence. */
-TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
-TRF__FN int trf__pools(const trf_config *c)
-{
-    return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
-}
-/* The id that hides a token from a masked head. */
-TRF__FN int32_t trf__mask_of(const trf_config *c) { return c->mask >= 0 ? c->mask : c->pad; }
-/* Both sides share one embedding; a stack ends with a norm. */
-TRF__FN int trf__shares_embedding(const trf_config *c)
-{
-    return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS;
-}
-TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
-{
-    static const trf_final_norm alone[2] = {TRF_FINAL_NORM_ENCODER, TRF_FINAL_NORM_DECODER};
-    return c->final_norm == TRF_FINAL_NORM_BOTH || c->final_norm == alone[decoder];
-}
-/* Rows of a source that the library adds. */
-TRF__FN int trf__source_added(const trf_config *c) { return c->source_bos + c->source_eos; }
-
-/* BOS if the decoder reads it first, else -1. A decoder that begins with another id may read and
-   write BOS later: BART's targets are <s> ids </s>, and it begins with </s>. */
-TRF__FN int32_t trf__bos_read_first(const trf_config *c)
-{
-    return c->decoder_start == TRF_START_BOS ? c->bos : -1;
-}
-TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
-/* The width of a head, and those of all queries and of all keys (or values) of a token. */
-TRF__FN int32_t trf__d_head(const trf_config *c)
-{
-    return c->d_head ? c->d_head : c->d_model / c->n_heads;
-}
-TRF__FN int32_t trf__kv_heads(const trf_config *c)
-{
-    return c->kv_heads ? c->kv_heads : c->n_heads;
-}
-TRF__FN int64_t trf__q_width(const trf_config *c) { return (int64_t)c->n_heads * trf__d_head(c); }
-TRF__FN int64_t trf__k_width(const trf_config *c)
-{
-    return (int64_t)trf__kv_heads(c) * trf__d_head(c);
-}
-/* The features of a head that positions turn. */
-TRF__FN int32_t trf__rotary_width(const trf_config *c)
-{
-    if (c->positions != TRF_POSITIONS_ROTARY) return 0;
-    return c->rotary_width ? c->rotary_width : trf__d_head(c);
-}
-/* How many distances RELATIVE tells apart: -relative_distance .. relative_distance. */
-TRF__FN int64_t trf__distances(const trf_config *c)
-{
-    return 2 * (int64_t)c->relative_distance + 1;
-}
-/* Sines and cosines are added to embeddings. */
-TRF__FN int trf__is_sinusoidal(const trf_config *c)
-{
-    return c->positions == TRF_POSITIONS_INTERLEAVED || c->positions == TRF_POSITIONS_HALVES ||
-        c->positions == TRF_POSITIONS_HALVES_N1;
-}
-/* The number of logits of a row. */
-TRF__FN int32_t trf__n_logits(const trf_config *c)
-{
-    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels
-        : c->source_vocab;
-}
-
-/* Checks the lengths of one side's sequences. The library adds `extra` tokens (BOS, EOS) to each.
-   Adds up rows and the longest sequence. */
-TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length,
-                                      const char *side,
-                                      int64_t *rows, int64_t *longest, trf_error *err)
-{
-    int32_t i;
-    if (x->count < 0 || (x->count > 0 && !x->lengths))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
-                         "%s needs a count and lengths, got count %d", side, x->count);
-    *rows = (int64_t)extra * x->count;
-    for (i = 0; i < x->count; i++) {
-        if (x->lengths[i] < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, side,
-                             "length of %s sequence %d must not be negative, got %d",
-                             side, i, x->lengths[i]);
-        if ((int64_t)x->lengths[i] + extra > max_length)
-            return trf__fail(err, TRF_E_LIMIT, i, side,
-                             "%s sequence %d: %d token%s plus %d added exceed max_length = %d",
-                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
-        if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
-        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
-        *rows += x->lengths[i];
-    }
-    if (*rows > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, *rows, side,
-                         "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
-                         (long long)*rows);
-    return TRF_OK;
-}
-
-/* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
-TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
-                                   int32_t bos, int eos, int extra,
-                                   const char *side, int64_t *rows, int64_t *longest,
-                                   trf_error *err)
-{
-    int64_t at = 0;
-    int32_t i, k;
-    TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
-    for (i = 0; i < x->count; i++)
-        for (k = 0; k < x->lengths[i]; k++, at++) {
-            int32_t id = x->ids[at];
-            if (eos && id == c->eos) continue;
-            if (id < 0 || id >= vocab)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: id must be 0 or more and below %d, "
-                                 "got %d", side,
-                                 i, k, vocab, id);
-            if ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
-                id == bos || id == c->eos)
-                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
-                                 "%s sequence %d, position %d: the id must not be special, got %d; "
-                                 "the library adds BOS and EOS itself", side, i, k, id);
-        }
-    return TRF_OK;
-}
-
-/* Checks sources, which get `tags` ids besides BOS and EOS. With segments a source may have EOS,
-   which ends one. */
-TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *x, int tags,
-                                      int64_t *rows, int64_t *longest, trf_error *err)
-{
-    return trf__check_side(c, x, c->source_vocab, c->bos, c->segments > 0,
-                           trf__source_added(c) + tags, "source", rows, longest, err);
-}
-
-/* Checks targets, or beginnings of targets; `side` is their name. */
-TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int extra,
-                                      const char *side, int64_t *rows, int64_t *longest,
-                                      trf_error *err)
-{
-    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), !c->target_eos, extra,
-                           side, rows, longest, err);
-}
-
-/* Checks that each source has its tag. */
-TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; i < x->count; i++)
-        if (x->lengths[i] == 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
-                             "source sequence %d is empty, but source_tagged needs its tag", i);
-    return TRF_OK;
-}
-
-/* Checks an option source_tagged. */
-TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
-{
-    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
-                     "source_tagged needs an encoder-decoder model");
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -4630,8 +4519,8 @@ typedef struct trf__run {
     int format;                         /* of packed weights, if the object's device packs them */
     void *state;                        /* the backend's own: threads and scratch, or streams and
                                            plans */
-    const struct trf__process *process; /* the one instance for all of the CPU's runs (see
-                                           >>tiles) */
+    const void *process;                /* the CPU's: a trf__process, the one instance for all runs
+                                           (see >>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
 } trf__run;
 
@@ -4938,6 +4827,22 @@ typedef struct trf__adam {
     int optimizer, epsilon_rule;        /* a trf_optimizer, a trf_adam_epsilon */
 } trf__adam;
 
+/* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
+   parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
+   else NULL. */
+typedef struct trf__pack {
+    void *packed;
+    const trf_real *weights;
+    int64_t out, in;
+    int format;
+    const trf_real *scales;
+} trf__pack;
+
+// >>search-jobs    the arguments of the ops of search, and the searches that they drive
+//
+// A beam is the state of one search (>>beam). It lies on the device, because `reorder` chooses
+// there for all live sentences of a round.
+
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
 /* Phrases that every answer contains (>>phrases); total: of all ids. All NULL and 0: none. */
@@ -5002,6 +4907,56 @@ typedef struct trf__append_kv {
     int64_t rows, width, area;
 } trf__append_kv;
 
+/* A continuation of a live row by a token; a hypothesis that has finished in node (n, row). */
+typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
+typedef struct trf__finished {
+    double sum, score, own;     /* own: the log-probability of EOS */
+    int32_t n, row, met;        /* met: tokens of phrases */
+    trf_ended ended;
+} trf__finished;
+
+typedef struct trf__beam {
+    trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
+    int32_t limit, vocab, eos;  /* of this sentence; limit: the most tokens of an answer without
+                                   EOS */
+    int32_t start;              /* the id that is read first, or -1: zeros */
+    const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
+    int32_t n_prefix;
+    int32_t unscored;           /* so many of them do not count in S, */
+    int32_t uncounted;          /* and so many do not count in L */
+    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
+                                   model's beginning */
+    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
+                                   after them */
+    int32_t n;                  /* tokens in every live hypothesis */
+    int32_t live;               /* live hypotheses: the rows that the driver computes */
+    int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
+                                   those finished */
+    int32_t done;
+    int32_t n_finished;         /* finished hypotheses; */
+    int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
+                                   TRF_STOP_HEURISTIC */
+    trf__phrases phrases;
+    double dropped;             /* the best score that anything given up so far could have
+                                   reached; */
+    int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
+    double lost_token, lost_eos;    /* largest sums given up in this step: of continuations, and of
+                                       endings */
+    double *sum;                /* (beam) log-probability S of each live hypothesis */
+    int32_t *token, *parent;    /* (longest, beam) the trellis, */
+    double *own;                /* and the log-probability of each of its tokens */
+    int32_t *met;               /* (2, beam, phrases) tokens of each phrase that a live hypothesis
+                                   has met: of even and of odd n */
+    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
+                                   best first; group g has met g tokens of phrases */
+    int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
+                                           live on, and how many have been looked at */
+    trf__finished *best;        /* (keep) finished hypotheses, best first */
+} trf__beam;
+
+/* A sentence that begins, and its slot of the round. */
+typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
+
 /* The state of a round of searches: live rows and live sentences, the cache column (`at`) of the
    token they read, and the candidates they need from each row. */
 typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress;
@@ -5010,11 +4965,11 @@ typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress
    follow: first the live ones, then unused ones up to `rows`. With `begin` > 0 so many new
    sentences begin instead, after the live ones. */
 typedef struct trf__reorder {
-    struct trf__beam *beams;            /* one for each slot of the round */
+    trf__beam *beams;                   /* one for each slot of the round */
     trf__span *sources;                 /* one for each slot: its rows of the encoder */
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
-    const struct trf__arrival *arrivals;
+    const trf__arrival *arrivals;
     /* (rows, wanted) the result of `top`, wishes included, and its ids */
     const double *log_probabilities, *ruled;
     const int32_t *found;
@@ -5027,17 +4982,6 @@ typedef struct trf__reorder {
     int32_t begin;
     trf__rules rules;
 } trf__reorder;
-
-/* Packs the matrix (out, in) in a format. A device that keeps all parameters in 16 bits packs any
-   parameter. scales: of the rows in 8 bits if a file has them, so that they are not found again;
-   else NULL. */
-typedef struct trf__pack {
-    void *packed;
-    const trf_real *weights;
-    int64_t out, in;
-    int format;
-    const trf_real *scales;
-} trf__pack;
 
 // >>op-table       the list of ops, and what a backend is
 //
@@ -5166,6 +5110,32 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
     }
     return status;
 }
+
+#define TRF__TEXT_OF(x) #x
+#define TRF__TEXT(x) TRF__TEXT_OF(x)
+
+/* The name of a table contains its version and kind, so that builds that do not fit together do not
+   link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
+   struct of >>ops changes. */
+#define TRF__COLUMN_VERSION 14
+#if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
+#define TRF__COLUMN_KIND _double_translate_
+#elif defined(TRF_DOUBLE)
+#define TRF__COLUMN_KIND _double_
+#elif defined(TRF_NO_TRAIN)
+#define TRF__COLUMN_KIND _translate_
+#else
+#define TRF__COLUMN_KIND _
+#endif
+#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(TRF__PASTE(trf_column_v, TRF__COLUMN_VERSION), \
+                                            TRF__PASTE(TRF__COLUMN_KIND, name))
+
+/* The last field of a table of ops. */
+#if defined(TRF_NO_TRAIN)
+#define TRF__AND_DW(dw)
+#else
+#define TRF__AND_DW(dw) , dw
+#endif
 
 // -----------------------------------------------------------------------------------------------
 // >>shared         what the CPU and a GPU compute by the same text
@@ -5449,53 +5419,6 @@ enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 /* The request for the next step: the `count` most likely tokens of every live row. forced >= 0:
    this token alone. TRF__NOT_EOS: EOS is not among them and is left out of the softmax. */
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
-
-/* A continuation of a live row by a token; a hypothesis that has finished in node (n, row). */
-typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
-typedef struct trf__finished {
-    double sum, score, own;     /* own: the log-probability of EOS */
-    int32_t n, row, met;        /* met: tokens of phrases */
-    trf_ended ended;
-} trf__finished;
-
-typedef struct trf__beam {
-    trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
-    int32_t limit, vocab, eos;  /* of this sentence; limit: the most tokens of an answer without
-                                   EOS */
-    int32_t start;              /* the id that is read first, or -1: zeros */
-    const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
-    int32_t n_prefix;
-    int32_t unscored;           /* so many of them do not count in S, */
-    int32_t uncounted;          /* and so many do not count in L */
-    int32_t least;              /* tokens before EOS is allowed: min_length, and a decoder-only
-                                   model's beginning */
-    int32_t hidden;             /* the first tokens, which the answer does not show: phrases begin
-                                   after them */
-    int32_t n;                  /* tokens in every live hypothesis */
-    int32_t live;               /* live hypotheses: the rows that the driver computes */
-    int32_t width;              /* the most that may live: `beam`, or with `shrink` `beam` minus
-                                   those finished */
-    int32_t done;
-    int32_t n_finished;         /* finished hypotheses; */
-    int32_t n_kept, keep;       /* the best of them are kept: at most n_best, or `beam` for
-                                   TRF_STOP_HEURISTIC */
-    trf__phrases phrases;
-    double dropped;             /* the best score that anything given up so far could have
-                                   reached; */
-    int32_t gave_up;            /* 1: something was given up, even if its score is minus infinity */
-    double lost_token, lost_eos;    /* largest sums given up in this step: of continuations, and of
-                                       endings */
-    double *sum;                /* (beam) log-probability S of each live hypothesis */
-    int32_t *token, *parent;    /* (longest, beam) the trellis, */
-    double *own;                /* and the log-probability of each of its tokens */
-    int32_t *met;               /* (2, beam, phrases) tokens of each phrase that a live hypothesis
-                                   has met: of even and of odd n */
-    trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first; group g has met g tokens of phrases */
-    int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
-                                           live on, and how many have been looked at */
-    trf__finished *best;        /* (keep) finished hypotheses, best first */
-} trf__beam;
 
 /* Sets the pointers of a beam's arrays in memory; returns the bytes they take. */
 TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
@@ -6213,9 +6136,6 @@ TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
 // sentence k has rows starts[k] .. , and the next sentence's follow. A slot belongs to a sentence
 // from its arrival to its end.
 
-/* A sentence that begins, and its slot of the round. */
-typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
-
 /* Live sentence k chooses its tokens, or sentence k begins. Returns its slot. */
 TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
 {
@@ -6286,14 +6206,27 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
 }
 
-#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
+#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
 
 // -----------------------------------------------------------------------------------------------
-// >>cpu            the backend that every machine has: the ops in the paper's order
+// >>threads        the threads of an object that computes
 //
-// Each op is a tile function (trf__NAME_tile: the work of one worker on one piece) and the op
-// itself (trf__cpu_NAME), which cuts the work into tiles. An op's struct is the argument of its
-// tiles. Activations are trf_real here: trf__from and trf__to convert the contract's pointers.
+// A team belongs to one object. It computes the tiles of an op together with the calling thread,
+// which is worker 0. Workers 1 and up start when the object is created and end before it is
+// destroyed, so a program may unload this code afterwards.
+//
+//   caller   (share) publishes the work, opens `entry` for some workers, raises `round`, wakes
+//            sleeping workers; takes tiles until none is left, closes `entry`, waits until no
+//            worker is inside
+//   worker   waits for another round, enters if `entry` admits it, takes tiles until none is left,
+//            leaves
+//
+// The caller never waits for a worker that has not entered: if other programs keep the processors
+// busy, the caller computes those tiles itself. A waiting thread first spins for some microseconds,
+// because the next op of a step comes soon, and then sleeps. Workers block all signals, which are
+// for the program's own threads. They use the caller's floating-point environment, so that rounding
+// and denormal numbers do not depend on the worker of a tile. A forked child has no workers: an
+// object of its parent computes on the calling thread alone there.
 // -----------------------------------------------------------------------------------------------
 
 // >>tiles          how ops are cut into pieces for threads (>>threads)
@@ -6350,6 +6283,10 @@ typedef struct trf__process {
 } trf__process;
 
 TRF__INLINE trf__cpu *trf__cpu_of(const trf__run *run) { return (trf__cpu *)run->state; }
+TRF__INLINE const trf__process *trf__process_of(const trf__run *run)
+{
+    return (const trf__process *)run->process;
+}
 
 /* Runs all tiles on at most `workers` threads. Without a team, or in a forked child, the calling
    thread runs them. */
@@ -6360,7 +6297,8 @@ TRF__FN void trf__tiles_on(const trf__run *run, int workers, int64_t n_tiles,
     trf__tiling work;
     int64_t tile;
     work.function = function; work.run = run; work.job = job; work.n_tiles = n_tiles;
-    if (team && workers > 1 && n_tiles > 1 && run->process->share(team, workers, &work)) return;
+    if (team && workers > 1 && n_tiles > 1 && trf__process_of(run)->share(team, workers, &work))
+        return;
     for (tile = 0; tile < n_tiles; tile++) {
         TRF__TILE_HOOK(&work, 0);
         function(run, job, tile, 0);
@@ -6412,6 +6350,519 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
     return trf__ceil_div(rows, trf__tile_rows(width));
 }
 
+// >>thread-build   whether this build has threads
+
+#if defined(TRF_IMPLEMENTATION)         /* all columns of a program share its threads */
+
+#if TRF__GNU && (defined(__unix__) || defined(__APPLE__) || defined(__HAIKU__))
+#define TRF__PTHREADS 1
+#include <pthread.h>
+#else
+#define TRF__PTHREADS 0
+#endif
+#if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
+#define TRF__THREADS 0
+#elif TRF__GNU && defined(_WIN32)
+#define TRF__THREADS 1
+#else
+#define TRF__THREADS TRF__PTHREADS
+#endif
+
+enum { TRF__MAX_THREADS = 4096 };
+
+/* The number of threads of an object if the options say n. */
+TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
+
+#if !TRF__THREADS
+
+/* Without threads there is no team, and trf__tiles_on runs all tiles itself. */
+TRF__FN int trf__processors(void) { return 1; }
+TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
+
+TRF__COLD
+TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team,
+                                  trf_error *err)
+{
+    (void)threads; (void)hooks; (void)err;
+    *team = NULL;
+    return TRF_OK;
+}
+
+TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks) { (void)team; (void)hooks; }
+
+TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
+{
+    (void)team; (void)workers; (void)work;
+    return 0;
+}
+
+#else
+#include <fenv.h>
+
+enum {
+    /* bytes of a worker's stack; a tile needs less than a tenth */
+    TRF__STACK = 256 << 10,
+    /* 10 to 60 microseconds, as the pause instruction differs between processors */
+    TRF__SPINS = 1000,
+    TRF__TURNS = 8,             /* in which a thread takes its part of many tiles */
+    TRF__TAKEN = 256,           /* more than the most turns, which are 2 TRF__TURNS - 1 */
+    TRF__WORKS = 1 << 24,       /* UINT32_MAX / TRF__TAKEN + 1 */
+    TRF__PLACE = 1 << 16        /* the unit of the upper half of team->entry */
+};
+
+typedef struct trf__worker trf__worker;
+TRF__FN void trf__worker_run(trf__worker *worker);
+
+// >>os-threads     threads, locks and conditions of Windows and of POSIX
+
+/* The same functions for both systems. Windows: SRW locks and condition variables are declared
+   here, as <windows.h> defines hundreds of macros. */
+#if defined(_WIN32)
+#include <process.h>
+#if defined(__cplusplus)
+extern "C" {
+#endif
+struct _RTL_SRWLOCK;
+struct _RTL_CONDITION_VARIABLE;
+__declspec(dllimport) void __stdcall AcquireSRWLockExclusive(struct _RTL_SRWLOCK *);
+__declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(struct _RTL_SRWLOCK *);
+__declspec(dllimport) int __stdcall SleepConditionVariableSRW(
+    struct _RTL_CONDITION_VARIABLE *, struct _RTL_SRWLOCK *, unsigned long, unsigned long);
+__declspec(dllimport) void __stdcall WakeConditionVariable(struct _RTL_CONDITION_VARIABLE *);
+__declspec(dllimport) void __stdcall WakeAllConditionVariable(struct _RTL_CONDITION_VARIABLE *);
+__declspec(dllimport) unsigned long __stdcall WaitForSingleObject(void *, unsigned long);
+__declspec(dllimport) int __stdcall CloseHandle(void *);
+__declspec(dllimport) unsigned long __stdcall GetActiveProcessorCount(unsigned short);
+#if defined(__cplusplus)
+}
+#endif
+
+typedef uintptr_t trf__thread;
+/* SRWLOCK and CONDITION_VARIABLE: one pointer each, initially NULL */
+typedef void *trf__lock;
+typedef void *trf__condition;
+#define TRF__SRW(lock) ((struct _RTL_SRWLOCK *)(void *)(lock))
+#define TRF__CONDITION(condition) ((struct _RTL_CONDITION_VARIABLE *)(void *)(condition))
+
+TRF__FN int trf__lock_make(trf__lock *lock) { *lock = NULL; return 1; }
+TRF__FN void trf__lock_end(trf__lock *lock) { (void)lock; }
+TRF__FN void trf__lock_take(trf__lock *lock) { AcquireSRWLockExclusive(TRF__SRW(lock)); }
+TRF__FN void trf__lock_give(trf__lock *lock) { ReleaseSRWLockExclusive(TRF__SRW(lock)); }
+TRF__FN int trf__condition_make(trf__condition *c) { *c = NULL; return 1; }
+TRF__FN void trf__condition_end(trf__condition *c) { (void)c; }
+TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock)
+{
+    SleepConditionVariableSRW(TRF__CONDITION(c), TRF__SRW(lock), 0xFFFFFFFFu /* INFINITE */, 0);
+}
+TRF__FN void trf__condition_wake(trf__condition *c) { WakeConditionVariable(TRF__CONDITION(c)); }
+TRF__FN void trf__condition_wake_all(trf__condition *c)
+{
+    WakeAllConditionVariable(TRF__CONDITION(c));
+}
+
+static unsigned __stdcall trf__thread_main(void *worker)
+{
+    trf__worker_run((trf__worker *)worker);
+    return 0;
+}
+
+TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
+{
+    *thread = _beginthreadex(NULL, TRF__STACK, trf__thread_main, worker, 0x10000 /* reserve */,
+                             NULL);
+    return *thread != 0;
+}
+
+TRF__FN void trf__thread_end(trf__thread thread)
+{
+    WaitForSingleObject((void *)thread, 0xFFFFFFFFu /* INFINITE */);
+    CloseHandle((void *)thread);
+}
+
+TRF__FN long trf__process_id(void) { return 0; }        /* Windows has no fork */
+
+TRF__FN int trf__processors(void)
+{
+    /* processors of this process's group, at most 64 */
+    unsigned long n = GetActiveProcessorCount(0);
+    return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
+}
+#else
+#include <sched.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* -std=c99 hides these declarations in their headers; the layouts are those of Linux. */
+#if defined(__cplusplus)
+extern "C" {
+#endif
+#if defined(SIG_SETMASK)
+typedef sigset_t trf__signals;
+#define TRF__SETMASK SIG_SETMASK
+#else
+typedef struct trf__signals { unsigned long bits[128 / sizeof(long)]; } trf__signals;
+int sigfillset(trf__signals *);
+#if defined(__mips__) || defined(__alpha__)
+#define TRF__SETMASK 3
+#elif defined(__sparc__)
+#define TRF__SETMASK 4
+#else
+#define TRF__SETMASK 2
+#endif
+#endif
+#if !defined(SIG_SETMASK) || (defined(__GLIBC__) && !defined(__USE_POSIX199506))
+int pthread_sigmask(int, const trf__signals *, trf__signals *);
+#endif
+#if defined(CPU_SETSIZE)
+typedef cpu_set_t trf__processor_set;
+#elif defined(__linux__)
+typedef unsigned long trf__processor_set;
+int sched_getaffinity(int, size_t, trf__processor_set *);
+#endif
+#if defined(__cplusplus)
+}
+#endif
+
+typedef pthread_t trf__thread;
+typedef pthread_mutex_t trf__lock;
+typedef pthread_cond_t trf__condition;
+
+TRF__FN int trf__lock_make(trf__lock *lock) { return !pthread_mutex_init(lock, NULL); }
+TRF__FN void trf__lock_end(trf__lock *lock) { pthread_mutex_destroy(lock); }
+TRF__FN void trf__lock_take(trf__lock *lock) { pthread_mutex_lock(lock); }
+TRF__FN void trf__lock_give(trf__lock *lock) { pthread_mutex_unlock(lock); }
+TRF__FN int trf__condition_make(trf__condition *c) { return !pthread_cond_init(c, NULL); }
+TRF__FN void trf__condition_end(trf__condition *c) { pthread_cond_destroy(c); }
+TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock) { pthread_cond_wait(c, lock); }
+TRF__FN void trf__condition_wake(trf__condition *c) { pthread_cond_signal(c); }
+TRF__FN void trf__condition_wake_all(trf__condition *c) { pthread_cond_broadcast(c); }
+
+TRF__FN void *trf__thread_main(void *worker)
+{
+    trf__worker_run((trf__worker *)worker);
+    return NULL;
+}
+
+/* Starts a worker with all signals blocked from its first instruction on: a thread inherits the
+   mask of its creator. If the small stack is too small for the program's thread-local data, a stack
+   of the default size is tried. */
+TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
+{
+    pthread_attr_t attributes;
+    trf__signals all, before;
+    int started = 0;
+    sigfillset(&all);
+    pthread_sigmask(TRF__SETMASK, &all, &before);
+    if (!pthread_attr_init(&attributes)) {
+        pthread_attr_setstacksize(&attributes, TRF__STACK);
+        started = !pthread_create(thread, &attributes, trf__thread_main, worker) ||
+                  !pthread_create(thread, NULL, trf__thread_main, worker);
+        pthread_attr_destroy(&attributes);
+    }
+    pthread_sigmask(TRF__SETMASK, &before, NULL);
+    return started;
+}
+
+TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
+
+TRF__FN long trf__process_id(void) { return (long)getpid(); }
+
+/* The number of processors that this process may run on: containers and taskset allow fewer than
+   there are. */
+TRF__FN int trf__processors(void)
+{
+    long n = 0;
+#if defined(CPU_SETSIZE) || defined(__linux__)
+    unsigned long set[TRF__MAX_THREADS / (8 * sizeof(long))];
+    size_t i;
+    memset(set, 0, sizeof set);
+    if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
+        for (i = 0; i < sizeof set / sizeof *set; i++)
+            /* each iteration clears the lowest bit */
+            for (; set[i]; set[i] &= set[i] - 1) n++;
+#endif
+    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
+}
+#endif
+
+// >>team           the workers of one object
+//
+// Order of memory: the caller writes the work before it opens `entry` (release); a worker reads it
+// after it has entered (acquire). Its results are visible to the caller after it has left.
+
+struct trf__worker {
+    /* TRF__TAKEN * the number of a work + how many turns of this thread's part of it are taken */
+    uint32_t taken;
+    char apart[TRF__ALIGN - sizeof(uint32_t)];
+    trf__team *team;
+    int number;
+    trf__thread thread;
+};
+
+/* Fields that one thread writes while others poll them have cache lines of their own. */
+struct trf__team {
+    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
+       once */
+    uint32_t entry;
+    char apart[TRF__ALIGN - sizeof(uint32_t)];
+    /* the number of shared works; only the caller writes the fields from here on */
+    uint32_t round;
+    uint32_t number;                    /* that of the work, below TRF__WORKS */
+    int spins, threads, caller_sleeps, ending;
+    long process;
+    const trf__tiling *work;
+    fenv_t environment;
+    trf__lock lock;                     /* held while going to sleep; protects the fields below */
+    trf__condition wake, left;          /* wake: there is another round; left: no worker is
+                                           inside */
+    int sleeping;                       /* workers asleep */
+    trf__worker workers[1];             /* threads; the first is the caller */
+};
+
+TRF__FN size_t trf__team_bytes(int threads)
+{
+    size_t first = offsetof(trf__team, workers);
+    return threads < 2 ? 0 : trf__add_size(first, trf__bytes(threads, sizeof(trf__worker)));
+}
+
+/* Tells the processor that this thread spins. */
+TRF__INLINE void trf__pause(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("isb");            /* "yield" returns at once on most processors */
+#endif
+}
+
+/* Takes the next turn of a thread's part of the work: tiles *tile to *end - 1. Returns 0 if none is
+   left. What another work has left in `taken` counts as nothing. */
+TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, int64_t *tile,
+                           int64_t *end)
+{
+    int64_t first = work->n_tiles * owner / team->threads,
+        last = work->n_tiles * (owner + 1) / team->threads,
+        each = trf__max64(1, (last - first) / TRF__TURNS);
+    uint32_t *taken = &team->workers[owner].taken, turns, old;
+    if (first == last) return 0;        /* of few tiles most threads have none */
+    old = __atomic_load_n(taken, __ATOMIC_RELAXED);
+    do {
+        turns = old / TRF__TAKEN == team->number ? old % TRF__TAKEN : 0;
+        if (first + turns * each >= last) return 0;
+    } while (!__atomic_compare_exchange_n(taken, &old, team->number * TRF__TAKEN + turns + 1, 0,
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    *tile = first + turns * each;
+    *end = trf__min64(last, *tile + each);
+    return 1;
+}
+
+/* A thread takes its own part of the tiles, and then what others have left of theirs. So it finds
+   in its cache what it wrote in the last op, and no thread waits for a slow one. */
+TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
+{
+    int64_t tile, end;
+    int i;
+    for (i = 0; i < team->threads; i++)
+        while (trf__turn_take(team, work, (worker + i) % team->threads, &tile, &end))
+            for (; tile < end; tile++) {
+                TRF__TILE_HOOK(work, worker);
+                work->function(work->run, work->job, tile, worker);
+            }
+}
+
+/* Waits for a round other than `seen`, and returns its number. A worker counts itself as sleeping
+   before it looks once more, and the caller raises the round before it reads that count: so one of
+   the two sees the other. */
+TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
+{
+    uint32_t round;
+    int i;
+    for (i = 0; i < team->spins; i++) {
+        if ((round = __atomic_load_n(&team->round, __ATOMIC_ACQUIRE)) != seen) return round;
+        trf__pause();
+    }
+    trf__lock_take(&team->lock);
+    __atomic_add_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
+    while ((round = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST)) == seen)
+        trf__condition_wait(&team->wake, &team->lock);
+    __atomic_sub_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
+    trf__lock_give(&team->lock);
+    return round;
+}
+
+/* Enters the current work if it admits another worker: 1, else 0. */
+TRF__FN int trf__enter(trf__team *team)
+{
+    uint32_t entry = __atomic_load_n(&team->entry, __ATOMIC_RELAXED);
+    while (entry >= TRF__PLACE)
+        if (__atomic_compare_exchange_n(&team->entry, &entry, entry - TRF__PLACE + 1, 0,
+                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 1;
+    return 0;
+}
+
+/* The last worker to leave wakes the caller. Taking the lock ensures that the caller is either
+   asleep or has not yet checked `entry`. */
+TRF__FN void trf__leave(trf__team *team)
+{
+    if (__atomic_sub_fetch(&team->entry, 1, __ATOMIC_SEQ_CST) > 0) return;
+    if (!__atomic_load_n(&team->caller_sleeps, __ATOMIC_SEQ_CST)) return;
+    trf__lock_take(&team->lock);
+    trf__lock_give(&team->lock);
+    trf__condition_wake(&team->left);
+}
+
+/* The life of a worker. A round that it misses was computed by others. */
+TRF__FN void trf__worker_run(trf__worker *worker)
+{
+    trf__team *team = worker->team;
+    uint32_t seen = 0;
+    for (;;) {
+        seen = trf__await_round(team, seen);
+        if (__atomic_load_n(&team->ending, __ATOMIC_RELAXED)) return;
+        if (!trf__enter(team)) continue;
+        fesetenv(&team->environment);
+        trf__take_tiles(team, team->work, worker->number);
+        trf__leave(team);
+    }
+}
+
+/* Begins another round and wakes `wanted` of the sleeping workers. */
+TRF__FN void trf__wake_workers(trf__team *team, int wanted)
+{
+    int sleeping;
+    __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
+    sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
+    if (sleeping == 0) return;
+    /* a worker about to sleep now either sleeps or has seen the round */
+    trf__lock_take(&team->lock);
+    trf__lock_give(&team->lock);
+    if (wanted >= sleeping) trf__condition_wake_all(&team->wake);
+    else while (wanted-- > 0) trf__condition_wake(&team->wake);
+}
+
+/* The caller waits until no worker is inside: the work and its job are on the caller's stack. */
+TRF__FN void trf__await_workers(trf__team *team)
+{
+    int i;
+    for (i = 0; i < team->spins; i++) {
+        if (__atomic_load_n(&team->entry, __ATOMIC_ACQUIRE) == 0) return;
+        trf__pause();
+    }
+    trf__lock_take(&team->lock);
+    __atomic_store_n(&team->caller_sleeps, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&team->entry, __ATOMIC_SEQ_CST) > 0)
+        trf__condition_wait(&team->left, &team->lock);
+    __atomic_store_n(&team->caller_sleeps, 0, __ATOMIC_SEQ_CST);
+    trf__lock_give(&team->lock);
+}
+
+/* Runs all tiles on the caller and at most workers - 1 others. Returns 0 in a forked child, which
+   has no workers. */
+TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
+{
+    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
+        1, i;
+    if (team->process != trf__process_id()) return 0;
+    fegetenv(&team->environment);
+    team->work = work;
+    team->number = (team->number + 1) % TRF__WORKS;
+    if (team->number == 0)
+        for (i = 0; i < team->threads; i++) team->workers[i].taken = 0;
+    __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
+    trf__wake_workers(team, places);
+    trf__take_tiles(team, work, 0);
+    if (__atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL))
+        trf__await_workers(team);
+    return 1;
+}
+
+// >>team-open      starting and ending a team
+
+/* Ends workers 1 to n and frees the team. A forked child has no workers to wait for. */
+TRF__FN void trf__team_end(trf__team *team, int n, const trf_hooks *hooks)
+{
+    if (team->process == trf__process_id()) {
+        __atomic_store_n(&team->ending, 1, __ATOMIC_RELAXED);
+        trf__wake_workers(team, n);
+        for (; n > 0; n--) trf__thread_end(team->workers[n].thread);
+        trf__condition_end(&team->left);
+        trf__condition_end(&team->wake);
+        trf__lock_end(&team->lock);
+    }
+    trf__free(hooks, team, trf__team_bytes(team->threads));
+}
+
+TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks)
+{
+    if (team) trf__team_end(team, team->threads - 1, hooks);
+}
+
+/* Makes the lock and both conditions, or none of them. */
+TRF__FN int trf__team_make(trf__team *team)
+{
+    if (!trf__lock_make(&team->lock)) return 0;
+    if (trf__condition_make(&team->wake)) {
+        if (trf__condition_make(&team->left)) return 1;
+        trf__condition_end(&team->wake);
+    }
+    trf__lock_end(&team->lock);
+    return 0;
+}
+
+/* Starts a team; one thread needs none. If a worker cannot be started, the others end again. */
+TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to,
+                                  trf_error *err)
+{
+    trf__team *team;
+    int n;
+    *to = NULL;
+    if (threads < 2) return TRF_OK;
+    team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
+    if (!team)
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
+    team->threads = threads;
+    team->process = trf__process_id();
+    /* with more threads than processors, spinning keeps others from computing */
+    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;
+    if (!trf__team_make(team)) {
+        trf__free(hooks, team, trf__team_bytes(threads));
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system has no locks left");
+    }
+    for (n = 1; n < threads; n++) {
+        trf__worker *worker = &team->workers[n];
+        worker->team = team;
+        worker->number = n;
+        if (!trf__thread_start(&worker->thread, worker)) break;
+    }
+    if (n < threads) {
+        trf__team_end(team, n - 1, hooks);
+        return trf__fail(err, TRF_E_NOMEM, -1, "threads",
+                         "the system cannot start %d of %d threads", threads - n, threads);
+    }
+    *to = team;
+    return TRF_OK;
+}
+#endif
+
+TRF_API trf_device trf_device_default(void)
+{
+    trf_device device;
+    TRF__ZERO(device);
+    device.threads = trf__processors();
+    return device;
+}
+
+#endif /* TRF_IMPLEMENTATION */
+
+// -----------------------------------------------------------------------------------------------
+// >>cpu            the backend that every machine has: the ops in the paper's order
+//
+// Each op is a tile function (trf__NAME_tile: the work of one worker on one piece) and the op
+// itself (trf__cpu_NAME), which cuts the work into tiles. An op's struct is the argument of its
+// tiles. Activations are trf_real here: trf__from and trf__to convert the contract's pointers.
+// -----------------------------------------------------------------------------------------------
+
 // >>gemm           matrix products: our own, or CBLAS's
 //
 //   C (m, n) = A (m, k) B (k, n) [+ b of n] [+ C]     A and B with any strides
@@ -6436,13 +6887,6 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 #else
 #define TRF__PREFETCH(p) (void)(p)
 #define TRF__PREFETCH_L2(p) (void)(p)
-#endif
-#if defined(__clang__)
-#define TRF__UNROLL _Pragma("unroll")
-#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc rejects this pragma */
-#define TRF__UNROLL _Pragma("GCC unroll 16")
-#else
-#define TRF__UNROLL
 #endif
 #if TRF__GNU && defined(__SSE2__) && !defined(__CUDACC__)
 /* keeps a vector in a register; without this, compilers load it again at each use */
@@ -8401,9 +8845,6 @@ TRF__FN int trf__format_of(const trf_device *device)
 // tiles and runs them. trf__multiply is one tile, and also the product inside other ops' tiles.
 
 #if !defined(TRF_NO_CBLAS)
-#if !defined(TRF_CBLAS_HEADER)
-#define TRF_CBLAS_HEADER <cblas.h>
-#endif
 #include TRF_CBLAS_HEADER
 #if defined(TRF_DOUBLE)
 #define TRF__GEMM cblas_dgemm
@@ -10672,7 +11113,7 @@ TRF__FN size_t trf__cpu_state_bytes(const trf__run *run, int64_t longest, int64_
     const int64_t product = trf__product_scratch(run, weight,
                                                  trf__wants_bf16x3(&run->device, run->format));
     size_t scratch = trf__bytes(threads, trf__scratch_bytes(longest, d_head, product));
-    return trf__add_size(sizeof(trf__cpu) + run->process->bytes(threads),
+    return trf__add_size(sizeof(trf__cpu) + trf__process_of(run)->bytes(threads),
                          trf__add_size(trf__work_bytes(run, weight, converted), scratch));
 }
 
@@ -10686,7 +11127,7 @@ TRF__FN void trf__cpu_close(trf__run *run)
 {
     trf__cpu *cpu = trf__cpu_of(run);
     if (!cpu) return;
-    run->process->close(cpu, &run->hooks);
+    trf__process_of(run)->close(cpu, &run->hooks);
     trf__free(&run->hooks, cpu->work, trf__cpu_bytes(cpu, cpu->scratch_each, cpu->work_bytes));
     trf__free(&run->hooks, cpu, sizeof *cpu);
     run->state = NULL;
@@ -10729,51 +11170,24 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->blas = !trf__cpu_prefers_own(&run->device);
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
     cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format);
-    status = run->process->open(cpu, &run->hooks, err);
+    status = trf__process_of(run)->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
 }
 
-#endif /* end of what a CUDA column leaves out */
-
 // -----------------------------------------------------------------------------------------------
 // >>column         this file's ops as a table
 //
-// A column is the chapters above, compiled for one instruction set; its one public symbol is a
+// A column is >>cpu and what it uses, compiled for one instruction set; its one public symbol is a
 // constant table. The implementation has its own, trf__cpu_backend, for the flags of its build.
 // Other files can add columns for wider vectors, and >>backend chooses among them at run time.
 // -----------------------------------------------------------------------------------------------
 
-#define TRF__TEXT_OF(x) #x
-#define TRF__TEXT(x) TRF__TEXT_OF(x)
-
-/* The name of a table contains its version and kind, so that builds that do not fit together do not
-   link: trf_column_v9_avx2. The version rises when the list of ops, the meaning of an op, or a
-   struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 14
-#if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
-#define TRF__COLUMN_KIND _double_translate_
-#elif defined(TRF_DOUBLE)
-#define TRF__COLUMN_KIND _double_
-#elif defined(TRF_NO_TRAIN)
-#define TRF__COLUMN_KIND _translate_
-#else
-#define TRF__COLUMN_KIND _
-#endif
-#define TRF__COLUMN_SYMBOL(name) TRF__PASTE(TRF__PASTE(trf_column_v, TRF__COLUMN_VERSION), \
-                                            TRF__PASTE(TRF__COLUMN_KIND, name))
-
 /* The fields of trf__backend in their order, without the name. */
-#if defined(TRF_NO_TRAIN)
-#define TRF__AND_DW(dw)
-#else
-#define TRF__AND_DW(dw) , dw
-#endif
 #define TRF__CPU_VERB(result, name, arguments) , trf__cpu_##name
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
 #define TRF__CPU_TABLE \
     1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
-#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {
@@ -10797,530 +11211,2716 @@ static const trf__backend trf__cpu_backend = {
     TRF__CPU_TABLE
 };
 #endif
+
 #endif
 
-/* a column of the CPU ends here; the one for GPUs is the last chapter, >>cuda */
-#if defined(TRF_IMPLEMENTATION)
+#if TRF__CUDA
 
 // -----------------------------------------------------------------------------------------------
-// >>threads        the threads of an object that computes
+// >>cuda           the backend for NVIDIA's GPUs: the ops in the CPU's order
 //
-// A team belongs to one object. It computes the tiles of an op together with the calling thread,
-// which is worker 0. Workers 1 and up start when the object is created and end before it is
-// destroyed, so a program may unload this code afterwards.
+// Only nvcc compiles it: as a column of its own (`#define TRF_COLUMN cuda`, the program then has
+// -DTRF_WITH_CUDA) or with everything in one file (-DTRF_CUDA). The formulas of an op are those of
+// its twin in >>cpu; comments here say which thread computes what. Block b of threads takes tile b,
+// then every gridDim-th one. Sums have a fixed order and nothing is added by atomics, so the same
+// card and libraries give the same bits.
 //
-//   caller   (share) publishes the work, opens `entry` for some workers, raises `round`, wakes
-//            sleeping workers; takes tiles until none is left, closes `entry`, waits until no
-//            worker is inside
-//   worker   waits for another round, enters if `entry` admits it, takes tiles until none is left,
-//            leaves
-//
-// The caller never waits for a worker that has not entered: if other programs keep the processors
-// busy, the caller computes those tiles itself. A waiting thread first spins for some microseconds,
-// because the next op of a step comes soon, and then sleeps. Workers block all signals, which are
-// for the program's own threads. They use the caller's floating-point environment, so that rounding
-// and denormal numbers do not depend on the worker of a tile. A forked child has no workers: an
-// object of its parent computes on the calling thread alone there.
+// All runs of a device issue into its default stream, so everything runs in the order of issue.
+// Only during recording a list of ops goes into another stream; the graph made from it is then
+// issued as a whole into the default stream.
 // -----------------------------------------------------------------------------------------------
-
-#if TRF__GNU && (defined(__unix__) || defined(__APPLE__) || defined(__HAIKU__))
-#define TRF__PTHREADS 1
-#include <pthread.h>
-#else
-#define TRF__PTHREADS 0
+#if defined(TRF_DOUBLE)
+#error "the CUDA backend computes in float: build it without TRF_DOUBLE"
 #endif
-#if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
-#define TRF__THREADS 0
-#elif TRF__GNU && defined(_WIN32)
-#define TRF__THREADS 1
-#else
-#define TRF__THREADS TRF__PTHREADS
+/* bf16 products of tensor cores (mma.sync) begin with sm_80. */
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+#error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
 #endif
 
-enum { TRF__MAX_THREADS = 4096 };
-
-/* The number of threads of an object if the options say n. */
-TRF__FN int trf__threads(int n) { return TRF__THREADS ? n : 1; }
-
-#if !TRF__THREADS
-
-/* Without threads there is no team, and trf__tiles_on runs all tiles itself. */
-TRF__FN int trf__processors(void) { return 1; }
-TRF__FN size_t trf__team_bytes(int threads) { (void)threads; return 0; }
-
-TRF__COLD
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **team,
-                                  trf_error *err)
-{
-    (void)threads; (void)hooks; (void)err;
-    *team = NULL;
-    return TRF_OK;
-}
-
-TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks) { (void)team; (void)hooks; }
-
-TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
-{
-    (void)team; (void)workers; (void)work;
-    return 0;
-}
-
+#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
+                                           defined anew */
+#include TRF__GPU_ON_CPU
 #else
-#include <fenv.h>
+#include <cublasLt.h>
+#include <cuda_runtime.h>
+#define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
+#endif
+#define TRF__DEVICE static __device__ __forceinline__
+#define TRF__KERNEL static __global__
 
-enum {
-    /* bytes of a worker's stack; a tile needs less than a tenth */
-    TRF__STACK = 256 << 10,
-    /* 10 to 60 microseconds, as the pause instruction differs between processors */
-    TRF__SPINS = 1000,
-    TRF__TURNS = 8,             /* in which a thread takes its part of many tiles */
-    TRF__TAKEN = 256,           /* more than the most turns, which are 2 TRF__TURNS - 1 */
-    TRF__WORKS = 1 << 24,       /* UINT32_MAX / TRF__TAKEN + 1 */
-    TRF__PLACE = 1 << 16        /* the unit of the upper half of team->entry */
+// >>launches       the device's state, its first error, and the function that starts kernels
+//
+// Ops return nothing: the first error is stored in the run, further ops are not issued, and `sync`
+// returns the error. Kernels start through trf__launch only, which issues nothing after an error.
+
+/* An algorithm that cuBLASLt chose, and the products it serves: those of this shape with all
+   pointers and row lengths multiples of `aligned` bytes. m 0: the plan is empty. */
+typedef struct trf__lt_key {
+    int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
+} trf__lt_key;
+typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
+
+/* Pinned memory of the host that holds an upload until the device has read it. */
+typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
+
+/* A list of ops that was issued once or more, and its recording. */
+typedef struct trf__recorded {
+    trf__shape shape;
+    int64_t used;               /* the number of its last use; 0: never used */
+    cudaGraphExec_t graph;      /* NULL: not recorded */
+} trf__recorded;
+
+/* Recorded lists; the most rows of a padded batch; plans (a power of two); stages of uploads; bytes
+   of a product's workspace; numbers of `sums`; the most blocks of a grid. */
+enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4,
+       TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20, TRF__CUDA_BLOCKS = 1 << 20 };
+
+typedef struct trf__cuda {
+    cublasLtHandle_t lt;
+    cublasLtMatmulPreference_t preference;
+    void *workspace;            /* scratch of products */
+    float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
+    trf__staging stages[TRF__CUDA_STAGES];
+    int stage;                  /* the stage of the next upload */
+    cudaStream_t recorder;      /* the stream of ops while they are recorded */
+    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
+                                                           NULL */
+    /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
+    int64_t lists_asked;
+    int cannot_record;
+    int failed;                 /* 1: nothing is issued any more, */
+    char said[160];             /* because of this error */
+    trf__plan plans[TRF__CUDA_PLANS];
+} trf__cuda;
+
+TRF__INLINE trf__cuda *trf__cuda_of(const trf__run *run) { return (trf__cuda *)run->state; }
+
+/* The first error of runs without a state (models): a model is shared by threads, so each thread
+   has its own; `sync` returns and clears it. */
+static thread_local char trf__cuda_said[160];
+
+/* Stores the first error; later ones are consequences. */
+TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *why)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    char *said = cuda ? cuda->said : trf__cuda_said;
+    if (!said[0]) snprintf(said, sizeof trf__cuda_said, "%s: %s", what, why);
+    if (cuda) cuda->failed = 1;
+}
+
+/* Stores the error of a call if it failed. Returns whether it succeeded. */
+TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
+{
+    if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
+    return e == cudaSuccess;
+}
+
+/* The stream into which ops are issued. */
+TRF__FN cudaStream_t trf__cuda_queue(const trf__run *run)
+{
+    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder
+        : cudaStreamLegacy;
+}
+
+/* Whether anything may still be issued. */
+TRF__FN int trf__cuda_works(const trf__run *run)
+{
+    return !run->state || !trf__cuda_of(run)->failed;
+}
+
+/* Makes a device the current one of the calling thread, for the life of the object: the program's
+   own choice is restored afterwards. */
+struct trf__on_device {
+    int before, now;
+    explicit trf__on_device(int index) : before(index), now(index)
+    {
+        if (cudaGetDevice(&before) != cudaSuccess) before = index;
+        if (before != now && cudaSetDevice(now) != cudaSuccess) now = before;
+    }
+    ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
 };
 
-typedef struct trf__worker trf__worker;
-TRF__FN void trf__worker_run(trf__worker *worker);
+/* Arguments of this type do not take part in deducing T: the kernel alone determines it, and
+   arguments are converted. */
+template <class T> struct trf__exactly { typedef T type; };
 
-// >>os-threads     threads, locks and conditions of Windows and of POSIX
+enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
+       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
 
-/* The same functions for both systems. Windows: SRW locks and condition variables are declared
-   here, as <windows.h> defines hundreds of macros. */
-#if defined(_WIN32)
-#include <process.h>
-#if defined(__cplusplus)
-extern "C" {
-#endif
-struct _RTL_SRWLOCK;
-struct _RTL_CONDITION_VARIABLE;
-__declspec(dllimport) void __stdcall AcquireSRWLockExclusive(struct _RTL_SRWLOCK *);
-__declspec(dllimport) void __stdcall ReleaseSRWLockExclusive(struct _RTL_SRWLOCK *);
-__declspec(dllimport) int __stdcall SleepConditionVariableSRW(
-    struct _RTL_CONDITION_VARIABLE *, struct _RTL_SRWLOCK *, unsigned long, unsigned long);
-__declspec(dllimport) void __stdcall WakeConditionVariable(struct _RTL_CONDITION_VARIABLE *);
-__declspec(dllimport) void __stdcall WakeAllConditionVariable(struct _RTL_CONDITION_VARIABLE *);
-__declspec(dllimport) unsigned long __stdcall WaitForSingleObject(void *, unsigned long);
-__declspec(dllimport) int __stdcall CloseHandle(void *);
-__declspec(dllimport) unsigned long __stdcall GetActiveProcessorCount(unsigned short);
-#if defined(__cplusplus)
-}
-#endif
-
-typedef uintptr_t trf__thread;
-/* SRWLOCK and CONDITION_VARIABLE: one pointer each, initially NULL */
-typedef void *trf__lock;
-typedef void *trf__condition;
-#define TRF__SRW(lock) ((struct _RTL_SRWLOCK *)(void *)(lock))
-#define TRF__CONDITION(condition) ((struct _RTL_CONDITION_VARIABLE *)(void *)(condition))
-
-TRF__FN int trf__lock_make(trf__lock *lock) { *lock = NULL; return 1; }
-TRF__FN void trf__lock_end(trf__lock *lock) { (void)lock; }
-TRF__FN void trf__lock_take(trf__lock *lock) { AcquireSRWLockExclusive(TRF__SRW(lock)); }
-TRF__FN void trf__lock_give(trf__lock *lock) { ReleaseSRWLockExclusive(TRF__SRW(lock)); }
-TRF__FN int trf__condition_make(trf__condition *c) { *c = NULL; return 1; }
-TRF__FN void trf__condition_end(trf__condition *c) { (void)c; }
-TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock)
+/* Starts kernel(arguments...) with a block for each tile, up to the largest grid. Nothing is
+   started for 0 tiles, which would be an error. */
+template <int THREADS = TRF__CUDA_THREADS, class... P>
+TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, void (*kernel)(P...),
+                         typename trf__exactly<P>::type... arguments)
 {
-    SleepConditionVariableSRW(TRF__CONDITION(c), TRF__SRW(lock), 0xFFFFFFFFu /* INFINITE */, 0);
+    void *list[] = { (void *)&arguments... };
+    trf__on_device here(run->device.index);
+    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block(THREADS);
+    if (tiles < 1 || !trf__cuda_works(run)) return;
+    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_queue(run)));
 }
-TRF__FN void trf__condition_wake(trf__condition *c) { WakeConditionVariable(TRF__CONDITION(c)); }
-TRF__FN void trf__condition_wake_all(trf__condition *c)
+
+/* The number of tiles for n threads. */
+TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THREADS); }
+
+/* Combines all lanes of a warp by `both`, or groups of 2 * LAST neighbours; every lane gets the
+   result. Pairs exchange numbers over half the distance each time, so the order is fixed. */
+template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
 {
-    WakeAllConditionVariable(TRF__CONDITION(c));
+    for (int distance = LAST; distance > 0; distance /= 2)
+        x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
+    return x;
 }
 
-static unsigned __stdcall trf__thread_main(void *worker)
+/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
+   memory. */
+template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
 {
-    trf__worker_run((trf__worker *)worker);
-    return 0;
+    x = trf__of_warp(x, both);
+    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
+    __syncthreads();
+    x = shared[0];
+    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, shared[w]);
+    __syncthreads();                    /* all have read `shared`, so it may be used again */
+    return x;
 }
 
-TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
+struct trf__plus { template <class T> __device__ T operator()(T a, T b) const { return a + b; } };
+struct trf__larger {
+    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
+    __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
+};
+template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
+template <class T> TRF__DEVICE T trf__block_sum(T x, T *shared) { return trf__of_block(x, shared,
+        trf__plus()); }
+TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
+template <class T> TRF__DEVICE T trf__block_max(T x, T *shared) { return trf__of_block(x, shared,
+        trf__larger()); }
+
+/* Calls thing(i) for all i < n: a thread takes its own i, then every one a grid further. */
+template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
 {
-    *thread = _beginthreadex(NULL, TRF__STACK, trf__thread_main, worker, 0x10000 /* reserve */,
-                             NULL);
-    return *thread != 0;
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) thing(i);
 }
 
-TRF__FN void trf__thread_end(trf__thread thread)
+/* bfloat16: the upper half of a float, rounded to nearest, ties to even. */
+typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
+
+TRF__DEVICE float trf__as_float(float x) { return x; }
+TRF__DEVICE float trf__as_float(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
+TRF__DEVICE void trf__put_as(float *to, float x) { *to = x; }
+TRF__DEVICE void trf__put_as(trf__bf16 *to, float x)
 {
-    WaitForSingleObject((void *)thread, 0xFFFFFFFFu /* INFINITE */);
-    CloseHandle((void *)thread);
+    uint32_t u = trf__float_bits(x);
+    /* rounding could turn a NaN into infinity, so NaN is written directly */
+    to->bits = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
 }
 
-TRF__FN long trf__process_id(void) { return 0; }        /* Windows has no fork */
-
-TRF__FN int trf__processors(void)
+/* Numbers of an activation. Kernels are templates of their type A, which TRF__OF_ACT chooses. Sums
+   are always floats. */
+template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
 {
-    /* processors of this process's group, at most 64 */
-    unsigned long n = GetActiveProcessorCount(0);
-    return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
+    return trf__as_float(((const A *)(const void *)a)[i]);
 }
-#else
-#include <sched.h>
-#include <signal.h>
-#include <unistd.h>
-
-/* -std=c99 hides these declarations in their headers; the layouts are those of Linux. */
-#if defined(__cplusplus)
-extern "C" {
-#endif
-#if defined(SIG_SETMASK)
-typedef sigset_t trf__signals;
-#define TRF__SETMASK SIG_SETMASK
-#else
-typedef struct trf__signals { unsigned long bits[128 / sizeof(long)]; } trf__signals;
-int sigfillset(trf__signals *);
-#if defined(__mips__) || defined(__alpha__)
-#define TRF__SETMASK 3
-#elif defined(__sparc__)
-#define TRF__SETMASK 4
-#else
-#define TRF__SETMASK 2
-#endif
-#endif
-#if !defined(SIG_SETMASK) || (defined(__GLIBC__) && !defined(__USE_POSIX199506))
-int pthread_sigmask(int, const trf__signals *, trf__signals *);
-#endif
-#if defined(CPU_SETSIZE)
-typedef cpu_set_t trf__processor_set;
-#elif defined(__linux__)
-typedef unsigned long trf__processor_set;
-int sched_getaffinity(int, size_t, trf__processor_set *);
-#endif
-#if defined(__cplusplus)
-}
-#endif
-
-typedef pthread_t trf__thread;
-typedef pthread_mutex_t trf__lock;
-typedef pthread_cond_t trf__condition;
-
-TRF__FN int trf__lock_make(trf__lock *lock) { return !pthread_mutex_init(lock, NULL); }
-TRF__FN void trf__lock_end(trf__lock *lock) { pthread_mutex_destroy(lock); }
-TRF__FN void trf__lock_take(trf__lock *lock) { pthread_mutex_lock(lock); }
-TRF__FN void trf__lock_give(trf__lock *lock) { pthread_mutex_unlock(lock); }
-TRF__FN int trf__condition_make(trf__condition *c) { return !pthread_cond_init(c, NULL); }
-TRF__FN void trf__condition_end(trf__condition *c) { pthread_cond_destroy(c); }
-TRF__FN void trf__condition_wait(trf__condition *c, trf__lock *lock) { pthread_cond_wait(c, lock); }
-TRF__FN void trf__condition_wake(trf__condition *c) { pthread_cond_signal(c); }
-TRF__FN void trf__condition_wake_all(trf__condition *c) { pthread_cond_broadcast(c); }
-
-TRF__FN void *trf__thread_main(void *worker)
+template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
 {
-    trf__worker_run((trf__worker *)worker);
+    trf__put_as((A *)(void *)a + i, x);
+}
+#define TRF__OF_ACT(run, kernel) \
+    ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>products       cuBLASLt, to which our row-major (rows, columns) is (columns, rows)
+//
+// Products of floats use full precision, not TF32. All sums are in float; partial sums of a split k
+// are added in a fixed order.
+
+/* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
+   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
+   are. */
+typedef struct trf__lt {
+    void *d;
+    const void *a, *b, *bias;
+    int64_t m, n, k, lda, ldb, ldd;
+    int turn_a, turn_b, narrow, narrow_d, add;
+} trf__lt;
+
+/* A product with k = 0: the old D and the bias alone. */
+template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
+{
+    trf__each(p.m * p.n, [&](int64_t i) {
+        D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
+        trf__put_as(d, (p.add ? trf__as_float(*d) : 0) +
+                    (p.bias ? trf__as_float(((const D *)p.bias)[i % p.m]) : 0));
+    });
+}
+
+/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
+   bytes. */
+TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
+{
+    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
+        (uint64_t)(uintptr_t)p->d
+                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
+                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
+    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
+                       p->narrow_d,
+                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
+    return key;
+}
+
+/* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
+   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
+   FNV-1a.) */
+TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
+{
+    const int64_t *numbers = &key->m;
+    uint64_t hash = 0xCBF29CE484222325u;
+    size_t i;
+    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
+        * 0x100000001B3u;
+    for (i = 0; i < 64; i++) {
+        trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
+        if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
+    }
+    memset(cuda->plans, 0, sizeof cuda->plans);
+    return &cuda->plans[(hash ^ hash >> 32) & (TRF__CUDA_PLANS - 1)];
+}
+
+/* cuBLASLt's description of a product. It lives on the stack, since making it is cheap. */
+typedef struct trf__lt_words {
+    cublasLtMatmulDescOpaque_t product;
+    cublasLtMatrixLayoutOpaque_t a, b, d;
+} trf__lt_words;
+
+/* Fills the description. The bias is part of the product (epilogue), which saves a pass over D. */
+TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
+{
+    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T
+        : CUBLAS_OP_N;
+    cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
+        : CUDA_R_32F;
+    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
+                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
+                                                                     CUDA_R_32F);
+#define TRF__LT_SET(name, value) \
+    if (!s) \
+        s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
+                                           sizeof(value))
+    TRF__LT_SET(TRANSA, a);
+    TRF__LT_SET(TRANSB, b);
+    TRF__LT_SET(EPILOGUE, end);
+    if (p->bias) TRF__LT_SET(BIAS_POINTER, p->bias);
+#undef TRF__LT_SET
+    if (!s) s = cublasLtMatrixLayoutInit(&w->a, in, (uint64_t)(p->turn_a ? p->k : p->m),
+                                         (uint64_t)(p->turn_a ? p->m : p->k), p->lda);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->b, in, (uint64_t)(p->turn_b ? p->n : p->k),
+                                         (uint64_t)(p->turn_b ? p->k : p->n), p->ldb);
+    if (!s) s = cublasLtMatrixLayoutInit(&w->d, out, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
+    return s;
+}
+
+/* Fills an empty plan with the first algorithm of cuBLASLt's heuristic. It asks for no more
+   alignment than the key has, so the algorithm fits all products of the key. */
+TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key,
+                                      trf__lt_words *w)
+{
+    cublasLtMatmulHeuristicResult_t found;
+    uint32_t bytes = (uint32_t)key->aligned;
+    static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
+    int n = 0, i;
+    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
+    for (i = 0; i < 4 && !s; i++)
+        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes,
+                                                 sizeof bytes);
+    if (!s)
+        s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d,
+                                           cuda->preference, 1, &found, &n);
+    if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
+    if (!s) { plan->algo = found.algo; plan->key = *key; }
+    return s;
+}
+
+/* Issues a product. The heuristic takes long, so its result is kept for the shape
+   (trf__plan_of). */
+TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    /* D = one * A B + more * D */
+    float one = 1, more = p->add ? 1.0f : 0.0f;
+    trf__lt_key key = trf__lt_key_of(p);
+    trf__on_device here(run->device.index);
+    trf__plan *plan;
+    trf__lt_words w;
+    cublasStatus_t s;
+    if (p->m == 0 || p->n == 0 || cuda->failed) return;
+    /* k = 0, as in gradients without rows: D is still set */
+    if (p->k == 0) {
+        trf__launch(run, what, trf__tiles_of(p->m * p->n),
+                    p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
+        return;
+    }
+    plan = trf__plan_of(cuda, &key);
+    s = trf__lt_describe(p, &w);
+    if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
+    if (!s)
+        s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d,
+                           p->d, &w.d, &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE,
+                           trf__cuda_queue(run));
+    if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
+}
+
+// >>cuda-verbs     memory, and recorded lists of ops
+//
+// The verbs of >>op-table. Copies are asynchronous except where the host needs the numbers.
+
+TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    void *memory = NULL;
+    if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
+    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
+                                           device unusable */
     return NULL;
 }
 
-/* Starts a worker with all signals blocked from its first instruction on: a thread inherits the
-   mask of its creator. If the small stack is too small for the program's thread-local data, a stack
-   of the default size is tried. */
-TRF__FN int trf__thread_start(trf__thread *thread, trf__worker *worker)
+TRF__FN void trf__cuda_release(const trf__run *run, void *memory, size_t bytes)
 {
-    pthread_attr_t attributes;
-    trf__signals all, before;
-    int started = 0;
-    sigfillset(&all);
-    pthread_sigmask(TRF__SETMASK, &all, &before);
-    if (!pthread_attr_init(&attributes)) {
-        pthread_attr_setstacksize(&attributes, TRF__STACK);
-        started = !pthread_create(thread, &attributes, trf__thread_main, worker) ||
-                  !pthread_create(thread, NULL, trf__thread_main, worker);
-        pthread_attr_destroy(&attributes);
+    trf__on_device here(run->device.index);
+    cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
+    (void)bytes;
+    if (run->state) trf__cuda_did(run, "free", e);
+    /* an object without a state cannot report it, as it is being destroyed */
+    else if (e != cudaSuccess) (void)cudaGetLastError();
+}
+
+TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    if (bytes > 0 && trf__cuda_works(run))
+        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_queue(run)));
+}
+
+TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from,
+                            size_t bytes, cudaMemcpyKind kind)
+{
+    trf__on_device here(run->device.index);
+    if (bytes > 0 && trf__cuda_works(run))
+        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_queue(run)));
+}
+
+TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cuda_move(run, "copy", to, from, bytes, cudaMemcpyDeviceToDevice);
+}
+
+TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
+}
+
+template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from,
+                                                                  int64_t n)
+{
+    trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
+}
+
+/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
+   downloaded. */
+TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
+{
+    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
+    float *wide = (float *)trf__cuda_of(run)->workspace;
+    int64_t at;
+    if (run->element == sizeof *to) {
+        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
     }
-    pthread_sigmask(TRF__SETMASK, &before, NULL);
-    return started;
+    for (at = 0; at < n; at += PIECE) {
+        int64_t m = trf__min64(PIECE, n - at);
+        trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
+                    (const trf__bf16 *)(const void *)from + at, m);
+        trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
+    }
 }
 
-TRF__FN void trf__thread_end(trf__thread thread) { pthread_join(thread, NULL); }
-
-TRF__FN long trf__process_id(void) { return (long)getpid(); }
-
-/* The number of processors that this process may run on: containers and taskset allow fewer than
-   there are. */
-TRF__FN int trf__processors(void)
+/* The next stage, with at least so many bytes. Waits until the device has read its last upload.
+   NULL: there is no pinned memory. */
+TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
 {
-    long n = 0;
-#if defined(CPU_SETSIZE) || defined(__linux__)
-    unsigned long set[TRF__MAX_THREADS / (8 * sizeof(long))];
-    size_t i;
-    memset(set, 0, sizeof set);
-    if (sched_getaffinity(0, sizeof set, (trf__processor_set *)(void *)set) >= 0)
-        for (i = 0; i < sizeof set / sizeof *set; i++)
-            /* each iteration clears the lowest bit */
-            for (; set[i]; set[i] &= set[i] - 1) n++;
-#endif
-    if (n < 1) n = sysconf(_SC_NPROCESSORS_ONLN);
-    return n < 1 ? 1 : n < TRF__MAX_THREADS ? (int)n : TRF__MAX_THREADS;
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__staging *stage = &cuda->stages[cuda->stage];
+    if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL;
+    if (bytes > stage->bytes) {
+        (void)cudaFreeHost(stage->memory);
+        stage->memory = NULL;
+        stage->bytes = 0;
+        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) {
+            (void)cudaGetLastError(); return NULL;
+        }
+        stage->bytes = bytes;
+    }
+    cuda->stage = (cuda->stage + 1) % TRF__CUDA_STAGES;
+    return stage;
 }
-#endif
 
-// >>team           the workers of one object
+/* Copies to pinned memory, from which the device reads by itself: the host waits only if all stages
+   are in use. Without a stage the call waits for the device. */
+TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__on_device here(run->device.index);
+    trf__staging *stage = NULL;
+    if (bytes == 0 || !trf__cuda_works(run)) return;
+    if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
+    if (stage) from = memcpy(stage->memory, from, bytes);
+    trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
+    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
+    else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
+}
+
+/* The reverse of fetch. */
+TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
+{
+    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
+    float *wide = (float *)trf__cuda_of(run)->workspace;
+    int64_t at;
+    if (run->element == sizeof *from) {
+        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
+    }
+    for (at = 0; at < n; at += PIECE) {
+        int64_t m = trf__min64(PIECE, n - at);
+        trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
+        trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
+                    (trf__bf16 *)(void *)to + at, (const float *)wide, m);
+    }
+}
+
+/* Waits for the device and returns the first error. In a run with a state the error stays. */
+TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
+{
+    trf__on_device here(run->device.index);
+    trf__cuda *cuda = trf__cuda_of(run);
+    char said[sizeof trf__cuda_said];
+    if (trf__cuda_works(run)) trf__cuda_did(run, "sync", cudaStreamSynchronize(cudaStreamLegacy));
+    memcpy(said, cuda ? cuda->said : trf__cuda_said, sizeof said);
+    if (!cuda) trf__cuda_said[0] = 0;
+    return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
+}
+
+TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
+
+TRF__FN int64_t trf__cuda_together(const trf__run *) { return INT64_MAX; }
+
+/* Rounds up to a multiple of an eighth of the next power of two, so that few shapes remain. Long
+   lists are not padded: issuing them takes less time than the work. */
+TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
+{
+    int64_t power = 8;
+    while (power < n) power *= 2;
+    return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
+}
+
+/* The list of this shape, or the least recently used one, emptied. */
+TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
+{
+    trf__recorded *list = cuda->lists;
+    int i;
+    for (i = 0; i < TRF__CUDA_LISTS; i++) {
+        trf__recorded *other = &cuda->lists[i];
+        if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
+        if (other->used < list->used) list = other;
+    }
+    if (list->graph) (void)cudaGraphExecDestroy(list->graph);
+    TRF__ZERO(*list);
+    list->shape = *shape;
+    return list;
+}
+
+/* Recording has failed: ops are issued one by one from now on. */
+TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
+{
+    (void)cudaGetLastError();
+    cuda->cannot_record = 1;
+}
+
+/* A list is issued op by op the first time, which chooses algorithms and loads kernels, as neither
+   may happen during capture. The second time it is recorded, then played. */
+TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    trf__recorded *list;
+    int before;
+    if (cuda->failed || cuda->cannot_record) return 0;
+    list = trf__cuda_list(cuda, shape);
+    /* issued once already, so its algorithms are chosen */
+    before = list->used > 0;
+    list->used = ++cuda->lists_asked;
+    if (list->graph) {
+        trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
+    }
+    /* thread-local capture: other threads' calls neither fail nor are recorded */
+    if (!before) return 0;
+    if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
+        trf__cuda_cannot_record(cuda);
+    else cuda->recording = list;
+    return 0;
+}
+
+/* Ends a recording and makes a graph of it. Recorded ops have not run yet, so the graph is played
+   at once. 0: recording failed, and the ops must be issued again. */
+TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    trf__recorded *list = cuda->recording;
+    cudaGraph_t graph = NULL;
+    cudaError_t e;
+    if (!list) return 1;
+    cuda->recording = NULL;
+    e = cudaStreamEndCapture(cuda->recorder, &graph);
+    /* an incomplete list is dropped */
+    if (whole && e == cudaSuccess && !cuda->failed)
+        e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
+    if (graph) (void)cudaGraphDestroy(graph);
+    if (!whole || cuda->failed) return 1;
+    if (e == cudaSuccess) {
+        trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
+    }
+    list->graph = NULL;
+    trf__cuda_cannot_record(cuda);
+    return 0;
+}
+
+TRF__FN size_t trf__cuda_element(const trf_device *device)
+{
+    return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
+}
+
+/* In float the weights of the model serve as they are. In bf16 a second arena holds all parameters
+   in 16 bits. */
+TRF__FN int trf__cuda_packs(const trf_device *device, int)
+{
+    return device->precision == TRF_PRECISION_BF16 ? TRF__PACKS_16_BITS : TRF__PACKS_NOTHING;
+}
+
+TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
+TRF__FN size_t trf__cuda_converted(int, int64_t, int64_t) { return 0; }
+TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
+{
+    return format == TRF__INT8 ? NULL : "cuBLAS";
+}
+
+TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
+{
+    int64_t n = j->out * j->in;
+    trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
+                (trf__bf16 *)j->packed, j->weights, n);
+}
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>cuda-dropout
 //
-// Order of memory: the caller writes the work before it opens `entry` (release); a worker reads it
-// after it has entered (acquire). Its results are visible to the caller after it has left.
+// One Philox block serves eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128
+// (see >>dropout). These eight are a unit, the work of one thread in every op that may drop.
+// Neighbouring threads have neighbouring features, so they read contiguous memory.
 
-struct trf__worker {
-    /* TRF__TAKEN * the number of a work + how many turns of this thread's part of it are taken */
-    uint32_t taken;
-    char apart[TRF__ALIGN - sizeof(uint32_t)];
-    trf__team *team;
-    int number;
-    trf__thread thread;
-};
+enum { TRF__UNIT = 8 };
 
-/* Fields that one thread writes while others poll them have cache lines of their own. */
-struct trf__team {
-    /* workers inside + TRF__PLACE * workers that may still enter; one word, so that both change at
-       once */
-    uint32_t entry;
-    char apart[TRF__ALIGN - sizeof(uint32_t)];
-    /* the number of shared works; only the caller writes the fields from here on */
-    uint32_t round;
-    uint32_t number;                    /* that of the work, below TRF__WORKS */
-    int spins, threads, caller_sleeps, ending;
-    long process;
-    const trf__tiling *work;
-    fenv_t environment;
-    trf__lock lock;                     /* held while going to sleep; protects the fields below */
-    trf__condition wake, left;          /* wake: there is another round; left: no worker is
-                                           inside */
-    int sleeping;                       /* workers asleep */
-    trf__worker workers[1];             /* threads; the first is the caller */
-};
-
-TRF__FN size_t trf__team_bytes(int threads)
+TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
+/* The column of feature k of a unit. */
+TRF__DEVICE int64_t trf__feature(int64_t unit, int k)
 {
-    size_t first = offsetof(trf__team, workers);
-    return threads < 2 ? 0 : trf__add_size(first, trf__bytes(threads, sizeof(trf__worker)));
+    return unit / 16 * 128 + k * 16 + unit % 16;
 }
 
-/* Tells the processor that this thread spins. */
-TRF__INLINE void trf__pause(void)
+/* The factor of kept elements; 1 without dropout (`now` is NULL). */
+TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
 {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb");            /* "yield" returns at once on most processors */
+    return now && drop->threshold ? drop->scale : 1;
+}
+
+/* Draws a Philox block for eight elements: bit k is 1 if element k is kept. */
+TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0,
+                                      uint32_t c1, uint32_t c2)
+{
+    uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
+    if (!now || !drop->threshold) return 0xFF;
+    trf__philox(counter, now->key0, trf__site_key(now, drop), words);
+    for (int k = 0; k < 8; k++)
+        kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
+    return kept;
+}
+
+/* The factors of a unit's eight features. */
+TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
+                               const trf__rows *at, int64_t row, int64_t unit)
+{
+    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit,
+                                     (uint32_t)(at->position ? at->position[row] : row),
+                                     at->sentence ? (uint32_t)at->sentence[row] : 0);
+    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
+}
+
+/* Calls feature(row, column, factor) for all of (rows, width), a unit a thread. */
+template <class Do>
+TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at,
+                                   int64_t rows, int64_t width, Do feature)
+{
+    int64_t units = trf__units(width);
+    trf__each(rows * units, [&](int64_t u) {
+        float factor[TRF__UNIT];
+        trf__gpu_mask(factor, now, drop, at, u / units, u % units);
+        for (int k = 0; k < TRF__UNIT && trf__feature(u % units, k) < width; k++)
+            feature(u / units, trf__feature(u % units, k), factor[k]);
+    });
+}
+
+TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
+{
+    return trf__tiles_of(rows * trf__units(width));
+}
+
+// >>cuda-embed
+//
+// The formulas are in >>embed. Gradients of the weight are summed by id, those of positions by
+// position, those of segments by segment, so that no two blocks write the same numbers.
+
+template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
+        float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
+        if (j.segments) value += j.segments[j.segment[row] * j.d + c];
+        if (j.ids[row] >= 0) value = fmaf(j.weight.plain[j.ids[row] * j.d + c], j.scale, value);
+        trf__put<A>(j.y, row * j.d + c, value * factor);
+    });
+}
+
+TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
+{
+    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j,
+                run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+/* dy = drop(dy), in place. */
+template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
+        trf__put<A>(j.dy, row * j.d + c, trf__get<A>(j.dy, row * j.d + c) * factor);
+    });
+}
+
+/* A block for each list of equal ids, a thread for each column: it adds the rows of the list in
+   order. */
+template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
+{
+    for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
+        const int32_t *rows = j.groups.rows;
+        float *dw;
+        if (j.groups.first[k] == j.groups.first[k + 1]) break;
+        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = dw[c];
+            for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
+                sum = fmaf(trf__get<A>(j.dy, rows[i] * j.d + c), j.scale, sum);
+            dw[c] = sum;
+        }
+    }
+}
+
+/* The gradient of a table of `size` rows, where `place` (NULL: the number of the row) is what each
+   row of dy reads. A block has one row of the table and as many columns as threads: a thread adds
+   the rows of dy that read it, in order. Every block reads the places of all rows, which are few
+   bytes beside the rows themselves. */
+template <class A> TRF__KERNEL void trf__gpu_table_gradient(trf__embed_gradient j, float *table,
+                                                            int64_t size, const int32_t *place)
+{
+    int64_t parts = (j.d + blockDim.x - 1) / blockDim.x;
+    for (int64_t k = blockIdx.x; k < size * parts; k += gridDim.x) {
+        int64_t p = k / parts, c = k % parts * blockDim.x + threadIdx.x;
+        float sum;
+        if (c >= j.d) continue;
+        sum = j.first_table ? 0 : table[p * j.d + c];
+        for (int64_t row = 0; row < j.rows; row++)
+            if ((place ? place[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
+        table[p * j.d + c] = sum;
+    }
+}
+
+/* The tables need no zeroing: each of their rows has blocks, which begin with 0. */
+TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
+{
+    if (j->first)
+        trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
+    if (run->now && j->drop.threshold)
+        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d),
+                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j, run->now);
+    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient),
+                     *j);
+    if (j->dtable)
+        trf__launch<128>(run, "embed_gradient", j->positions * trf__ceil_div(j->d, 128),
+                         TRF__OF_ACT(run, trf__gpu_table_gradient), *j, j->dtable, j->positions,
+                         j->at.position);
+    if (j->dsegments)
+        trf__launch<128>(run, "embed_gradient", j->n_segments * trf__ceil_div(j->d, 128),
+                         TRF__OF_ACT(run, trf__gpu_table_gradient), *j, j->dsegments,
+                         j->n_segments, j->segment);
+}
+
 #endif
+
+// >>cuda-linear
+//
+// A row-major y (rows, out) is column-major (out, rows) to cuBLASLt: y = x w^T becomes D = A B with
+// D = y, A = w (transposed, turn_a) and B = x.
+
+/* The weights in the form that products read, `further` numbers after the beginning of w: floats,
+   or the arena of 16 bits, which has the same layout. */
+TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
+{
+    if (run->element == sizeof(float)) return w->plain + further;
+    return (const trf__bf16 *)w->packed + further;
 }
 
-/* Takes the next turn of a thread's part of the work: tiles *tile to *end - 1. Returns 0 if none is
-   left. What another work has left in `taken` counts as nothing. */
-TRF__FN int trf__turn_take(trf__team *team, const trf__tiling *work, int owner, int64_t *tile,
-                           int64_t *end)
+/* y = x w^T + b. The result is in floats with `wide`, else like activations; a bias for a result in
+   16 bits comes from the arena of 16 bits. */
+TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j,
+                               int wide)
 {
-    int64_t first = work->n_tiles * owner / team->threads,
-        last = work->n_tiles * (owner + 1) / team->threads,
-        each = trf__max64(1, (last - first) / TRF__TURNS);
-    uint32_t *taken = &team->workers[owner].taken, turns, old;
-    if (first == last) return 0;        /* of few tiles most threads have none */
-    old = __atomic_load_n(taken, __ATOMIC_RELAXED);
-    do {
-        turns = old / TRF__TAKEN == team->number ? old % TRF__TAKEN : 0;
-        if (first + turns * each >= last) return 0;
-    } while (!__atomic_compare_exchange_n(taken, &old, team->number * TRF__TAKEN + turns + 1, 0,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-    *tile = first + turns * each;
-    *end = trf__min64(last, *tile + each);
-    return 1;
+    int narrow = run->element != sizeof(float);
+    trf__lt p;
+    TRF__ZERO(p);
+    p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
+    if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
+    p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
+    p.narrow = narrow; p.narrow_d = narrow && !wide;
+    trf__cuda_product(run, what, &p);
 }
 
-/* A thread takes its own part of the tiles, and then what others have left of theirs. So it finds
-   in its cache what it wrote in the last op, and no thread waits for a slow one. */
-TRF__FN void trf__take_tiles(trf__team *team, const trf__tiling *work, int worker)
+TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
 {
-    int64_t tile, end;
+    trf__cuda_project(run, "linear", j, 0);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
+{
+    trf__lt p;
+    TRF__ZERO(p);
+    p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
+    p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
+    p.narrow = p.narrow_d = run->element != sizeof(float);
+    trf__cuda_product(run, "linear_dx", &p);
+}
+
+/* Sums of columns in two stages: first of slices of rows, then of the slices in order. One stage
+   would leave most of the device idle, as there are few columns. */
+typedef struct trf__column_sums_job {
+    float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
+    const trf__act *x;
+    int64_t rows, columns, ld, slices;
+    int outputs, first;
+} trf__column_sums_job;
+
+enum { TRF__SUM_COLUMNS = 32, TRF__SUM_ROWS = TRF__CUDA_THREADS / TRF__SUM_COLUMNS };
+
+TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
+{
+    return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
+}
+
+/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of at least 64 rows
+   each. */
+TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
+                                           int64_t columns, int first)
+{
+    trf__column_sums_job j;
+    TRF__ZERO(j);
+    j.partial = trf__cuda_of(run)->sums;
+    j.rows = rows; j.columns = columns; j.ld = columns;
+    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1,
+            columns * outputs));
+    j.outputs = outputs; j.first = first;
+    return j;
+}
+
+/* First stage. each(row, column, sums) adds to N sums of its column. A block has 32 columns of one
+   slice, a warp every eighth row of it; the warps' sums are added in their order. */
+template <int N, class Each>
+TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *shared, Each each)
+{
+    int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
+    int64_t rows = (j->rows + j->slices - 1) / j->slices;
+    for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
+        int64_t slice = tile / across;
+        int64_t c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
+        int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
+        /* every warp sums its rows of the slice; lanes of a warp read neighbouring columns */
+        float sums[N] = {};
+        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end;
+             r += TRF__SUM_ROWS)
+            each(r, c, sums);
+        for (int n = 0; n < N; n++) {
+            float sum = 0;
+            /* then the first warp adds the warps' sums, in their order */
+            shared[threadIdx.x] = sums[n];
+            __syncthreads();
+            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS;
+                 w += TRF__SUM_COLUMNS)
+                sum += shared[w];
+            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns)
+                j->partial[(slice * N + n) * j->columns + c] = sum;
+            __syncthreads();
+        }
+    }
+}
+
+template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_THREADS);
+    trf__sum_slices<1>(&j, shared, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x,
+            r * j.ld + c); });
+}
+
+/* Second stage: a thread for each column and output adds the slices. */
+TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
+{
+    trf__each(j.columns * j.outputs, [&](int64_t i) {
+        int64_t output = i / j.columns, c = i % j.columns;
+        if (!j.sums[output]) return;
+        float sum = j.first ? 0 : j.sums[output][c];
+        for (int64_t s = 0; s < j.slices; s++)
+            sum += j.partial[(s * j.outputs + output) * j.columns + c];
+        j.sums[output][c] = sum;
+    });
+}
+
+/* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
+   pieces. */
+TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
+                                   const trf__act *x, int64_t rows, int64_t columns, int first)
+{
+    int64_t c;
+    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
+        trf__column_sums_job j = trf__sums_job(run, 1, rows,
+                                               trf__min64(TRF__CUDA_SUMS, columns - c), first);
+        j.sums[0] = sum + c;
+        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c); j.ld = columns;
+        trf__launch(run, what, trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_column_sums), j);
+        trf__launch(run, what, trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
+    }
+}
+
+/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Its sums stay floats even if activations have
+   16 bits. */
+TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
+{
     int i;
-    for (i = 0; i < team->threads; i++)
-        while (trf__turn_take(team, work, (worker + i) % team->threads, &tile, &end))
-            for (; tile < end; tile++) {
-                TRF__TILE_HOOK(work, worker);
-                work->function(work->run, work->job, tile, worker);
+    for (i = 0; i < n; i++) {
+        const trf__linear_dw *j = &products[i];
+        trf__lt p;
+        TRF__ZERO(p);
+        p.d = j->dw; p.a = j->x; p.b = j->dy;
+        p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
+        p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;
+        trf__cuda_product(run, "linear_dw", &p);
+        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, j->dy, j->rows, j->out, j->first);
+    }
+}
+
+#endif
+
+// >>cuda-activate
+//
+// The formulas are in >>activate. A thread has a unit of eight features, because of dropout.
+
+TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
+TRF__DEVICE float trf__gpu_normal(float h)
+{
+    return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f);
+}
+
+TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
+{
+    return trf__gpu_sigmoid(1.5957691216057308f * h * fmaf(h * h, 0.044715f, 1.0f));
+}
+
+TRF__DEVICE float trf__gpu_act(int kind, float h)
+{
+    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
+                                                           NaN */
+    if (kind == TRF__IDENTITY) return h;
+    if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
+    return h * (kind == TRF_GELU ? trf__gpu_normal(h)
+                : kind == TRF_SILU ? trf__gpu_sigmoid(h) : trf__gpu_gelu_tanh_sigmoid(h));
+}
+
+TRF__DEVICE float trf__gpu_slope(int kind, float h)
+{
+    float s;
+    if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
+    if (kind == TRF__IDENTITY) return 1;
+    if (kind == TRF__TANH) {
+        s = trf__gpu_sigmoid(h + h);
+        return 4 * s * (1 - s);
+    }
+    if (kind == TRF_GELU)
+        return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
+    if (kind == TRF_SILU) {
+        s = trf__gpu_sigmoid(h);
+        return s * fmaf(h, 1 - s, 1.0f);
+    }
+    s = trf__gpu_gelu_tanh_sigmoid(h);
+    return s * fmaf(1.5957691216057308f * h * fmaf(h * h, 3 * 0.044715f, 1.0f), 1 - s, 1.0f);
+}
+
+template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
+                      [&](int64_t row, int64_t c, float factor) {
+        int64_t at = (row << j.gate) * j.width + c;
+        float a = trf__gpu_act(j.kind, trf__get<A>(j.h, at));
+        if (j.gate) a *= trf__get<A>(j.h, at + j.width);
+        trf__put<A>(j.a, row * j.width + c, a * factor);
+    });
+}
+
+TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
+{
+    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width),
+                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j,
+                                                               const trf__now *now)
+{
+    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
+                      [&](int64_t row, int64_t c, float factor) {
+        int64_t at = (row << j.gate) * j.width + c;
+        float u = trf__get<A>(j.h, at), da = trf__get<A>(j.da, row * j.width + c);
+        float du = da * trf__gpu_slope(j.kind, u) * factor;
+        if (j.gate) {
+            du *= trf__get<A>(j.h, at + j.width);
+            trf__put<A>(j.dh, at + j.width, da * factor * trf__gpu_act(j.kind, u));
+        }
+        trf__put<A>(j.dh, at, du);
+    });
+}
+
+TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
+{
+    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
+                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
+}
+
+#endif
+
+// >>cuda-rotary    rotary positions, and x * factor
+
+/* A block for each row; a thread turns every 256th pair. */
+template <class A> TRF__KERNEL void trf__gpu_rotate(trf__rotation r)
+{
+    int64_t half = r.width / 2;
+    for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
+        const float *table = r.table + (int64_t)r.position[row] * r.width;
+        for (int64_t e = threadIdx.x; e < r.heads * half; e += TRF__CUDA_THREADS) {
+            int64_t pair = e % half, at = row * r.ld + e / half * r.d_head;
+            int64_t i = at + (r.pairs == TRF_ROTARY_HALVES ? pair : 2 * pair);
+            int64_t j = r.pairs == TRF_ROTARY_HALVES ? i + half : i + 1;
+            float x = trf__get<A>(r.x, i), y = trf__get<A>(r.x, j), cosine = table[pair];
+            float sine = table[half + pair] * (r.back ? -1.0f : 1.0f);
+            trf__put<A>(r.x, i, fmaf(x, cosine, -(y * sine)));
+            trf__put<A>(r.x, j, fmaf(y, cosine, x * sine));
+        }
+    }
+}
+
+TRF__FN void trf__cuda_rotate(const trf__run *run, const trf__rotation *r)
+{
+    trf__launch(run, "rotate", r->rows, TRF__OF_ACT(run, trf__gpu_rotate), *r);
+}
+
+template <class A> TRF__KERNEL void trf__gpu_scale_all(trf__scale s)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < s.n; i += (int64_t)gridDim.x * blockDim.x)
+        trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor);
+}
+
+TRF__FN void trf__cuda_scale(const trf__run *run, const trf__scale *s)
+{
+    trf__launch(run, "scale", trf__ceil_div(s->n, TRF__CUDA_THREADS),
+                TRF__OF_ACT(run, trf__gpu_scale_all), *s);
+}
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>cuda-attention
+//
+// A tile is eight neighbouring rows of one head of one span, a warp for each: queries, or keys for
+// dk and dv. The block takes the other side (keys, or queries) 32 rows at a time, a lane for each.
+// They lie in shared memory, 64 columns at a time. So only (8, 32) weights exist at a time. For the
+// result each lane of a warp has columns, 128 a warp at a time; only wider heads compute the
+// products more than once.
+//
+// A row of S never exists as a whole, so the softmax is computed online: `maximum` and `sum` are
+// those of the keys so far, and a higher maximum rescales the sum and the result by
+// exp((old - new) * scale).
+
+/* The pitch is odd so that 32 lanes reading a column meet 32 banks. OWN: columns of a lane. */
+enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
+
+/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. scores:
+   what differences of scores are multiplied by before exp. */
+struct trf__gpu_head : trf__head { int begin, end, n; float scores, slope; };
+
+TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
+                                           int64_t groups, int rows, int of_keys)
+{
+    trf__gpu_head h;
+    (trf__head &)h = trf__head_of(in, tile / groups);
+    h.n = of_keys ? h.span->n_key : h.span->n_query;
+    h.begin = (int)(tile % groups) * rows;
+    h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
+    h.scores = trf__biased(in) ? 1 : h.scale;
+    h.slope = in->bias.alibi ? (float)trf__alibi_slope(h.head, in->heads) : 0;
+    return h;
+}
+
+/* The column where this head begins in keys and values, or in queries and results. */
+TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
+{
+    return of_keys ? h->key_first : h->first;
+}
+
+/* The score of a key for query i of the span: s = q k^T, or with numbers for distances the scaled
+   sum. */
+TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
+{
+    if (!trf__biased(h->in)) return s;
+    return fmaf(s, h->scale,
+                trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
+}
+
+/* The keys that query i sees, and those that the last query of the tile sees (the most of all); 0
+   beyond the end. */
+TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
+{
+    return i < h->n ? (int)trf__keys_seen(h, i) : 0;
+}
+TRF__DEVICE int trf__gpu_last_seen(const trf__gpu_head *h)
+{
+    return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
+}
+
+/* The block loads rows i .. i + 31, columns c .. c + 63 of this head of x (keys or queries) into
+   shared memory; 0 beyond the ends. */
+template <class A>
+TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
+                               int of_keys, int64_t i, int64_t c)
+{
+    int64_t n = of_keys ? h->span->n_key : h->span->n_query;
+    for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
+        int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
+        int there = row < n && column < h->in->d_head;
+        if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
+        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] =
+            there ? trf__get<A>(x, row * ld + trf__gpu_first(h, of_keys) + column) : 0;
+    }
+}
+
+/* Returns sum + the dot product of the row of x at `at` with this lane's row of the tile. */
+template <class A>
+TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile,
+                               int64_t columns)
+{
+    tile += threadIdx.x % 32 * TRF__PITCH;
+    for (int c = 0; c < TRF__COLUMNS && c < columns; c++)
+        sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
+    return sum;
+}
+
+/* Bit k is 1 if one query keeps key 8 * eight + k. */
+TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query,
+                                   int64_t eight)
+{
+    uint32_t counter[2];
+    trf__weight_counter(counter, (uint32_t)h->head, query, eight);
+    return trf__gpu_kept_of(now, &h->in->drop, counter[0], counter[1], (uint32_t)h->span->sentence);
+}
+
+/* The factor of dropout for the weight of one key and one query: scale or 0. */
+TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query,
+                                         int64_t key)
+{
+    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop)
+        : 0;
+}
+
+/* own[i] += the sum over the others from `other` on: their weights times their columns `column` +
+   32 i. */
+template <class A>
+TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
+                                 const trf__gpu_head *h,
+                                 int64_t ld, int of_keys, int64_t other, int64_t end,
+                                 int64_t column)
+{
+    for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
+        int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
+        for (int i = 0; i < TRF__OWN; i++)
+            if (column + 32 * i < h->in->d_head)
+                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + trf__gpu_first(h, of_keys) +
+                                                             column + 32 * i), own[i]);
+    }
+}
+
+/* Warp w has query begin + w. __syncthreads is reached by all warps, even those beyond the last
+   query: loops depend on the tile, not on the warp. */
+template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now,
+                                                       int64_t groups)
+{
+    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
+            ldo = a.in.heads * d;
+        int64_t most = trf__gpu_last_seen(&h), seen = trf__gpu_seen(&h, i);
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                float s = 0, higher, shrink, e;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    __syncthreads();
+                    if (key + lane < seen)
+                        s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                }
+                if (key + lane < seen) s = trf__gpu_score(&h, s, i, key + lane);
+                /* online softmax: the new maximum, and the factor of what has been summed so far */
+                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
+                shrink = expf((maximum - higher) * h.scores);
+                e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
+                maximum = higher;
+                sum = sum * shrink + trf__warp_sum(e);
+                /* after the sum: dropout applies to normalized weights */
+                if (key + lane < seen) e *= trf__gpu_weight_factor(&h, now, i, key + lane);
+                weights[warp * TRF__OTHERS + lane] = e;
+                __syncwarp();
+                for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
+                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key,
+                                   seen, c0 + lane);
+                __syncwarp();
             }
-}
-
-/* Waits for a round other than `seen`, and returns its number. A worker counts itself as sleeping
-   before it looks once more, and the caller raises the round before it reads that count: so one of
-   the two sees the other. */
-TRF__FN uint32_t trf__await_round(trf__team *team, uint32_t seen)
-{
-    uint32_t round;
-    int i;
-    for (i = 0; i < team->spins; i++) {
-        if ((round = __atomic_load_n(&team->round, __ATOMIC_ACQUIRE)) != seen) return round;
-        trf__pause();
-    }
-    trf__lock_take(&team->lock);
-    __atomic_add_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
-    while ((round = __atomic_load_n(&team->round, __ATOMIC_SEQ_CST)) == seen)
-        trf__condition_wait(&team->wake, &team->lock);
-    __atomic_sub_fetch(&team->sleeping, 1, __ATOMIC_SEQ_CST);
-    trf__lock_give(&team->lock);
-    return round;
-}
-
-/* Enters the current work if it admits another worker: 1, else 0. */
-TRF__FN int trf__enter(trf__team *team)
-{
-    uint32_t entry = __atomic_load_n(&team->entry, __ATOMIC_RELAXED);
-    while (entry >= TRF__PLACE)
-        if (__atomic_compare_exchange_n(&team->entry, &entry, entry - TRF__PLACE + 1, 0,
-                                        __ATOMIC_ACQUIRE, __ATOMIC_RELAXED)) return 1;
-    return 0;
-}
-
-/* The last worker to leave wakes the caller. Taking the lock ensures that the caller is either
-   asleep or has not yet checked `entry`. */
-TRF__FN void trf__leave(trf__team *team)
-{
-    if (__atomic_sub_fetch(&team->entry, 1, __ATOMIC_SEQ_CST) > 0) return;
-    if (!__atomic_load_n(&team->caller_sleeps, __ATOMIC_SEQ_CST)) return;
-    trf__lock_take(&team->lock);
-    trf__lock_give(&team->lock);
-    trf__condition_wake(&team->left);
-}
-
-/* The life of a worker. A round that it misses was computed by others. */
-TRF__FN void trf__worker_run(trf__worker *worker)
-{
-    trf__team *team = worker->team;
-    uint32_t seen = 0;
-    for (;;) {
-        seen = trf__await_round(team, seen);
-        if (__atomic_load_n(&team->ending, __ATOMIC_RELAXED)) return;
-        if (!trf__enter(team)) continue;
-        fesetenv(&team->environment);
-        trf__take_tiles(team, team->work, worker->number);
-        trf__leave(team);
+            if (i >= h.n) continue;
+            for (int o = 0; o < TRF__OWN; o++)
+                if (c0 + lane + 32 * o < d)
+                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o,
+                                seen > 0 ? out[o] / sum : 0);
+            if (a.stats && lane == 0) {
+                a.stats[(query * a.in.heads + h.head) * 2] = maximum;
+                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
+            }
+        }
     }
 }
 
-/* Begins another round and wakes `wanted` of the sleeping workers. */
-TRF__FN void trf__wake_workers(trf__team *team, int wanted)
+/* With 16 bits tensor cores compute the products, 16 rows at a time, for heads up to 64 wide (wider
+   ones leave too few registers). A tile is 64 rows of one head, 16 for each of four warps. The rows
+   of the other side pass through shared memory, 64 or 32 at a time. Of every result (16, 8) lane 4
+   g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results side by side already have
+   the layout of the left factor (16, 16) of the next product. D: d_head rounded up; the columns
+   beyond it are zeros. */
+
+#if !defined(TRF__GPU_ON_CPU)           /* the tests on the CPU define these three themselves */
+
+// >>cuda-mma       attention in tiles of tensor cores
+
+/* d (16, 8) += a (16, 16) b (16, 8) */
+TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
 {
-    int sleeping;
-    __atomic_add_fetch(&team->round, 1, __ATOMIC_SEQ_CST);
-    sleeping = __atomic_load_n(&team->sleeping, __ATOMIC_SEQ_CST);
-    if (sleeping == 0) return;
-    /* a worker about to sleep now either sleeps or has seen the round */
-    trf__lock_take(&team->lock);
-    trf__lock_give(&team->lock);
-    if (wanted >= sleeping) trf__condition_wake_all(&team->wake);
-    else while (wanted-- > 0) trf__condition_wake(&team->wake);
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* The caller waits until no worker is inside: the work and its job are on the caller's stack. */
-TRF__FN void trf__await_workers(trf__team *team)
+/* Loads four matrices (8, 8) transposed: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
+TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
 {
-    int i;
-    for (i = 0; i < team->spins; i++) {
-        if (__atomic_load_n(&team->entry, __ATOMIC_ACQUIRE) == 0) return;
-        trf__pause();
-    }
-    trf__lock_take(&team->lock);
-    __atomic_store_n(&team->caller_sleeps, 1, __ATOMIC_SEQ_CST);
-    while (__atomic_load_n(&team->entry, __ATOMIC_SEQ_CST) > 0)
-        trf__condition_wait(&team->left, &team->lock);
-    __atomic_store_n(&team->caller_sleeps, 0, __ATOMIC_SEQ_CST);
-    trf__lock_give(&team->lock);
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
 
-/* Runs all tiles on the caller and at most workers - 1 others. Returns 0 in a forked child, which
-   has no workers. */
-TRF__FN int trf__team_share(trf__team *team, int workers, const trf__tiling *work)
+TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
+#endif
+
+/* Two numbers as tensor cores read them. */
+TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
 {
-    int places = (int)trf__min64(workers < team->threads ? workers : team->threads, work->n_tiles) -
-        1, i;
-    if (team->process != trf__process_id()) return 0;
-    fegetenv(&team->environment);
-    team->work = work;
-    team->number = (team->number + 1) % TRF__WORKS;
-    if (team->number == 0)
-        for (i = 0; i < team->threads; i++) team->workers[i].taken = 0;
-    __atomic_store_n(&team->entry, (uint32_t)(places * TRF__PLACE), __ATOMIC_RELEASE);
-    trf__wake_workers(team, places);
-    trf__take_tiles(team, work, 0);
-    if (__atomic_and_fetch(&team->entry, TRF__PLACE - 1, __ATOMIC_ACQ_REL))
-        trf__await_workers(team);
-    return 1;
+    trf__bf16 l, h;
+    trf__put_as(&l, low);
+    trf__put_as(&h, high);
+    return (uint32_t)l.bits | (uint32_t)h.bits << 16;
 }
 
-// >>team-open      starting and ending a team
-
-/* Ends workers 1 to n and frees the team. A forked child has no workers to wait for. */
-TRF__FN void trf__team_end(trf__team *team, int n, const trf_hooks *hooks)
+/* Loads ROWS rows of this head of x from row `first` on into shared memory, eight columns at a
+   time; 0 beyond the ends. Rows there are eight numbers longer, so that neighbouring rows lie in
+   different banks. */
+template <int D, int ROWS>
+TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
+                               int of_keys, int first)
 {
-    if (team->process == trf__process_id()) {
-        __atomic_store_n(&team->ending, 1, __ATOMIC_RELAXED);
-        trf__wake_workers(team, n);
-        for (; n > 0; n--) trf__thread_end(team->workers[n].thread);
-        trf__condition_end(&team->left);
-        trf__condition_end(&team->wake);
-        trf__lock_end(&team->lock);
+    int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
+    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + trf__gpu_first(h, of_keys);
+    /* whether eight numbers may be loaded at once, as 16 aligned bytes */
+    int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
+    from += (of_keys ? h->span->key : h->span->query) * ld;
+    for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
+        int row = first + e / (D / 8), c = e % (D / 8) * 8;
+        uint4 eight = {0, 0, 0, 0};
+        if (whole && row < n && c < d) eight = *(const uint4 *)(const void *)(from + row * ld + c);
+        else for (int k = 0; k < 8; k++)
+            if (row < n && c + k < d) ((trf__bf16 *)&eight)[k] = from[row * ld + c + k];
+        *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight;
     }
-    trf__free(hooks, team, trf__team_bytes(team->threads));
 }
 
-TRF__FN void trf__team_close(trf__team *team, const trf_hooks *hooks)
+/* Draws which weights of a tile are kept: (QUERIES, KEYS / 8), a bit for each key. */
+template <int QUERIES, int KEYS>
+TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now,
+                               int query, int key)
 {
-    if (team) trf__team_end(team, team->threads - 1, hooks);
+    for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
+        kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
 }
 
-/* Makes the lock and both conditions, or none of them. */
-TRF__FN int trf__team_make(trf__team *team)
+/* Loads the tile's own 64 rows of x, 16 for each warp, as left factors of products. They pass
+   through `shared` in shared memory. */
+template <int D>
+TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *shared, const trf__act *x,
+                              const trf__gpu_head *h, int64_t ld, int of_keys)
 {
-    if (!trf__lock_make(&team->lock)) return 0;
-    if (trf__condition_make(&team->wake)) {
-        if (trf__condition_make(&team->left)) return 1;
-        trf__condition_end(&team->wake);
-    }
-    trf__lock_end(&team->lock);
-    return 0;
+    int lane = (int)threadIdx.x % 32;
+    /* the layout of mma.m16n8k16: word i of a lane is row lane / 4 + 8 (i % 2), columns from 8 (i /
+       2) on */
+    const trf__bf16 *from = shared + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) +
+                            lane % 4 * 2;
+    __syncthreads();
+    trf__mma_tile<D, TRF__MMA_ROWS>(shared, x, h, ld, of_keys, h->begin);
+    __syncthreads();
+    for (int c = 0; c < D / 16; c++)
+        for (int i = 0; i < 4; i++)
+            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 +
+                                                        i / 2 * 8);
 }
 
-/* Starts a team; one thread needs none. If a worker cannot be started, the others end again. */
-TRF__FN trf_status trf__team_open(int threads, const trf_hooks *hooks, trf__team **to,
-                                  trf_error *err)
+/* s (16, 8 N) = a (16, D) tile^T. Only the first n rows of the tile matter. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile,
+                               int n)
 {
-    trf__team *team;
-    int n;
-    *to = NULL;
-    if (threads < 2) return TRF_OK;
-    team = (trf__team *)trf__alloc_zeroed(hooks, trf__team_bytes(threads));
-    if (!team)
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "no memory for %d threads", threads);
-    team->threads = threads;
-    team->process = trf__process_id();
-    /* with more threads than processors, spinning keeps others from computing */
-    team->spins = threads > trf__processors() ? 0 : TRF__SPINS;
-    if (!trf__team_make(team)) {
-        trf__free(hooks, team, trf__team_bytes(threads));
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads", "the system has no locks left");
+    int lane = (int)threadIdx.x % 32;
+    tile += lane / 4 * (D + 8) + lane % 4 * 2;
+    for (int j = 0; j < N; j++) {
+        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
+        for (int c = 0; c < D / 16 && j * 8 < n; c++) {
+            const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
+            uint32_t b[2] = { *(const uint32_t *)(const void *)from,
+                             *(const uint32_t *)(const void *)(from + 8) };
+            trf__mma(s[j], a[c], b);
+        }
     }
-    for (n = 1; n < threads; n++) {
-        trf__worker *worker = &team->workers[n];
-        worker->team = team;
-        worker->number = n;
-        if (!trf__thread_start(&worker->thread, worker)) break;
+}
+
+/* out (16, D) += s (16, 8 N) tile. s is rounded to bf16 on the way. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile,
+                                  int n)
+{
+    int lane = (int)threadIdx.x % 32;
+    /* each lane points at the row that it contributes to ldmatrix */
+    tile += lane % 16 * (D + 8) + lane / 16 * 8;
+    for (int j = 0; j < N / 2; j++) {
+        const float *left = s[2 * j], *right = s[2 * j + 1];
+        uint32_t a[4] = { trf__bf16_pair(left[0], left[1]), trf__bf16_pair(left[2], left[3]),
+                          trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
+        for (int c = 0; c < D / 16 && j * 16 < n; c++) {
+            uint32_t b[4];
+            trf__load_transposed(b, tile + j * 16 * (D + 8) + c * 16);
+            trf__mma(out[2 * c], a, b);
+            trf__mma(out[2 * c + 1], a, b + 2);
+        }
     }
-    if (n < threads) {
-        trf__team_end(team, n - 1, hooks);
-        return trf__fail(err, TRF_E_NOMEM, -1, "threads",
-                         "the system cannot start %d of %d threads", threads - n, threads);
+}
+
+/* Stores this lane's part of a result into the tile's rows of x, times a factor for each of its two
+   rows. */
+template <int D>
+TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2],
+                                const trf__gpu_head *h, int64_t ld, int of_keys)
+{
+    for (int e = 0; e < D / 2; e++) {
+        int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
+        int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
+        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld
+            + trf__gpu_first(h, of_keys) + column;
+        if (row < h->n && column < h->in->d_head)
+            trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
     }
-    *to = team;
+}
+
+/* The sum and the maximum over the four lanes that share a row. */
+TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
+TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
+
+// >>mma-attention  the forward kernel
+//
+// The same online softmax as trf__gpu_attention. A lane has two rows (i = 0, 1), and each row is
+// shared by four lanes, so its maximum and sum are combined over four lanes. A lane has 2 of the 8
+// columns of each result, which are 16 of the 64 keys of a row.
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
+trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
+{
+    enum { KEYS = 64 };
+    TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
+    TRF__SHARED(trf__bf16, values, KEYS * (D + 8));
+    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_last_seen(&h);
+        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
+        float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
+        uint32_t q[D / 16][4];
+        if (h.begin >= h.n) continue;
+        trf__mma_own<D>(q, keys, a.in.q, &h, a.in.ldq, 0);
+        for (int key = 0; key < most; key += KEYS) {
+            float s[KEYS / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
+            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
+            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;       /* this warp has no queries */
+            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
+            for (int i = 0; i < 2; i++) {
+                float higher = maximum[i], shrink;
+                for (int j = 0; j < KEYS / 4; j++)
+                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i])
+                        higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
+                higher = trf__quad_max(higher);
+                shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
+                maximum[i] = higher;
+                sum[i] *= shrink;
+                for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
+                for (int j = 0; j < KEYS / 4; j++) {
+                    float *e = &s[j / 2][i * 2 + j % 2];
+                    int column = t * 2 + j % 2,
+                        bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
+                    *e = key + j / 2 * 8 + column < seen[i]
+                        ? trf__quick_exp((*e - higher) * h.scale) : 0;
+                    sum[i] += *e;
+                    *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
+                }
+            }
+            trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
+        }
+        for (int i = 0; i < 2; i++) {
+            int64_t query = h.span->query + h.begin + row + i * 8;
+            float all = trf__quad_sum(sum[i]);
+            /* a query without keys has the result 0 */
+            sum[i] = all > 0 ? 1 / all : 0;
+            if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
+            a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
+            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / all;
+        }
+        trf__mma_store<D>(a.out, out, sum, &h, a.in.heads * a.in.d_head, 0);
+    }
+}
+
+/* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache, no
+   numbers for distances, and heads up to 64 wide. */
+TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
+{
+    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64 && !trf__biased(in);
+}
+#define TRF__OF_WIDTH(j, kernel) \
+    ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
+
+/* Starts one of two kernels with a tile for each group of rows of each of `heads` heads. `most` is
+   the largest number of rows of a span; tiles beyond the end of a shorter one do nothing. */
+template <class J>
+TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int heads,
+                               int64_t most,
+                               void (*mma)(J, const trf__now *, int64_t),
+                               void (*plain)(J, const trf__now *, int64_t))
+{
+    int can = trf__mma_can(run, &j->in);
+    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS),
+        tiles = j->in.n_spans * heads * groups;
+    if (can) trf__launch<TRF__MMA_THREADS>(run, what, tiles, mma, *j, run->now, groups);
+    else trf__launch(run, what, tiles, plain, *j, run->now, groups);
+}
+
+TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
+{
+    trf__launch_heads(run, "attention", a, a->in.heads, a->in.max_queries,
+                      TRF__OF_WIDTH(a, trf__gpu_mma_attention),
+                      TRF__OF_ACT(run, trf__gpu_attention));
+}
+
+/* A block for each query; a thread takes every 256th key. */
+template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
+    for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
+        float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
+        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
+            float s = 0;
+            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.key_first;
+            for (int64_t c = 0; c < a.in.d_head; c++)
+                s = fmaf(trf__get<A>(a.in.q, q + c), trf__get<A>(a.in.k, key + c), s);
+            w[k] = s = trf__gpu_score(&h, s, i, k);
+            maximum = fmaxf(maximum, s);
+        }
+        maximum = trf__block_max(maximum, shared);
+        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
+            sum += w[k] = expf((w[k] - maximum) * h.scores);
+        sum = trf__block_sum(sum, shared);
+        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
+            w[k] = k < seen ? w[k] / sum : 0;
+    }
+}
+
+TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
+{
+    trf__launch(run, "attention_weights", a->in.max_queries,
+                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
+}
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+#if !defined(TRF_NO_TRAIN)
+
+// >>cuda-attention-gradient  its gradients, a block a tile
+//
+// Two kernels, so that each owns the rows it writes and no sum needs atomics: one for dq, with
+// queries as rows, and one for dk and dv, with keys as rows. Both compute the weights again.
+
+/* The weight P of a key for query i of the span, from s = q k^T and the query's statistics. */
+TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t i,
+                                  int64_t key, float s)
+{
+    const float *known = stats + ((h->span->query + i) * h->in->heads + h->head) * 2;
+    return expf((trf__gpu_score(h, s, i, key) - known[0]) * h->scores) * known[1];
+}
+
+/* dq: a warp has a query, and the others are keys. */
+template <class A>
+TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now,
+                                       int64_t groups)
+{
+    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, values, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
+        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
+            ldo = a.in.heads * d;
+        int64_t most = trf__gpu_last_seen(&h), seen = trf__gpu_seen(&h, i);
+        int64_t at = query * ldo + h.first;
+        float delta = 0;
+        for (int64_t c = lane; i < h.n && c < d; c += 32)
+            delta = fmaf(trf__get<A>(a.dout, at + c), trf__get<A>(a.out, at + c), delta);
+        /* delta = dout . out, over all columns of the head */
+        delta = trf__warp_sum(delta);
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float dq[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
+                /* lane l computes s and dP of key + l, and then all lanes add up columns of dq */
+                float s = 0, dp = 0;
+                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+                    __syncthreads();
+                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
+                    trf__gpu_tile<A>(values, a.in.v, &h, a.in.ldk, 1, key, c);
+                    __syncthreads();
+                    if (key + lane >= seen) continue;
+                    s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
+                    dp = trf__gpu_dot<A>(dp, a.dout, at + c, values, d - c);
+                }
+                if (key + lane < seen) {
+                    dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
+                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta) * h.scale;
+                }
+                weights[warp * TRF__OTHERS + lane] = s;
+                __syncwarp();
+                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key,
+                                   seen, c0 + lane);
+                __syncwarp();
+            }
+            for (int o = 0; o < TRF__OWN; o++)
+                if (i < h.n && c0 + lane + 32 * o < d)
+                    trf__put<A>(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
+        }
+    }
+}
+
+/* Adds what one head of queries contributes to dk and dv: a warp has a key, and the others are
+   queries. */
+template <class A>
+TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
+                                 const trf__gpu_head &h, float *queries, float *douts,
+                                 float *weights, int64_t c0, float dk[TRF__OWN],
+                                 float dv[TRF__OWN])
+{
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
+    int64_t key = h.begin + warp, d = a.in.d_head, ldo = a.in.heads * d, n = h.span->n_query;
+    int64_t at = (h.span->key + key) * a.in.ldk + h.key_first;
+    for (int64_t first = 0; first < n; first += TRF__OTHERS) {
+        int64_t i = first + lane, query = h.span->query + i;
+        /* lane l has query first + l; its delta comes with the same pass over columns */
+        float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
+        for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
+            __syncthreads();
+            trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
+            trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
+            __syncthreads();
+            if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
+            delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
+            s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
+            dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
+        }
+        if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
+            factor = trf__gpu_weight_factor(&h, now, i, key);
+            p = trf__gpu_weight(&h, a.stats, i, key, s);
+        }
+        to_k[lane] = p * (dp * factor - delta) * h.scale;
+        to_v[lane] = p * factor;
+        __syncwarp();
+        trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
+        trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
+        __syncwarp();
+    }
+}
+
+/* dk and dv. If several heads of queries read the same keys, their gradients add up one after
+   another. */
+template <class A>
+TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
+                                        int64_t groups)
+{
+    TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
+    TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS);
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int64_t together = a.in.heads / a.in.kv_heads, d = a.in.d_head;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
+         tile += gridDim.x) {
+        int64_t head = tile / groups * together, group = tile % groups;
+        trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, TRF__CUDA_WARPS,
+                                           1);
+        int64_t key = h.begin + warp, at = (h.span->key + key) * a.in.ldk + h.key_first;
+        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
+            float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
+            for (int64_t k = 0; k < together; k++) {
+                h = trf__gpu_head_of(&a.in, (head + k) * groups + group, groups, TRF__CUDA_WARPS,
+                                     1);
+                trf__gpu_dkv_of<A>(a, now, h, queries, douts, weights, c0, dk, dv);
+            }
+            for (int o = 0; o < TRF__OWN; o++) {
+                int64_t c = c0 + lane + 32 * o;
+                if (key >= h.n || c >= d) continue;
+                trf__put<A>(a.dk, at + c, dk[o]);
+                trf__put<A>(a.dv, at + c, dv[o]);
+            }
+        }
+    }
+}
+
+/* The gradient of the numbers for distances, of each head of each span: a warp takes a row of the
+   table, and its lanes take the queries. The distances of a row follow one another. */
+template <class A>
+TRF__KERNEL void trf__gpu_bias_partial(trf__attention_gradient a, const trf__now *now)
+{
+    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
+    int64_t rows = a.in.bias.rows, d = a.in.d_head, ldo = a.in.heads * d;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, 1, INT32_MAX / 2, 0);
+        int64_t n = h.span->n_query, m = h.span->n_key;
+        for (int64_t row = warp; row < rows; row += TRF__CUDA_WARPS) {
+            float sum = 0;
+            for (int64_t t = 1 - m; t < n; t++) {
+                if (trf__bias_row(&a.in.bias, t) != row) continue;
+                for (int64_t i = lane; i < n; i += 32) {
+                    int64_t key = t + i + m - n, query = h.span->query + i;
+                    int64_t at = query * ldo + h.first;
+                    float s = 0, dp = 0, delta = 0;
+                    if (key < 0 || key >= trf__keys_seen(&h, i)) continue;
+                    for (int64_t c = 0; c < d; c++) {
+                        int64_t k = (h.span->key + key) * a.in.ldk + h.key_first + c;
+                        float dout = trf__get<A>(a.dout, at + c);
+                        s = fmaf(trf__get<A>(a.in.q, query * a.in.ldq + h.first + c),
+                                 trf__get<A>(a.in.k, k), s);
+                        dp = fmaf(dout, trf__get<A>(a.in.v, k), dp);
+                        delta = fmaf(dout, trf__get<A>(a.out, at + c), delta);
+                    }
+                    dp *= trf__gpu_weight_factor(&h, now, i, key);
+                    sum += trf__gpu_weight(&h, a.stats, i, key, s) * (dp - delta);
+                }
+            }
+            sum = trf__warp_sum(sum);
+            if (lane == 0) a.partial[tile * rows + row] = sum;
+        }
+    }
+}
+
+/* A thread for each number of the table: adds the spans in order. */
+TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
+{
+    int64_t heads = a.in.heads, rows = a.in.bias.rows, at;
+    for (at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < rows * heads;
+         at += (int64_t)gridDim.x * blockDim.x) {
+        float sum = a.first_bias ? 0 : a.dbias[at];
+        for (int64_t s = 0; s < a.in.n_spans; s++)
+            sum += a.partial[(s * heads + at % heads) * rows + at / heads];
+        a.dbias[at] = sum;
+    }
+}
+
+// >>cuda-mma-gradient  the same with tensor cores
+//
+// Tiles of 32 instead of 64 others: the gradient has more results to hold in registers.
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
+trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    enum { KEYS = 32 };
+    TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
+    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
+    trf__bf16 *keys = tiles, *values = tiles + KEYS * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_last_seen(&h), ldo = a.in.heads * (int)a.in.d_head;
+        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
+        float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
+        uint32_t q[D / 16][4], dout[D / 16][4];
+        if (h.begin >= h.n) continue;
+        trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
+        /* q holds out for a moment, for delta = dout . out */
+        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);
+        for (int c = 0; c < D / 16; c++)
+            for (int i = 0; i < 4; i++) {
+                /* two bf16 in each word; fragment i belongs to row i % 2 of the lane */
+                uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
+                delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
+                delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
+            }
+        delta[0] = trf__quad_sum(delta[0]);
+        delta[1] = trf__quad_sum(delta[1]);
+        trf__mma_own<D>(q, tiles, a.in.q, &h, a.in.ldq, 0);
+        for (int key = 0; key < most; key += KEYS) {
+            float s[KEYS / 8][4], dp[KEYS / 8][4];
+            __syncthreads();
+            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
+            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
+            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
+            __syncthreads();
+            if (h.begin + row / 16 * 16 >= h.n) continue;
+            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
+            trf__mma_rows<D, KEYS / 8>(dp, dout, values, most - key);
+            for (int j = 0; j < KEYS / 8; j++)
+                for (int e = 0; e < 4; e++) {
+                    int column = t * 2 + e % 2, r = row + e / 2 * 8;
+                    float p = 0, factor = 0;
+                    if (key + j * 8 + column < seen[e / 2])
+                        p = trf__gpu_weight(&h, a.stats, h.begin + r, key + j * 8 + column,
+                                            s[j][e]);
+                    if (kept[r * (KEYS / 8) + j] >> column & 1)
+                        factor = trf__gpu_scale(now, &a.in.drop);
+                    s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
+                }
+            trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
+        }
+        trf__mma_store<D>(a.dq, dq, ones, &h, a.in.ldq, 0);
+    }
+}
+
+/* The numbers of a query that dk and dv need: its statistics, delta = dout . out, and the number of
+   keys it sees. */
+typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
+
+/* Fills these for 32 queries, with four threads for each. */
+TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a,
+                                const trf__gpu_head *h, int first)
+{
+    int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
+    int here = i < h->span->n_query;
+    trf__known q = { 0, 0, 0, 0 };
+    for (c = threadIdx.x % 4; here && c < a->in.d_head; c += 4)
+        q.delta = fmaf(trf__get<trf__bf16>(a->dout, at * a->in.d_head + c),
+                       trf__get<trf__bf16>(a->out, at * a->in.d_head + c), q.delta);
+    q.delta = trf__quad_sum(q.delta);
+    if (here) {
+        q.maximum = a->stats[at * 2];
+        q.factor = a->stats[at * 2 + 1];
+        q.seen = (int)trf__keys_seen(h, i);
+    }
+    if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
+}
+
+/* A warp's sixteen keys and values, and their gradients. */
+template <int D> struct trf__mma_keys {
+    uint32_t k[D / 16][4], v[D / 16][4];
+    float dk[D / 8][4], dv[D / 8][4];
+};
+
+/* Adds what one head of queries, from query `begin` on, contributes to dk and dv. */
+template <int D>
+TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__attention_gradient &a,
+                                 const trf__now *now, const trf__gpu_head &h, int begin,
+                                 trf__bf16 *tiles, uint8_t *kept, trf__known *known)
+{
+    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
+    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
+    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    int n = h.span->n_query;
+    for (int first = begin; first < n; first += QUERIES) {
+        float s[QUERIES / 8][4], ds[QUERIES / 8][4];
+        __syncthreads();
+        trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
+        trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
+        trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
+        trf__mma_known(known, &a, &h, first);
+        __syncthreads();
+        if (h.begin + row / 16 * 16 >= h.n) continue;
+        trf__mma_rows<D, QUERIES / 8>(s, own.k, queries, n - first);
+        trf__mma_rows<D, QUERIES / 8>(ds, own.v, douts, n - first);
+        for (int j = 0; j < QUERIES / 8; j++)
+            for (int e = 0; e < 4; e++) {
+                int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
+                const trf__known *q = &known[column];
+                float p = 0, factor = 0;
+                if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale)
+                    * q->factor;
+                if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1)
+                    factor = trf__gpu_scale(now, &a.in.drop);
+                s[j][e] = p * factor;
+                ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
+            }
+        trf__mma_columns<D, QUERIES / 8>(own.dv, s, douts, n - first);
+        trf__mma_columns<D, QUERIES / 8>(own.dk, ds, queries, n - first);
+    }
+}
+
+/* dk and dv: rows of a result are keys, and its columns are queries. */
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
+trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
+    TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
+    TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
+    TRF__SHARED(trf__known, known, QUERIES);
+    int64_t together = a.in.heads / a.in.kv_heads;
+    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
+         tile += gridDim.x) {
+        int64_t head = tile / groups * together, group = tile % groups;
+        trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, KEYS, 1);
+        int n = h.span->n_query, begin = 0;
+        float ones[2] = { 1, 1 };
+        trf__mma_keys<D> own = {};
+        if (h.begin >= h.n) continue;
+        /* the first query that sees one of these keys */
+        if (a.in.causal && h.begin > h.n - n) begin = h.begin - (h.n - n);
+        trf__mma_own<D>(own.k, tiles, a.in.k, &h, a.in.ldk, 1);
+        trf__mma_own<D>(own.v, tiles, a.in.v, &h, a.in.ldk, 1);
+        for (int64_t which = 0; which < together; which++) {
+            h = trf__gpu_head_of(&a.in, (head + which) * groups + group, groups, KEYS, 1);
+            trf__mma_dkv_of<D>(own, a, now, h, begin, tiles, kept, known);
+        }
+        trf__mma_store<D>(a.dk, own.dk, ones, &h, a.in.ldk, 1);
+        trf__mma_store<D>(a.dv, own.dv, ones, &h, a.in.ldk, 1);
+    }
+}
+
+TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
+{
+    trf__launch_heads(run, "attention_gradient", a, a->in.heads, a->in.max_queries,
+                      TRF__OF_WIDTH(a, trf__gpu_mma_dq), TRF__OF_ACT(run, trf__gpu_attention_dq));
+    trf__launch_heads(run, "attention_gradient", a, a->in.kv_heads, a->in.max_keys,
+                      TRF__OF_WIDTH(a, trf__gpu_mma_dkv), TRF__OF_ACT(run, trf__gpu_attention_dkv));
+    if (!a->dbias) return;
+    trf__launch(run, "bias_partial", a->in.n_spans * a->in.heads,
+                TRF__OF_ACT(run, trf__gpu_bias_partial), *a, run->now);
+    trf__launch(run, "bias_sum", trf__ceil_div(a->in.bias.rows * a->in.heads, TRF__CUDA_THREADS),
+                trf__gpu_bias_sum, *a);
+}
+
+#endif
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>cuda-norm
+//
+// The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
+// shared memory.
+
+/* Calls feature(column) for a lane's part of a row, every 32nd unit. It is the same part in all
+   passes, so a lane reads only what it wrote itself. */
+template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
+{
+    for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
+        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++)
+            feature(trf__feature(unit, k));
+}
+
+/* A warp for each row. */
+template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
+{
+    int lane = (int)threadIdx.x % 32;
+    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
+         row += warps) {
+        const trf__act *s = j.sub ? j.s : j.x;
+        float begin, mean, r, sum = 0, squares = 0;
+        for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
+            float factor[TRF__UNIT];
+            trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t at = row * d + trf__feature(unit, k);
+                trf__put<A>(j.s, at, fmaf(trf__get<A>(j.sub, at), factor[k], trf__get<A>(j.x, at)));
+            }
+        }
+        if (!j.y) continue;
+        /* sums differences from the first element: see trf__norm_row */
+        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
+        trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
+        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
+        trf__lane_features(d, [&](int64_t c) {
+            float centered = trf__get<A>(s, row * d + c) - mean;
+            squares = fmaf(centered, centered, squares);
+        });
+        squares = trf__warp_sum(squares);
+        r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
+        trf__lane_features(d, [&](int64_t c) {
+            trf__put<A>(j.y, row * d + c,
+                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
+                             : 0));
+        });
+        if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
+    }
+}
+
+TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
+{
+    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS),
+                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
+{
+    return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
+}
+
+/* A warp for each row. ds may overwrite dy, dy2 or ds_in: a lane has read its own elements of them
+   before it writes. */
+template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
+                                                           const trf__now *now)
+{
+    int lane = (int)threadIdx.x % 32;
+    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
+    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
+         row += warps) {
+        float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
+        if (j.gain) {
+            double slope;
+            mean = j.stats[2 * row];
+            r = j.stats[2 * row + 1];
+            trf__lane_features(d, [&](int64_t c) {
+                float g = trf__gpu_norm_dy<A>(&j, row * d + c);
+                sum = fmaf(g, j.gain[c], sum);
+                dot = fmaf(g * (trf__get<A>(j.s, row * d + c) - mean), j.gain[c], dot);
+            });
+            sum = trf__warp_sum(sum);
+            dot = trf__warp_sum(dot);
+            /* in double, as in trf__norm_row_gradient */
+            slope = (double)r * (double)r / (double)d;
+            if (j.rule == TRF_NORM_ANNOTATED) {
+                double deviation = 1 / (double)r - j.epsilon;
+                slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
+            }
+            average = j.rule == TRF_NORM_RMS ? 0 : (float)(-(double)sum / (double)d);
+            pull = (float)(-slope * (double)dot);
+        }
+        for (int64_t unit = lane; unit < trf__units(d); unit += 32) {
+            float factor[TRF__UNIT];
+            if (j.dsub) trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
+            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
+                int64_t c = trf__feature(unit, k), at = row * d + c;
+                float ds = trf__gpu_norm_dy<A>(&j, at);
+                if (j.gain) {
+                    ds = fmaf(trf__get<A>(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
+                    ds = fmaf(ds, r, j.ds_in ? trf__get<A>(j.ds_in, at) : 0);
+                }
+                trf__put<A>(j.ds, at, ds);
+                if (j.dsub) trf__put<A>(j.dsub, at, ds * factor[k]);
+            }
+        }
+    }
+}
+
+/* Slices of dgain (sums[0]) and dbias (sums[1]). */
+template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_THREADS);
+    trf__sum_slices<2>(&j, shared, [&](int64_t r, int64_t c, float *sums) {
+        float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
+        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1],
+                       sums[0]);
+        sums[1] += g;
+    });
+}
+
+/* dgain and dbias come first, as ds may overwrite dy. Too many columns for cuda->sums are summed in
+   pieces. */
+TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
+{
+    int64_t c, most = TRF__CUDA_SUMS / 2;
+    for (c = 0; n->gain && c < n->d; c += most) {
+        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c),
+                                               n->first);
+        trf__norm_gradient piece = *n;
+        piece.dy = trf__act_at(run, (trf__act *)(uintptr_t)n->dy, c);
+        piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
+        piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
+        j.ld = n->d;
+        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias ? n->dbias + c : NULL;
+        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums),
+                    piece, j);
+        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices,
+                    j);
+    }
+    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
+                TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
+}
+
+#endif
+
+// >>cuda-pool      a block for each sequence, a thread for each column
+//
+// The formulas are in >>pool.
+
+template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float sum = 0;
+            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.from, (span->query + r) * j.d + c);
+            trf__put<A>(j.to, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
+{
+    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
+{
+    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
+        const trf__span *span = &j.spans[s];
+        int64_t n = trf__pooled(span, j.most);
+        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
+            float share = n > 0 ? trf__get<A>(j.from, s * j.d + c) * (1 / (float)n) : 0;
+            for (int64_t r = 0; r < span->n_query; r++)
+                trf__put<A>(j.to, (span->query + r) * j.d + c, r < n ? share : 0);
+        }
+    }
+}
+
+TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
+{
+    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient),
+                     *j);
+}
+
+#endif
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>cuda-loss      the vocabulary projection and its loss, in chunks of rows
+//
+// The formulas are in >>cross_entropy. Logits exist for one chunk of rows at a time, and their
+// gradient replaces them.
+
+/* Rows of a chunk. Every chunk reads and writes the whole (vocab, d) gradient; with 8 d rows that
+   is less than a tenth of the memory traffic of its logits. A chunk has at most 2^28 logits, but at
+   least 256 rows. */
+TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
+{
+    int64_t most = trf__times(8, d);
+    most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
+    return trf__max64(1, trf__min64(rows, most));
+}
+
+TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+                                  int64_t d, trf__act **logits, int32_t **hit)
+{
+    trf__cursor cursor = trf__cursor_at(work);
+    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
+                                    trf__bytes(vocab, trf__cuda_element(device)));
+    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                      int64_t d, int)
+{
+    trf__act *logits;
+    int32_t *hit;
+    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
+}
+
+/* A block for each row; a thread takes every 256th logit. */
+template <class A>
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *logits,
+                                    int32_t *hit, int64_t row0, int64_t rows)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        A *z = (A *)(void *)logits + r * l.vocab;
+        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        int64_t row = row0 + r, c;
+        int32_t target = l.targets[row];
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, trf__as_float(z[c]));
+        maximum = trf__block_max(maximum, shared);
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+            sum += expf(trf__as_float(z[c]) - maximum);
+            total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+        }
+        sum = trf__block_sum(sum, shared);
+        total = trf__block_sum(total, shared);
+        at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+        at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
+        /* all threads have read z[target] and z[zero_column]: now z may become dz */
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            double log_sum = log((double)sum);
+            double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
+            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
+                             log_sum);
+            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
+            hit[row] = target >= 0 && at_target >= maximum;
+        }
+        /* exp is computed again, as z may have only 16 bits */
+        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float dz = target < 0 ? 0 : fmaf(expf(trf__as_float(z[c]) - maximum), 1 / sum,
+                                             (float)-l.off);
+            if (c == target) dz -= (float)(l.on - l.off);
+            if (target >= 0 && c == l.zero_column) dz += (float)l.off;
+            trf__put_as(&z[c], dz * weight);
+        }
+    }
+}
+
+/* One block, so that the sums have one order. */
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    trf__sums sums = {0, 0, 0, 0};
+    for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
+        sums.loss += l.row_loss[i];
+        sums.nll += l.row_nll[i];
+        sums.correct += hit[i];
+        sums.tokens += l.targets[i] >= 0;
+    }
+    sums.loss = trf__block_sum(sums.loss, shared);
+    sums.nll = trf__block_sum(sums.nll, shared);
+    sums.correct = trf__block_sum(sums.correct, shared);
+    sums.tokens = trf__block_sum(sums.tokens, shared);
+    if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
+}
+
+TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
+{
+    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    trf__linear z;
+    int32_t *hit;
+    z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
+    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
+    /* runs once even without rows, as `first` must set the gradients of the weight */
+    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
+        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        z.rows = rows = trf__min64(chunk, l->rows - row0);
+        trf__cuda_project(run, "cross_entropy", &z, 0);
+        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, run->now,
+                    z.y, hit, row0, rows);
+#if !defined(TRF_NO_TRAIN)
+        if (l->dx) {
+            trf__linear_dx dx;
+            trf__linear_dw dw;
+            TRF__ZERO(dx);
+            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
+            dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
+            trf__cuda_linear_dx(run, &dx);
+            TRF__ZERO(dw);
+            dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
+            dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
+            dw.first = l->first && row0 == 0;
+            if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
+            if (l->db)
+                trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
+        }
+#endif
+    }
+    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+// >>cuda-adam      clip and adam
+//
+// The formulas are in >>clip and >>adam. The host reads nothing between them: the decision to skip
+// a step is made and obeyed on the device.
+
+/* A block for each tile: its sum of squares, in double. */
+TRF__KERNEL void trf__gpu_squares(trf__clip j)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
+        const float *x = j.gradients + j.tiles[t].begin;
+        double sum = 0;
+        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS)
+            sum += (double)x[i] * (double)x[i];
+        sum = trf__block_sum(sum, shared);
+        if (threadIdx.x == 0) j.partial[t] = sum;
+    }
+}
+
+/* The first tile with a number that is not finite, or -1, for the whole block. */
+TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *shared)
+{
+    for (int64_t t = 0; t < j->n_tiles; t++) {
+        double bad = 0;
+        if (trf__is_finite(j->partial[t])) continue;
+        for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
+            bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
+        if (trf__block_sum(bad, shared) > 0) return t;
+    }
+    return -1;
+}
+
+/* One block: it adds the tiles' sums and fills the clip_result. */
+TRF__KERNEL void trf__gpu_decide_clipping(trf__clip j)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    double sum = 0;
+    int64_t bad = -1;
+    for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
+    sum = trf__block_sum(sum, shared);
+    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, shared);
+    if (threadIdx.x == 0) trf__decide_clipping(&j, sum, bad);
+}
+
+TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
+{
+    trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
+    trf__launch(run, "clip", 1, trf__gpu_decide_clipping, *j);
+}
+
+/* beta * old + (1 - beta) * x */
+TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
+{
+    return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
+}
+
+/* A block for each tile. One thread computes the coefficients, which need pow in double. */
+TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
+{
+    TRF__SHARED(trf__adam_job, job, 1);
+    const float most = (float)TRF__MAX_GRADIENT;
+    float rate, v_scale, inside, outside, least_root, scale1, scale2;
+    if (a.clip_result->skipped) return;
+    for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
+        int decay = a.tiles[t].decay;
+        float l2, shrink;
+        if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
+        __syncthreads();
+        rate = (float)-job->rate; v_scale = (float)job->v_scale;
+        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+        scale1 = (float)job->scale1; scale2 = (float)job->scale2;
+        least_root = (float)job->least_root;
+        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
+        for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
+            int64_t i = a.tiles[t].begin + k;
+            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)),
+                moved;
+            float m = trf__gpu_mean(a.m[i], g, a.beta1);
+            float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
+            moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
+            moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
+            /* infinity - infinity is NaN, which is not less */
+            if (!(moved - moved < 1)) moved = p;
+            a.p[i] = moved;
+            if (a.packed) trf__put_as((trf__bf16 *)a.packed + i, moved);
+            a.m[i] = m; a.v[i] = v;
+        }
+        /* all have read job, so the next tile may overwrite it */
+        __syncthreads();
+    }
+}
+
+TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+        a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f;
+}
+
+TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
+{
+    trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
+}
+
+TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
+{
+    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
+}
+
+#endif
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
+//
+// The formulas are in >>top. All logits of the live rows exist here: there are few rows.
+
+/* logits of a thread, and of a block */
+enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };
+
+/* Rows are cut into slices, so that even few rows give work to many blocks. */
+typedef struct trf__top_parts {
+    int64_t slices;
+    float *sums;                /* (rows, slices, 2) maximum, and sum of exp(z - maximum) */
+    uint64_t *keys;             /* (rows, slices, n) the best of a slice, best first; 0: no more */
+    float *logits;              /* (rows, vocab) */
+} trf__top_parts;
+
+TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_t n,
+                                 trf__top_parts *p)
+{
+    trf__cursor cursor = trf__cursor_at(work);
+    p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
+    p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
+    p->keys = (uint64_t *)trf__take(&cursor, rows,
+                                    trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
+    p->logits = (float *)trf__take(&cursor, rows, trf__bytes(vocab, sizeof(float)));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
+{
+    trf__top_parts parts;
+    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
+}
+
+/* A logit and its id as one number: a better logit gives a larger number, and so does a lower id of
+   equal logits. Bits of floats are ordered like the floats after negative ones are inverted and the
+   sign of the others is set. Adding 0 makes -0 equal to 0. */
+TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
+{
+    uint32_t u = trf__float_bits(z + 0.0f);
+    return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
+}
+
+/* A block for each row takes the ids that have a rule out of its logits and keeps them: the softmax
+   still counts them. Of an id that occurs twice the first is kept, and -infinity for the others. */
+TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
+{
+    const trf__rules r = t.rules;
+    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
+        float *z = p.logits + row * t.vocab;
+        trf_real *kept = r.kept + row * (r.stride + r.n_alone);
+        const int32_t *ids = r.ids + row * r.stride;
+        if (t.only && t.only[row] >= 0) continue;
+        for (int32_t i = (int32_t)threadIdx.x; i < r.n_alone; i += TRF__CUDA_THREADS) {
+            kept[r.stride + i] = z[r.alone[i]];
+            z[r.alone[i]] = -INFINITY;
+        }
+        __syncthreads();
+        for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row + 1];
+             i += TRF__CUDA_THREADS) {
+            int32_t id = ids[r.history + i];
+            kept[r.history + i] = id < 0 ? -INFINITY : z[id];
+            if (id >= 0) z[id] = -INFINITY;
+        }
+        __syncthreads();
+        for (int64_t k = row * r.phrases.n + threadIdx.x; k < (row + 1) * r.phrases.n;
+             k += TRF__CUDA_THREADS)
+            r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
+        __syncthreads();
+        for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
+             i += TRF__CUDA_THREADS) {
+            bool again = ids[i] < 0;
+            for (int32_t k = 0; k < i && !again; k++) again = ids[k] == ids[i];
+            kept[i] = again ? -INFINITY : z[ids[i]];
+            if (!again) z[ids[i]] = -INFINITY;
+        }
+    }
+}
+
+/* Number k of the logits that the rules have kept of a row, of which there are
+   trf__gpu_kept_count. */
+TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
+{
+    return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
+}
+
+TRF__DEVICE float trf__gpu_kept(const trf__rules *r, int64_t row, int32_t k)
+{
+    const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    int32_t n = r->ids ? r->counts[2 * row] : 0;
+    if (k < r->n_alone) return kept[r->stride + k];
+    k -= r->n_alone;
+    return k < n ? kept[k] : kept[r->history + k - n];
+}
+
+/* A block for each slice; a thread takes every 256th logit. The block finds the best one, removes
+   it, finds the next, and so on n times. */
+TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
+    for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
+        int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
+        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
+        /* each thread keeps its logits in registers */
+        float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
+        uint64_t keys[TRF__TOP_EACH];
+        for (int i = 0; i < TRF__TOP_EACH; i++) {
+            int64_t c = begin + i * TRF__CUDA_THREADS;
+            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
+            bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
+            keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
+            maximum = fmaxf(maximum, z[i]);
+        }
+        maximum = trf__block_max(maximum, shared);
+        for (int i = 0; i < TRF__TOP_EACH; i++) sum += expf(z[i] - maximum);
+        sum = trf__block_sum(sum, shared);
+        if (threadIdx.x == 0) { p.sums[2 * tile] = maximum; p.sums[2 * tile + 1] = sum; }
+        for (int64_t k = 0; only < 0 && k < t.n; k++) {
+            uint64_t next = 0;
+            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] > next) next = keys[i];
+            next = trf__block_max(next, best);
+            /* keys contain the id, so at most one thread has this one */
+            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] == next) keys[i] = 0;
+            if (threadIdx.x == 0) p.keys[tile * t.n + k] = next;
+        }
+    }
+}
+
+/* A block for each row: it merges the slices. Keys are unique, so the next best is the largest key
+   below the last one. */
+TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
+    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
+        const float *sums = p.sums + 2 * row * p.slices;
+        const uint64_t *keys = p.keys + row * p.slices * t.n;
+        int32_t only = t.only ? t.only[row] : TRF__ANY;
+        float maximum = -FLT_MAX, sum = 0;
+        uint64_t last = UINT64_MAX;
+        int32_t n_kept = only >= 0 ? 0 : trf__gpu_kept_count(&t.rules, row);
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, sums[2 * s]);
+        for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, trf__gpu_kept(&t.rules, row, k));
+        maximum = trf__block_max(maximum, shared);
+        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
+            sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
+        for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
+            sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
+        double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
+        for (int64_t i = 0; i < t.n; i++) {
+            uint64_t next = 0;
+            for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
+                if (keys[k] > next && keys[k] < last) next = keys[k];
+            last = trf__block_max(next, best);
+            int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
+            if (threadIdx.x != 0) continue;
+            int64_t at = row * (t.n + t.rules.phrases.n) + i;
+            t.ids[at] = id;
+            double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
+            t.log_probabilities[at] = z - lse;
+            if (t.ruled) t.ruled[at] = t.rules.greedy ? z : z - lse;
+        }
+        if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
+        if (t.rules.wishes && threadIdx.x == 0) trf__top_wishes(&t, row, lse);
+    }
+}
+
+TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
+{
+    trf__top_parts parts;
+    trf__linear z;
+    trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
+    /* logits in floats even if activations have 16 bits: their order decides */
+    z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
+    z.rows = t->rows; z.out = t->vocab; z.in = t->d;
+    trf__cuda_project(run, "top", &z, 1);
+    if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
+        trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
+    trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
+    trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
+}
+
+/* A block for each row, a thread for each token of its history. */
+TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
+{
+    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
+        for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
+            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i]
+            : j.slots[r];
+}
+
+TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers *j)
+{
+    trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
+}
+
+/* A block for each row. Areas have no layout of their own here: attention reads rows. */
+template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
+{
+    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
+        for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
+            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] =
+            ((const A *)(const void *)j.fresh)[r * j.width + c];
+}
+
+TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
+{
+    trf__launch<128>(run, "append_kv", j->rows, TRF__OF_ACT(run, trf__gpu_append_kv), *j);
+}
+
+// >>cuda-reorder   beam search on the device
+//
+// The host sees only tokens some steps later: sentences choose here, and the next token's rows are
+// listed without it.
+
+/* One block, a thread for each sentence: it runs the sentence's step of search. Its rows follow
+   those of lower threads, as on the CPU. */
+TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
+{
+    TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
+    trf__progress now = trf__reorder_from(&a);
+    int32_t end = a.progress->n_live + a.begin;
+    for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
+        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live,
+            row = now.rows;
+        if (k < end) {
+            before = a.begin ? 0 : a.starts[k];
+            place = trf__reorder_sentence(&a, k);
+            live = a.beams[place].live;
+        }
+        rows[threadIdx.x] = live;
+        __syncthreads();
+        /* every thread adds up the rows of all, so that all know the totals */
+        for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
+            if (t == (int32_t)threadIdx.x) { number = now.n_live; row = now.rows; }
+            now.n_live += rows[t] > 0;
+            now.rows += rows[t];
+        }
+        /* all have read their slot of `live` before one of them is overwritten */
+        __syncthreads();
+        if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
+    }
+    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
+        trf__reorder_nobody(&a, r);
+    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
+        a.cross[k].n_query = 0;
+    __syncthreads();                    /* all have read a.progress before it changes */
+    if (threadIdx.x == 0) *a.progress = now;
+}
+
+TRF__FN void trf__cuda_reorder(const trf__run *run, const trf__reorder *a)
+{
+    trf__launch(run, "reorder", 1, trf__gpu_reorder, *a);
+}
+
+#endif /* TRF__CUDA */
+
+#if TRF__CUDA
+
+// >>cuda-state
+//
+// Opening and closing a run on the device, and the table of its ops.
+
+/* Whether the device exists and this program has kernels for it. Loading any kernel fails if the
+   program was compiled for other cards. */
+TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
+{
+    trf__on_device here(device->index);
+    cudaFuncAttributes attributes;
+    int n = 0;
+    cudaError_t e = cudaGetDeviceCount(&n);
+    if (e == cudaSuccess && n > 0 && device->index >= n)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
+                         "this machine has %d CUDA devices, got index %d", n, device->index);
+    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_backpointers);
+    (void)cudaGetLastError();
+    if (e != cudaSuccess || n == 0)
+        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
+                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
     return TRF_OK;
 }
+
+TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t, size_t)
+{
+    return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
+}
+
+/* Nothing to do: no scratch depends on the length of sequences. */
+TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, size_t, trf_error *)
+{
+    return TRF_OK;
+}
+
+/* Waits for the device first: it may still read stages and the workspace. */
+TRF__FN void trf__cuda_close(trf__run *run)
+{
+    trf__cuda *cuda = trf__cuda_of(run);
+    trf__on_device here(run->device.index);
+    int i;
+    if (!cuda) return;
+    (void)cudaStreamSynchronize(cudaStreamLegacy);
+    for (i = 0; i < TRF__CUDA_STAGES; i++) {
+        if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
+        if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
+    }
+    for (i = 0; i < TRF__CUDA_LISTS; i++)
+        if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
+    if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
+    if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
+    if (cuda->lt) (void)cublasLtDestroy(cuda->lt);
+    if (cuda->workspace) (void)cudaFree(cuda->workspace);
+    if (cuda->sums) (void)cudaFree(cuda->sums);
+    trf__free(&run->hooks, cuda, sizeof *cuda);
+    run->state = NULL;
+}
+
+/* Makes events, a stream and cuBLASLt's handles. Returns the name of the one that failed, or NULL.
+   Algorithms that add split sums in place (in no fixed order) or in 16 bits are excluded. */
+TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
+{
+    uint64_t workspace = TRF__CUDA_WORKSPACE;
+    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    int i;
+    for (i = 0; i < TRF__CUDA_STAGES; i++)
+        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess)
+            return "an event";
+    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess)
+        return "a stream";
+    if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
+    if (cublasLtMatmulPreferenceCreate(&cuda->preference) ||
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference,
+                                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
+                                             sizeof workspace) ||
+        cublasLtMatmulPreferenceSetAttribute(cuda->preference,
+                                             CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
+                                             sizeof sums)) return "cuBLASLt's preference";
+    return NULL;
+}
+
+/* After a failure trf__cuda_close frees what was made. */
+TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
+{
+    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
+    trf__on_device here(run->device.index);
+    trf_status status = TRF_OK;
+    const char *missing;
+    if (!cuda)
+        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
+    run->state = cuda;
+    missing = trf__cuda_make(cuda);
+    if (missing)
+        status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be created",
+                           missing);
+    else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
+             cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "backend",
+                           "no memory on the device for the scratch space of matrix products");
+    if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
+    return status;
+}
+
+#define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
+#define TRF__CUDA_OP(name, type) , trf__cuda_##name
+/* memory is not the host's; 8 tokens of a search are issued before the host looks */
+#define TRF__CUDA_TABLE \
+    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
+
+#if defined(TRF_COLUMN)
+extern "C" {
+extern const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN);
+const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CUDA_TABLE };
+}
+#else
+static const trf__backend *trf__cuda_backend(void)
+{
+    static const trf__backend backend = { "cuda", TRF__CUDA_TABLE };
+    return &backend;
+}
 #endif
 
-TRF_API trf_device trf_device_default(void)
-{
-    trf_device device;
-    TRF__ZERO(device);
-    device.threads = trf__processors();
-    return device;
-}
+#endif /* TRF__CUDA */
+
+#if defined(TRF_IMPLEMENTATION)                    /* a column ends here */
 
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
@@ -11368,10 +13968,6 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
 #define TRF__BACKEND(cpu) (cpu)
-#endif
-
-#if TRF__CUDA
-static const trf__backend *trf__cuda_backend(void);     /* defined in the last chapter */
 #endif
 
 /* The backend of a kind of device, or NULL if this build has none. The processor is queried in
@@ -11700,11 +14296,43 @@ TRF_API const char *trf_build_info(void)
         ;
 }
 
+/* Ranges first, then the device itself: probe asks the driver, which may be slow or missing. */
+TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
+{
+    const trf__backend *backend = trf__backend_of(device->kind);
+    TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
+    TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
+    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0,
+                              TRF_PRECISION_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
+                              TRF_PRODUCTS_COUNT - 1, err));
+    if (backend) return backend->probe(device, err);
+    if (device->kind == TRF_DEVICE_CUDA)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
+                         "TRF_DEVICE_CUDA: this program was built without CUDA (define "
+                         "TRF_WITH_CUDA or TRF_CUDA to have it)");
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
+                     (int)device->kind);
+}
+
+TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+{
+    int format;
+    switch (weights) {
+    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
+    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
+    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
+    default: return NULL;
+    }
+    if (!device || trf__device_check(device, NULL)) return NULL;
+    return trf__backend_of(device->kind)->kernel(device, format);
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
 //
 // The small functions of >>api-basics. Only copying a tensor's numbers can fail. A tensor has its
-// numbers in the caller's memory (data), or on the device of an object (home, there).
+// numbers in the caller's memory (data), or on the device of an object (device, device_data).
 // -----------------------------------------------------------------------------------------------
 
 /* From the list of statuses, so that no name can be missing. */
@@ -11716,27 +14344,6 @@ TRF_API const char *trf_status_name(trf_status status)
 #undef TRF__X
     default: return "TRF_E_UNKNOWN";
     }
-}
-
-TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
-{
-    size_t i = 0;
-    while (i < bytes) {
-        int length = trf__utf8_at(text + i, bytes - i);
-        if (length == 0) return (int64_t)i;
-        i += (size_t)length;
-    }
-    return -1;
-}
-
-/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
-TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
-{
-    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, fault, what,
-                     "expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
 /* Unused dimensions are 1, so products over all four are valid. */
@@ -11804,12 +14411,4284 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
     return trf__tensor_move(tensor, (trf_real *)(uintptr_t)numbers, count, 1, err);
 }
 
+/* A tensor of the caller must have exactly this shape; columns -1: a vector. */
+TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows,
+                                    int64_t columns, trf_error *err)
+{
+    if (!tensor || !tensor->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
+    if (columns < 0 ? tensor->rank == 1 && tensor->shape[0] == rows
+                    : tensor->rank == 2 && tensor->shape[0] == rows &&
+                    tensor->shape[1] == columns) return TRF_OK;
+    if (columns < 0)
+        return trf__fail(err, TRF_E_SHAPE, -1, name,
+                         "%s must have shape (%lld), got rank %d with first extent %lld",
+                         name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
+    return trf__fail(err, TRF_E_SHAPE, -1, name,
+                     "%s must have shape (%lld, %lld), got rank %d with first extents %lld and "
+                     "%lld", name, (long long)rows, (long long)columns,
+                     tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>text           numbers as text, CRC-32
+//
+// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
+// significant digits hold a float and 17 a double, exactly. CRC-32 is the one of zip and PNG (IEEE
+// 802.3, polynomial 0xEDB88320 reflected).
+// -----------------------------------------------------------------------------------------------
+
+/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
+TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
+{
+    char text[64];
+    size_t n = 0;
+    const char *c;
+    if (size == 0) return;
+    if (x != x) snprintf(text, sizeof text, "nan");
+    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
+    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
+    for (c = text; *c && n + 1 < size; c++) {
+        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
+            to[n++] = *c;
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
+                                                                  several */
+    }
+    to[n] = 0;
+}
+
+/* Reads 0|-?[1-9][0-9]*: each number has one spelling, and must fit. Returns 1 and sets *x, or
+   returns 0 and leaves *x as it was. */
+TRF__FN int trf__parse_int(const char *text, int64_t *x)
+{
+    int negative = *text == '-';
+    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    const char *c = text + negative;
+    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
+    for (; *c; c++) {
+        uint64_t digit = (uint64_t)(*c - '0');
+        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
+        value = value * 10 + digit;
+    }
+    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return 1;
+}
+
+/* Reads a decimal number, "inf", "-inf" or "nan". The whole text must match, and the value must be
+   within the range of double. Returns 1 and sets *x, or returns 0. strtod gets "-1.25e3" as
+   "-125e1": without a point, the locale's decimal point does not matter. */
+TRF__FN int trf__parse_real(const char *text, double *x)
+{
+    char plain[96];
+    size_t n = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    const char *c = text;
+    double value;
+    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
+    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
+    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
+    if (*c == '-') plain[n++] = *c++;
+    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
+        if (*c == '.') { point = 1; continue; }
+        /* `plain` holds a sign, 64 digits and the exponent */
+        if (++digits > 64) return 0;
+        plain[n++] = *c;
+        exponent -= point;
+    }
+    if (!digits || c[-1] == '.') return 0;
+    if (*c == 'e' || *c == 'E') {
+        int negative = c[1] == '-';
+        int64_t written = 0;
+        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
+        if (!*c) return 0;
+        /* larger exponents are out of range in any case, and must not overflow */
+        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000)
+            written = written * 10 + (*c - '0');
+        exponent += negative ? -written : written;
+    }
+    if (*c) return 0;
+    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
+    value = strtod(plain, NULL);
+    if (!trf__is_finite(value)) return 0;
+    *x = value;
+    return 1;
+}
+
+/* Text is written by two runs of the same calls: the first counts its bytes (to = NULL), the second
+   writes them into a block of that size. */
+typedef struct trf__text { char *to; size_t n; } trf__text;
+
+TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
+{
+    if (text->to) memcpy(text->to + text->n, s, n);
+    text->n += n;
+}
+
+TRF__FN void trf__put_text(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
+
+/* Appends a number or another short text, of at most 63 bytes. */
+TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
+{
+    char s[64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(s, sizeof s, format, arguments);
+    va_end(arguments);
+    trf__put_text(text, s);
+}
+
+/* Appends a string of JSON with its quotes, in the shortest escapes. */
+TRF__FN void trf__put_string(trf__text *text, const char *s)
+{
+    static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
+    trf__put_text(text, "\"");
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') trf__put_text(text, "\\");
+        if (c >= 32) trf__put_bytes(text, s, 1);
+        else if (c < 8 || c == 11 || c > 13) trf__putf(text, "\\u%04x", (unsigned)c);
+        else trf__putf(text, "\\%c", letters[c - 8]);
+    }
+    trf__put_text(text, "\"");
+}
+
+/* An unsigned little-endian number, whatever the byte order of the host. */
+TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    int i;
+    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    return value;
+}
+
+/* Writes an unsigned number in little-endian order, whatever the order of the host. */
+TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
+{
+    int i;
+    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
+}
+
+TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
+
+/* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
+   the sum of all bytes so far, so that data may come in parts. */
+typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
+
+/* Fills the tables: table 0 bit by bit, each next one by a zero byte after the one before. */
+TRF__FN void trf__crc_begin(trf__crc *crc)
+{
+    uint32_t i, k, bits;
+    for (i = 0; i < 256; i++) {
+        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
+        crc->table[0][i] = bits;
+    }
+    for (k = 1; k < 16; k++)
+        for (i = 0; i < 256; i++)
+            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k -
+            1][i] & 255];
+    crc->value = 0;
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint32_t c = ~crc->value, next;
+    int k;
+    /* the 32 bits so far act on the first four of sixteen bytes */
+    for (; n >= 16; n -= 16, p += 16, c = next)
+        TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
+            next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
+    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
+    crc->value = ~c;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>system         the operating system: files
+//
+// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
+// system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
+// TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
+// 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
+// like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
+// much of POSIX; the functions used here stay visible.
+//
+// The functions below complete these calls: they repeat interrupted calls, continue short ones, and
+// read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
+// The small ones return 0 or an errno.
+// -----------------------------------------------------------------------------------------------
+
+/* mode: nine permission bits */
+typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts;
+
+#if !defined(TRF_OS)
+#define TRF_OS(name) trf_os_##name
+#endif
+
+#if defined(TRF_OS_HEADER)
+#include TRF_OS_HEADER
+#elif defined(_WIN32)
+#include <fcntl.h>
+#include <io.h>
+#include <process.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <wchar.h>
+#if defined(__cplusplus)
+extern "C" {
+#endif
+__declspec(dllimport) int __stdcall MoveFileExW(const wchar_t *, const wchar_t *, unsigned long);
+__declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long, const char *, int,
+                                                        wchar_t *, int);
+#if defined(__cplusplus)
+}
+#endif
+
+#define TRF_OS_SLASH '\\'
+#define TRF_OS_FOLDERS 0                /* folders cannot be flushed, but MoveFileExW flushes */
+
+/* Paths are UTF-8 on every system; Windows takes them as UTF-16. */
+enum { TRF__WIDE_PATH = 1024 };
+TRF__FN int trf__widen(wchar_t *wide, const char *path)
+{
+    if (MultiByteToWideChar(65001 /* CP_UTF8 */, 8 /* MB_ERR_INVALID_CHARS */, path, -1, wide,
+                            TRF__WIDE_PATH) > 0) return 0;
+    errno = EINVAL;
+    return -1;
+}
+/* create 0: opens a file or a folder for reading; 1: creates a new file; 2: opens a file for
+   writing. */
+TRF__FN int trf_os_open(const char *path, int create, int mode)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    int flags = create == 2 ? _O_WRONLY : create ? _O_WRONLY | _O_CREAT | _O_EXCL : _O_RDONLY;
+    return trf__widen(wide, path) ? -1 : _wopen(wide, flags | _O_BINARY | _O_NOINHERIT, mode);
+}
+TRF__FN int trf_os_rename(const char *from, const char *to)
+{
+    wchar_t wide_from[TRF__WIDE_PATH], wide_to[TRF__WIDE_PATH];
+    if (trf__widen(wide_from, from) || trf__widen(wide_to, to)) return -1;
+    if (MoveFileExW(wide_from, wide_to, 1 | 8 /* replace existing, write through */)) return 0;
+    errno = EACCES;
+    return -1;
+}
+TRF__FN int trf_os_unlink(const char *path)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    return trf__widen(wide, path) ? -1 : _wunlink(wide);
+}
+TRF__FN int trf_os_chmod(const char *path, int mode)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    return trf__widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
+}
+TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
+{
+    wchar_t wide[TRF__WIDE_PATH];
+    struct _stat64 found;
+    if (path ? trf__widen(wide, path) || _wstat64(wide, &found) : _fstat64(fd, &found)) return -1;
+    facts->regular = (found.st_mode & _S_IFMT) == _S_IFREG;
+    facts->mode = found.st_mode & 0777;
+    facts->size = (uint64_t)found.st_size;
+    return 0;
+}
+TRF__FN int trf_os_sync(int fd) { return _commit(fd); }
+TRF__FN int trf_os_close(int fd) { return _close(fd); }
+TRF__FN int trf_os_seek(int fd, uint64_t offset)
+{
+    return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0;
+}
+TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes)
+{
+    return _read(fd, to, (unsigned)bytes);
+}
+TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
+{
+    return _write(fd, from, (unsigned)bytes);
+}
+TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
+
+#else
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <unistd.h>
+
+#define TRF_OS_SLASH '/'
+#define TRF_OS_FOLDERS 1
+
+/* create 0: opens a file or a folder for reading; 1: creates a new file; 2: opens a file for
+   writing. */
+TRF__FN int trf_os_open(const char *path, int create, int mode)
+{
+    int flags = create == 2 ? O_WRONLY
+              : create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;    /* O_EXCL: not through a link */
+#if defined(O_CLOEXEC)
+    flags |= O_CLOEXEC;
+#endif
+#if defined(O_NONBLOCK)
+    flags |= O_NONBLOCK;        /* a pipe may have replaced the file between stat and open */
+#endif
+    return open(path, flags, (mode_t)mode);
+}
+TRF__FN int trf_os_rename(const char *from, const char *to) { return rename(from, to); }
+TRF__FN int trf_os_unlink(const char *path) { return unlink(path); }
+TRF__FN int trf_os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
+/* Facts about the file at a path, or, if path is NULL, about an open one. */
+TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
+{
+    struct stat found;
+    if (path ? stat(path, &found) : fstat(fd, &found)) return -1;
+    facts->regular = S_ISREG(found.st_mode) ? 1 : 0;
+    facts->mode = (int)(found.st_mode & 0777);
+    facts->size = (uint64_t)found.st_size;
+    return 0;
+}
+/* On macOS fsync leaves data in the drive's cache. F_FULLFSYNC does not, but some disks lack it. */
+TRF__FN int trf_os_sync(int fd)
+{
+#if defined(F_FULLFSYNC)
+    if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
+#endif
+    return fsync(fd);
+}
+TRF__FN int trf_os_close(int fd) { return close(fd); }
+TRF__FN int trf_os_seek(int fd, uint64_t offset)
+{
+    return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0;
+}
+TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
+TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
+{
+    return (int64_t)write(fd, from, bytes);
+}
+TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
+#if defined(LOCK_EX)
+#define TRF_OS_HOLDS 1
+/* Locks a file exclusively, until the returned descriptor is closed or the process ends. fd is the
+   open file, or -1 to open `path`. Returns -1 on failure: errno is EAGAIN if another process has
+   the lock, or if the path is the name of another file by now. */
+TRF__FN int trf_os_hold(const char *path, int fd)
+{
+    struct stat mine, there;
+    int held, error, flags = O_WRONLY;
+#if defined(O_NOFOLLOW)
+    flags |= O_NOFOLLOW;
+#endif
+#if defined(O_NONBLOCK)
+    flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
+#endif
+    held = fd >= 0 ? dup(fd) : open(path, flags);
+    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
+                                                                           permission */
+    if (held < 0) return -1;
+    (void)fcntl(held, F_SETFD, FD_CLOEXEC);
+    error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
+    /* the name may have passed to another file before the lock was taken */
+    if (!error && (fstat(held, &mine) || stat(path, &there) || !S_ISREG(mine.st_mode) ||
+                   mine.st_dev != there.st_dev || mine.st_ino != there.st_ino)) error = EAGAIN;
+    if (!error) return held;
+    close(held);
+    errno = error;
+    return -1;
+}
+#endif
+#endif
+#if !defined(TRF_OS_HOLDS)
+#define TRF_OS_HOLDS 0
+TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
+#endif
+
+// >>regular-files  whole reads and writes
+//
+// Callers see either all bytes or an error. EINTR is repeated everywhere but in close.
+
+enum { TRF__MAX_IO = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
+
+/* errno of a failed call. A call that did not set it still counts as failed. */
+TRF__FN int trf__errno(void) { return errno ? errno : EIO; }
+
+TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
+{
+    do {
+        errno = 0;
+        *fd = TRF_OS(open)(path, create, mode);
+    } while (*fd < 0 && errno == EINTR);
+    return *fd < 0 ? trf__errno() : 0;
+}
+
+/* Reads `bytes` bytes, or as many as the file has; *got is their number. */
+TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
+{
+    *got = 0;
+    while (*got < bytes) {
+        size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
+        int64_t n;
+        errno = 0;
+        n = TRF_OS(read)(fd, (char *)to + *got, part);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return trf__errno();
+        if (n == 0) return 0;
+        *got += (size_t)n;
+    }
+    return 0;
+}
+
+/* Writes all bytes. A write of 0 bytes counts as a failure: repeating it might never end. */
+TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
+{
+    size_t done = 0;
+    while (done < bytes) {
+        size_t part = bytes - done < TRF__MAX_IO ? bytes - done : (size_t)TRF__MAX_IO;
+        int64_t n;
+        errno = 0;
+        n = TRF_OS(write)(fd, (const char *)from + done, part);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return trf__errno();
+        done += (size_t)n;
+    }
+    return 0;
+}
+
+/* Flushes a file to the disk. */
+TRF__FN int trf__sync(int fd)
+{
+    int result;
+    do {
+        errno = 0;
+        result = TRF_OS(sync)(fd);
+    } while (result < 0 && errno == EINTR);
+    return result < 0 ? trf__errno() : 0;
+}
+
+/* An interrupted close has closed the file: a second one might close a descriptor of another
+   thread. */
+TRF__FN int trf__close(int fd)
+{
+    errno = 0;
+    return TRF_OS(close)(fd) < 0 && errno != EINTR ? trf__errno() : 0;
+}
+
+/* Opens a regular file for reading. It looks before opening, because opening a device can already
+   have an effect, and again afterwards, because the name may belong to another file by then. */
+TRF__COLD
+TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
+{
+    int error;
+    *fd = -1;
+    errno = 0;
+    if (TRF_OS(stat)(path, -1, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
+    if (facts->regular) {
+        error = trf__open(path, 0, 0, fd);
+        if (error) return trf__fail_io(err, error, path, "open it");
+        errno = 0;
+        error = TRF_OS(stat)(NULL, *fd, facts) < 0 ? trf__errno() : 0;
+        if (!error && facts->regular) return TRF_OK;
+        trf__close(*fd);
+        *fd = -1;
+        if (error) return trf__fail_io(err, error, path, "examine it");
+    }
+    return trf__fail(err, TRF_E_IO, -1, path,
+                     "expected a regular file, got a folder, a pipe or a device");
+}
+
+/* Reads all bytes of a regular file, and appends a NUL. */
+TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, const trf_hooks *hooks,
+                                  trf_error *err)
+{
+    trf_os_facts facts;
+    int fd, error;
+    *text = NULL;
+    TRF__TRY(trf__open_regular(path, &fd, &facts, err));
+    *n = (size_t)facts.size;
+    *text = facts.size < SIZE_MAX ? (char *)trf__alloc(hooks, *n + 1) : NULL;
+    if (!*text) {
+        trf__close(fd);
+        return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
+                         (unsigned long long)facts.size);
+    }
+    error = trf__read_all(fd, *text, (size_t)facts.size, n);
+    trf__close(fd);
+    if (!error && *n == (size_t)facts.size) {
+        (*text)[*n] = 0;
+        return TRF_OK;
+    }
+    trf__free(hooks, *text, (size_t)facts.size + 1);
+    *text = NULL;
+    if (error) return trf__fail_io(err, error, path, "read it");
+    return trf__fail(err, TRF_E_IO, -1, path, "the file became shorter while it was read");
+}
+
+// >>safe-saving    a temporary file, then one rename
+//
+// A file appears as a whole or not at all. It is written under a temporary name in the same folder,
+// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
+// not followed.
+//
+// A process locks its temporary file as long as that has one of the first four names. A file
+// without a lock was left by a process that has ended, so the next save removes it. A file is
+// opened first and locked second; in between its name may pass to another file. So trf_os_hold
+// checks the name again. After that only the owner of the lock renames or removes the file. Without
+// locks, names contain the process number, and leftover files stay.
+
+typedef struct trf__saving {
+    const char *path;
+    char *temporary;
+    size_t bytes;           /* of temporary */
+    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
+                               the temporary file */
+} trf__saving;
+
+enum { TRF__HELD_NAMES = 4 };
+
+/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000". A very long name is cut between
+   two characters, so that it stays a legal one. */
+TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
+{
+    const char *name = path + strlen(path);
+    size_t length;
+    while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
+    length = strlen(name);
+    /* most systems allow 255 bytes; the suffix needs 13 */
+    if (length > 200)
+        for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
+    if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
+    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
+             (unsigned long)attempt);
+}
+
+/* Removes files that processes left behind when they ended. */
+TRF__FN void trf__save_sweep(trf__saving *saving)
+{
+    uint32_t i;
+    for (i = 0; i < TRF__HELD_NAMES; i++) {
+        int held;
+        trf__temporary_name(saving->temporary, saving->bytes, saving->path, i);
+        held = TRF_OS(hold)(saving->temporary, -1);
+        if (held < 0) continue;
+        (void)TRF_OS(unlink)(saving->temporary);
+        trf__close(held);
+    }
+}
+
+/* Creates the temporary file under a free name, and locks it. */
+TRF__FN int trf__save_open(trf__saving *saving, int mode)
+{
+    uint32_t attempt = TRF_OS_HOLDS ? 0 : TRF__HELD_NAMES;
+    int error = EEXIST;
+    for (; attempt < 1000 && saving->fd < 0; attempt++) {
+        trf__temporary_name(saving->temporary, saving->bytes, saving->path, attempt);
+        error = trf__open(saving->temporary, 1, mode, &saving->fd);
+        if (error && error != EEXIST) return error;
+        if (error || attempt >= TRF__HELD_NAMES) continue;
+        errno = 0;
+        saving->held = TRF_OS(hold)(saving->temporary, saving->fd);
+        if (saving->held >= 0) return 0;
+        if (errno != EAGAIN) {              /* this file system has no locks */
+            (void)TRF_OS(unlink)(saving->temporary);
+            attempt = TRF__HELD_NAMES - 1;
+        }
+        trf__close(saving->fd);             /* EAGAIN: another process has removed it or will */
+        saving->fd = -1;
+        error = EEXIST;
+    }
+    return saving->fd < 0 ? error : 0;
+}
+
+/* Whether there is a file at the path, and facts about it. Only a regular file may be replaced. */
+TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *exists,
+                                    trf_error *err)
+{
+    errno = 0;
+    *exists = TRF_OS(stat)(path, -1, old) >= 0;
+    if (!*exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
+    if (!*exists || old->regular) return TRF_OK;
+    return trf__fail(err, TRF_E_IO, -1, path,
+                     "this is a folder, a pipe or a device; it is not replaced");
+}
+
+/* Checks the target, and opens a temporary file with its permissions. After a failure the caller
+   still calls trf__save_end. */
+TRF__COLD
+TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
+                                   trf_error *err)
+{
+    trf_os_facts old, now;
+    int error, exists;
+    TRF__ZERO(*saving);
+    TRF__ZERO(old);
+    saving->path = path;
+    saving->fd = saving->held = -1;
+    TRF__TRY(trf__save_target(path, &old, &exists, err));
+    if (strlen(path) > INT_MAX - 64)
+        return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
+    saving->bytes = strlen(path) + 32;
+    saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
+    if (!saving->temporary)
+        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
+    if (TRF_OS_HOLDS) trf__save_sweep(saving);
+    error = trf__save_open(saving, exists ? old.mode : 0666);
+    if (error)
+        return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
+    saving->made = 1;
+    if (!exists) return TRF_OK;
+    errno = 0;          /* the umask may have removed permissions of the old file */
+    if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
+        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
+        return trf__fail_io(err, trf__errno(), saving->temporary,
+                            "copy the old file's permissions to the temporary file");
+    return TRF_OK;
+}
+
+/* Opens the folder of the file. The folder's own data hold the name: unless they are flushed, a
+   power failure can bring the old file back. It is opened before the rename, because a failure then
+   leaves everything unchanged. */
+TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
+{
+    char *slash = strrchr(saving->temporary, '/');
+    char kept;
+    int error;
+    *fd = -1;
+    if (!TRF_OS_FOLDERS) return 0;
+    if (!slash) return trf__open(".", 0, 0, fd);
+    kept = slash[1];
+    slash[1] = 0;
+    error = trf__open(saving->temporary, 0, 0, fd);
+    slash[1] = kept;
+    return error;
+}
+
+/* Fails if the temporary file has lost its name. Then what has the name now stays. */
+TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
+{
+    int again, error;
+    if (saving->held < 0) return TRF_OK;
+    errno = 0;
+    again = TRF_OS(hold)(saving->temporary, saving->held);
+    error = again < 0 ? trf__errno() : trf__close(again);
+    if (!error) return TRF_OK;
+    if (again >= 0 || error != EAGAIN)
+        return trf__fail_io(err, error, saving->temporary, "examine it");
+    saving->made = 0;
+    return trf__fail(err, TRF_E_IO, -1, saving->path, "the temporary file was removed or replaced "
+                     "while it was written");
+}
+
+/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
+   failure. */
+TRF__COLD
+TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
+{
+    int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
+    saving->fd = -1;
+    if (error || closing)
+        return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
+    TRF__TRY(trf__save_named(saving, err));
+    error = trf__open_folder(saving, &folder);
+    if (error) return trf__fail_io(err, error, saving->path, "open its folder");
+    errno = 0;
+    if (TRF_OS(rename)(saving->temporary, saving->path) < 0) {
+        error = trf__errno();
+        if (folder >= 0) trf__close(folder);
+        return trf__fail_io(err, error, saving->path, "replace it");
+    }
+    saving->made = 0;
+    if (folder < 0) return TRF_OK;
+    error = trf__sync(folder);
+    trf__close(folder);
+    if (error == EINVAL) error = 0;         /* some file systems cannot flush folders */
+    return error ? trf__fail_io(err, error, saving->path,
+                                "flush the folder of the new file, which is complete") : TRF_OK;
+}
+
+/* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
+   it removes a file that was `made`. The new file is in place after one error only: a folder that
+   cannot be flushed. */
+TRF__COLD
+TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
+                                 trf_error *err)
+{
+    if (!status) status = trf__save_commit(saving, err);
+    if (saving->fd >= 0) trf__close(saving->fd);
+    if (saving->made) (void)TRF_OS(unlink)(saving->temporary);
+    if (saving->held >= 0) trf__close(saving->held);
+    trf__free(hooks, saving->temporary, saving->bytes);
+    TRF__ZERO(*saving);
+    saving->fd = saving->held = -1;
+    return status;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>json           reading JSON in place
+//
+// One pass without recursion over text from an unknown source. Strings are unescaped in place. The
+// reader knows what headers of safetensors files contain: objects, strings, whole numbers, and
+// arrays of these. Positions in messages are those of the file: the header begins at byte 8.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__JSON_DEPTH = 64 };
+/* 2^48 - 1: sums of sizes stay far from overflow */
+#define TRF__FILE_INTEGER 281474976710655u
+
+typedef struct trf__json {
+    char *text;
+    int64_t n, at;
+    const char *name;           /* the name whose value is being read, for messages */
+    trf_error *err;
+} trf__json;
+
+TRF__FN int trf__json_peek(const trf__json *s)
+{
+    return s->at < s->n ? (int)(unsigned char)s->text[s->at] : -1;
+}
+
+TRF__FN void trf__json_blanks(trf__json *s)
+{
+    while (s->at < s->n && s->text[s->at] && strchr(" \t\r\n", s->text[s->at])) s->at++;
+}
+
+/* Fails with "expected X, got Y". If Y is nested too deeply, the message reports that instead. */
+TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
+{
+    int64_t i;
+    int depth = 0, quoted = 0, c = trf__json_peek(s);
+    for (i = s->at; i < s->n; i++) {
+        char d = s->text[i];
+        if (quoted) {
+            if (d == '\\') i++;
+            else if (d == '"') quoted = 0;
+            continue;
+        }
+        if (d == '"') quoted = 1;
+        else if (d == '[' || d == '{') depth++;
+        else if (d == ']' || d == '}') depth--;
+        if (depth > TRF__JSON_DEPTH)
+            return trf__fail(s->err, TRF_E_LIMIT, 8 + i, s->name,
+                             "header: nested deeper than %d at byte %lld",
+                             (int)TRF__JSON_DEPTH, (long long)(8 + i));
+        if (depth <= 0 && !quoted) break;
+    }
+    if (c < 0)
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
+                         "header: expected %s, got its end at byte %lld",
+                         expected, (long long)(8 + s->at));
+    return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
+                     c > 32 && c < 127 ? "header: expected %s, got '%c' at byte %lld"
+                                       : "header: expected %s, got 0x%02X at byte %lld",
+                     expected, c, (long long)(8 + s->at));
+}
+
+/* Steps to the next element of an object or array. *more is 0 once its end has been read. */
+TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more)
+{
+    trf__json_blanks(s);
+    *more = trf__json_peek(s) != close;
+    if (!*more) { s->at++; return TRF_OK; }
+    if (first) return TRF_OK;
+    if (trf__json_peek(s) != ',')
+        return trf__json_refuse(s, close == '}' ? "',' or '}'" : "',' or ']'");
+    s->at++;
+    trf__json_blanks(s);
+    return TRF_OK;
+}
+
+/* Reads the character that opens a value. */
+TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
+{
+    trf__json_blanks(s);
+    if (trf__json_peek(s) != open) return trf__json_refuse(s, expected);
+    s->at++;
+    return TRF_OK;
+}
+
+/* Reads four hexadecimal digits, or returns -1. */
+TRF__FN int32_t trf__json_hex(trf__json *s)
+{
+    int32_t value = 0;
+    int i;
+    for (i = 0; i < 4; i++) {
+        int c = trf__json_peek(s);
+        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
+                  : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+        if (digit < 0) return -1;
+        value = value * 16 + digit;
+        s->at++;
+    }
+    return value;
+}
+
+/* Reads the rest of an escape after its backslash. An escape is at least as long as its character,
+   so the text can be written in place. */
+TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
+{
+    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
+    int c = trf__json_peek(s);
+    const char *letter = c > 0 ? strchr(letters, c) : NULL;
+    int64_t begin = s->at;
+    int32_t u, low;
+    if (letter) {
+        *(*to)++ = meant[letter - letters];
+        s->at++;
+        return TRF_OK;
+    }
+    if (c != 'u') return trf__json_refuse(s, "an escape: one of \" \\ / b f n r t u");
+    s->at++;
+    u = trf__json_hex(s);
+    if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
+    /* a character beyond U+FFFF is a pair of escapes, its surrogates */
+    if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' &&
+        s->text[s->at + 1] == 'u') {
+        s->at += 2;
+        low = trf__json_hex(s);
+        u = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (u - 0xD800) * 1024 + (low - 0xDC00) : u;
+    }
+    if (u == 0 || (u >= 0xD800 && u < 0xE000))
+        return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
+                         "header: %s in a string at byte %lld",
+                         u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
+    *to += trf__put_code_point(*to, (uint32_t)u);
+    return TRF_OK;
+}
+
+/* Reads a string and unescapes it in place: *out points into the text, and a NUL ends it. */
+TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
+{
+    char *to;
+    trf__json_blanks(s);
+    if (trf__json_peek(s) != '"') return trf__json_refuse(s, expected);
+    s->at++;
+    to = s->text + s->at;
+    *out = to;
+    for (;;) {
+        int c = trf__json_peek(s);
+        if (c < 32)
+            return trf__json_refuse(s, c < 0 ? "the end of a string"
+                                    : "no control character in a string");
+        s->at++;
+        if (c == '"') break;
+        if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
+        TRF__TRY(trf__json_escape(s, &to));
+    }
+    *to = 0;            /* at the closing quote or before it */
+    return TRF_OK;
+}
+
+/* Reads a name and its colon. */
+TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
+{
+    TRF__TRY(trf__json_string(s, key, "a name in double quotes"));
+    return trf__json_open(s, ':', "':'");
+}
+
+/* Reads 0 or [1-9][0-9]*. A number beyond 64 bits is not a number here (TRF_E_FORMAT). One beyond
+   2^48 - 1 is too large (TRF_E_LIMIT). */
+TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
+{
+    uint64_t value = 0;
+    int64_t begin;
+    trf__json_blanks(s);
+    begin = s->at;
+    while (trf__json_peek(s) >= '0' && trf__json_peek(s) <= '9' && !(value == 0 && s->at > begin)) {
+        uint64_t digit = (uint64_t)(s->text[s->at] - '0');
+        if (value > (UINT64_MAX - digit) / 10)
+            return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
+                             "header: a number of more than 64 bits at byte %lld",
+                             (long long)(8 + begin));
+        value = value * 10 + digit;
+        s->at++;
+    }
+    if (s->at == begin) return trf__json_refuse(s, "a whole number");
+    if (value > TRF__FILE_INTEGER)
+        return trf__fail(s->err, TRF_E_LIMIT, 8 + begin, s->name,
+                         "header: %llu at byte %lld, the limit is %llu",
+                         (unsigned long long)value, (long long)(8 + begin),
+                         (unsigned long long)TRF__FILE_INTEGER);
+    *out = value;
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vocab          words and characters as numbers
+//
+// A vocabulary learns by counting and is finished once. After that, trf_vocab_add only appends
+// tokens. All tokens lie in one block of bytes, each followed by a NUL. A hash table (open
+// addressing, double hashing, at most half full) finds them. While a vocabulary learns, the table
+// holds every token seen. Finishing keeps the frequent ones in the order of their ids: token i of
+// the array has the id i + 4. Until then the size is 4.
+//
+// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words with these spellings are never learned:
+// "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a special
+// id. (A SentencePiece model may have a piece with such a spelling, which has its own id.) Text is
+// strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks separate words;
+// among characters, a blank is a token like any other. A token has at most 1 MiB.
+//
+// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
+// each followed by a NUL. For subwords they store the file that these came from; for SentencePiece
+// the ids of a map stand before it, if there is one. No token contains a NUL, so nothing needs an
+// escape. The reader trusts nothing, and errors give the offset.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
+#define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
+
+/* as files and errors call them */
+static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
+                                                                  "sentencepiece", "wordpiece",
+                                                                  "byte_bpe"};
+
+typedef struct trf__token {
+    int64_t begin;          /* offset of its bytes */
+    int64_t count;          /* how often it was seen; unused after learning, but with byte-level
+                               BPE what kind of token it is */
+    uint64_t hash;
+    int32_t length;         /* in bytes, without the NUL */
+} trf__token;
+
+/* What vocabularies of subwords keep of their files: SentencePiece (>>pieces), WordPiece
+   (>>wordpiece), byte-level BPE (>>byte-bpe). */
+/* type: TRF__PIECE_BYTE + b stands for byte b; id: -1 for a piece that a map leaves out */
+typedef struct trf__piece { float score; int32_t type, id; } trf__piece;
+/* parent -1: the cell is free; token -1: no piece ends here */
+typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
+
+typedef struct trf__pieces {
+    const char *model;              /* the file behind a map; rules and replaced point into it */
+    int64_t model_bytes;
+    int32_t *tokens;                /* of a map: the token of each id, or -1; else NULL */
+    int32_t size;                   /* of a map: number of ids */
+    int32_t n_mapped, n_more;       /* of a map: how many pieces and further tokens it has */
+    int32_t n_read;                 /* pieces of the file read so far */
+    int32_t codes;                  /* a text may begin with >>code<< */
+    const unsigned char *rules;     /* double array of the map of characters */
+    uint32_t n_rules;
+    const char *replaced, *unknown; /* the replacements of the map; the text of unk */
+    size_t n_replaced, n_unknown;
+    trf__piece *pieces;             /* one for each token */
+    int64_t capacity;
+    trf__cell *cells;
+    int64_t n_cells;
+    float least;                    /* lowest score of a normal piece */
+    int32_t bytes[256];             /* token of each byte, or -1 */
+    int32_t types;                  /* bit 1 << type: the model has such pieces */
+    /* options of the model; nuls: it has a piece that is a NUL */
+    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
+} trf__pieces;
+
+typedef struct trf__word_rule { uint32_t first, last; int32_t kind, argument; } trf__word_rule;
+
+typedef struct trf__wordpiece {
+    trf__word_rule *rules;
+    const char *replaced;               /* in the stored bytes */
+    int32_t n_rules;
+    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
+    int32_t cleanup;                    /* bit 0 of flags */
+    int32_t longest_word;               /* in characters */
+    size_t longest_token;               /* in bytes */
+} trf__wordpiece;
+
+/* Tables for composing, and how many parts behind its first one a character may have. */
+enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8,
+       TRF__NFC_ROW = 12 };
+
+/* Two tokens and the one that they become. */
+typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
+
+typedef struct trf__byte_bpe {
+    trf__word_rule *ranges;             /* kind: the class */
+    trf__byte_merge *merges;            /* by rank */
+    int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
+    int64_t n_slots;                    /* a power of two, above twice n_merges */
+    int32_t n_ranges, n_merges;
+    uint32_t flags;
+    int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
+    int64_t n_nfc[TRF__NFC_TABLES];     /* numbers of their rows */
+    int64_t tokens_at;                  /* offset of the tokens in the stored bytes */
+    int32_t token[256];                 /* of each byte */
+    unsigned char ascii[128];           /* class of each code point below 128 */
+    size_t longest_token;               /* in bytes of its spelling */
+} trf__byte_bpe;
+
+struct trf_vocab {
+    trf_hooks hooks;
+    trf_token_kind kind;
+    int32_t finished;
+    int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
+    trf__token *tokens;
+    int64_t n_tokens, token_capacity;
+    char *bytes;
+    int64_t n_bytes, byte_capacity;
+    int32_t *slots;         /* number of a token plus 1, or 0 for an empty slot */
+    int64_t n_slots;        /* 0 or a power of two */
+    char *stored;           /* of subwords: their file, with a map before it if there is one; or
+                               NULL */
+    int64_t n_stored;
+    trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
+    trf__wordpiece *wordpiece;      /* of WordPiece, or NULL */
+    trf__byte_bpe *byte_bpe;        /* of byte-level BPE, or NULL */
+};
+
+TRF__FN trf_status trf__fail_learning(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocab",
+                     "expected a finished vocabulary, got one that still learns");
+}
+
+TRF__FN trf_status trf__fail_finished(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocab",
+                     "expected a vocabulary that still learns, got a finished one");
+}
+
+TRF__FN const char *trf__special_text(int32_t id)
+{
+    switch (id) {
+    case 0: return "<pad>";
+    case 1: return "<s>";
+    case 2: return "</s>";
+    default: return "<unk>";
+    }
+}
+
+/* Whether a token has the spelling of a special id. */
+TRF__FN int trf__is_special(const char *token, size_t length)
+{
+    int32_t id;
+    for (id = 0; id < TRF__SPECIALS; id++)
+        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token,
+                                                               length)) return 1;
+    return 0;
+}
+
+/* Whether a vocabulary cuts words into parts by a file that was made elsewhere. */
+TRF__FN int trf__is_subwords(trf_token_kind kind)
+{
+    return kind != TRF_WORDS && kind != TRF_CHARACTERS;
+}
+
+TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
+   past the token. */
+TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
+{
+    const char *end;
+    if (kind == TRF_WORDS) while (trf__is_blank(**at)) ++*at;
+    *token = end = *at;
+    if (!*end) return 0;
+    if (kind == TRF_CHARACTERS) end += trf__utf8_at(end, 4);     /* stops at a NUL */
+    else while (*end && !trf__is_blank(*end)) end++;
+    *at = end;
+    return (size_t)(end - *token);
+}
+
+// >>vocab-tokens   the table of tokens
+//
+// Open addressing finds a token by its hash; the bytes of all tokens lie in one block.
+
+/* FNV-1a, which may go on with more bytes. */
+#define TRF__HASH_START 0xCBF29CE484222325u
+TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
+{
+    size_t i;
+    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
+    return h;
+}
+
+/* A final mix, so that the low bits, which choose the slot, depend on all others. */
+TRF__FN uint64_t trf__hash_end(uint64_t h)
+{
+    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
+    return h ^ h >> 29;
+}
+
+TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
+{
+    return trf__hash_end(trf__hash_more(TRF__HASH_START, bytes, length));
+}
+
+/* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
+   crafted for the same first slot do not make one long chain. It is odd and the table's size is a
+   power of two, so that every slot is reached. */
+TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
+
+/* Returns the number of a token, or -1. Half the slots are empty, so the loop ends. */
+TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
+{
+    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
+    if (!v->n_slots) return -1;
+    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+        const trf__token *t = &v->tokens[v->slots[at] - 1];
+        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token,
+                                                                      length))
+            return v->slots[at] - 1;
+    }
+    return -1;
+}
+
+/* Enters a token that is not in the table. */
+TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
+{
+    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
+    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
+    v->slots[at] = (int32_t)number + 1;
+}
+
+/* Doubles the table if one more token would fill more than half of it. On failure the old table
+   stays. */
+TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
+{
+    int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
+    int32_t *slots;
+    if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
+    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
+    if (!slots)
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
+                         (long long)wanted);
+    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
+    v->slots = slots;
+    v->n_slots = wanted;
+    /* slots depend on the table's size, so every token is entered again */
+    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
+    return TRF_OK;
+}
+
+/* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
+   into the vocabulary's own bytes, which may move here: `own` is its offset in them. */
+TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
+                                     int64_t count, trf_error *err)
+{
+    int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
+    uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
+    trf__token *t;
+    if (v->n_tokens >= TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
+                         "expected at most %lld different tokens, got more",
+                         (long long)TRF__MAX_TOKENS);
+    TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
+    TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
+    TRF__TRY(trf__vocab_grow_slots(v, err));
+    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
+    t = &v->tokens[v->n_tokens];
+    t->begin = v->n_bytes;
+    t->count = count;
+    t->hash = hash;
+    t->length = (int32_t)length;
+    memcpy(v->bytes + t->begin, token, length);
+    v->bytes[t->begin + (int64_t)length] = 0;
+    v->n_bytes = n_bytes;
+    trf__vocab_fill_slot(v, v->n_tokens++);
+    return TRF_OK;
+}
+
+// >>vocab-learn    counting tokens and keeping the most frequent
+//
+// A learning vocabulary may hold millions of tokens, most of them seen once. Finishing copies the
+// tokens that stay to a new vocabulary, which replaces the old one.
+
+TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
+{
+    int i;
+    memset(v, 0, sizeof *v);
+    if (hooks) v->hooks = *hooks;
+    v->kind = kind;
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
+}
+
+TRF__FN void trf__pieces_release(trf_vocab *v)
+{
+    trf__pieces *p = v->pieces;
+    if (!p) return;
+    trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
+    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
+    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
+    trf__free(&v->hooks, p, sizeof *p);
+}
+
+TRF__FN void trf__wordpiece_release(trf_vocab *v)
+{
+    trf__wordpiece *w = v->wordpiece;
+    if (!w) return;
+    trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
+    trf__free(&v->hooks, w, sizeof *w);
+    v->wordpiece = NULL;
+}
+
+TRF__FN void trf__byte_bpe_release(trf_vocab *v)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    if (!b) return;
+    trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
+    trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
+    trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
+    trf__free(&v->hooks, b, sizeof *b);
+    v->byte_bpe = NULL;
+}
+
+TRF__FN void trf__vocab_release(trf_vocab *v)
+{
+    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
+    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
+    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
+    trf__pieces_release(v);
+    trf__wordpiece_release(v);
+    trf__byte_bpe_release(v);
+}
+
+TRF_API void trf_vocab_destroy(trf_vocab *vocab)
+{
+    trf_hooks hooks;
+    if (!vocab) return;
+    hooks = vocab->hooks;
+    trf__vocab_release(vocab);
+    trf__free(&hooks, vocab, sizeof *vocab);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks,
+                                    trf_error *err)
+{
+    trf_hooks none;
+    trf_vocab *v;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
+                         "kind must be words or characters, got %d", (int)kind);
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
+    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
+    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
+    trf__vocab_init(v, kind, hooks);
+    *vocab = v;
+    return TRF_OK;
+}
+
+/* Two runs, so that a line counts as a whole or not at all. The first adds the missing tokens with
+   a count of 0: finishing drops such tokens. The second counts, and cannot fail. */
+TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
+{
+    const char *at = line, *token;
+    size_t length;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!line) return trf__fail_null(err, "line");
+    if (vocab->finished) return trf__fail_finished(err);
+    TRF__TRY(trf__check_utf8(line, "line", err));
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        uint64_t hash = trf__hash_bytes(token, length);
+        if (length > TRF__MAX_TOKEN_BYTES)
+            return trf__fail(err, TRF_E_LIMIT, token - line, "line",
+                             "expected a word of at most %d bytes, got %llu",
+                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
+        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0)
+            continue;
+        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
+    }
+    at = line;
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        if (i >= 0) vocab->tokens[i].count++;
+    }
+    return TRF_OK;
+}
+
+/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
+   continuation. */
+TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
+{
+    const char *bytes = ((const trf_vocab *)vocab)->bytes;
+    const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
+    int order;
+    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
+    return order ? order : x->length - y->length;
+}
+
+TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
+                                    trf_error *err)
+{
+    trf_vocab kept;
+    const void **order;
+    int64_t n = 0, i;
+    size_t order_bytes;
+    trf_status status = TRF_OK;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (max_size <= TRF__SPECIALS)
+        return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
+    if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
+    if (vocab->finished) return trf__fail_finished(err);
+    for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
+    order_bytes = trf__bytes(n, sizeof *order);
+    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
+    if (!order)
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
+                         (long long)n);
+    for (n = i = 0; i < vocab->n_tokens; i++)
+        if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
+    trf__sort(order, (size_t)n, trf__by_count, vocab);
+
+    /* the old vocabulary stays until the new one is complete */
+    trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
+    kept.finished = 1;
+    for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
+        const trf__token *t = (const trf__token *)order[i];
+        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash,
+                                   t->count, err);
+    }
+    trf__free(&vocab->hooks, order, order_bytes);
+    if (status) { trf__vocab_release(&kept); return status; }
+    trf__vocab_release(vocab);
+    *vocab = kept;
+    return TRF_OK;
+}
+
+// >>subwords       what the vocabularies of files have in common
+//
+// Another program made the file. The vocabulary keeps the bytes, and model files store them. All
+// numbers are little-endian and have 32 bits.
+
+/* Begins the vocabulary of a file, whose bytes are copied. `name` is the caller's name of them. */
+TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, const char *name,
+                                       const void *file, size_t bytes, const trf_hooks *hooks,
+                                       trf_error *err)
+{
+    trf_vocab *v;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!file) return trf__fail_null(err, name);
+    if (bytes > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
+                         "expected a %s of less than 2 GiB, got a larger one", name);
+    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
+    v->kind = kind;
+    v->stored = (char *)trf__alloc(&v->hooks, bytes);
+    if (!v->stored) {
+        trf_vocab_destroy(v);
+        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a file of %llu bytes",
+                         (unsigned long long)bytes);
+    }
+    memcpy(v->stored, file, bytes);
+    v->n_stored = (int64_t)bytes;
+    *vocab = v;
+    return TRF_OK;
+}
+
+/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
+TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
+{
+    if (status) { trf_vocab_destroy(made); made = NULL; }
+    else made->finished = 1;
+    *v = made;
+    return status;
+}
+
+/* The number at an offset of the stored bytes. */
+TRF__FN uint32_t trf__stored_number(const trf_vocab *v, int64_t at)
+{
+    return (uint32_t)trf__from_little((const unsigned char *)v->stored + at, 4);
+}
+
+/* A signed number: two's complement. */
+TRF__FN int32_t trf__stored_signed(const trf_vocab *v, int64_t at)
+{
+    uint32_t u = trf__stored_number(v, at);
+    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
+}
+
+/* Reads the special ids at an offset of the stored bytes. `least`: 0 if unk must exist, else -1. */
+TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
+                                        trf_error *err)
+{
+    int i;
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
+        int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
+        if (id < first || id >= n_tokens)
+            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
+                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
+                             (int)first, (long long)n_tokens - 1, (int)id);
+        v->special[i] = id;
+    }
+    return TRF_OK;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>pieces         SentencePiece models: raw text to subwords and back
+//
+// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018)
+// and BPE (Sennrich et al. 2016). Its results equal those of libsentencepiece 0.2.3, so its steps,
+// its rounding and its limits are the same.
+//
+//   text -> normalised     the longest matching rule of the model's map replaces a part; blanks
+//                          become U+2581
+//        -> pieces         unigram: the path with the highest sum of scores; BPE: the best pair
+//                          is merged, again and again
+//        -> ids            4 + number of the piece among the pieces of text, or what a map says
+//                          (>>pieces-map); a run of unknown pieces is one unk, or bytes
+//
+// The file is a protocol buffer. Only a dozen of its fields matter, so trf__wire_next reads them: a
+// library would be larger than this chapter. The file may be hostile, and errors give the offset.
+// Pieces are tokens of the vocabulary. A double array (Aoe 1989) finds them by their first bytes:
+// the child of node s for byte c is cell base(s) + c, if the parent of that cell is s.
+// -----------------------------------------------------------------------------------------------
+
+/* types of pieces, by their numbers in the file; 0: a token of a map that is no piece */
+enum { TRF__PIECE_MORE = 0, TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL,
+       TRF__PIECE_USER, TRF__PIECE_UNUSED, TRF__PIECE_BYTE };
+#define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
+#define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
+
+// >>pieces-map     ids of a published model, which are not those of its SentencePiece file
+//
+// With a map, every piece is a token, control and unknown pieces too, and so are the further
+// tokens. A map stands before the SentencePiece file, whose first byte is never 'T'. All numbers
+// are little-endian and have 32 bits:
+//
+//   "TRFPM" 0 0 1                      8 bytes
+//   flags                              bit 0: a text may begin with a code, as in ">>fr<< Hello"
+//   number of ids
+//   pad bos eos unk mask cls sep       ids, -1 for none
+//   number of pieces of the file, number of further tokens, bytes of their texts
+//   id of each piece                   -1: the model lacks it
+//   id of each further token
+//   texts of the further tokens        UTF-8, each followed by a NUL
+//   the SentencePiece file
+//
+// Faults name an array of trf_piece_ids and the index in it.
+
+enum { TRF__MAP_HEADER = 56, TRF__MAP_SIZE = 1 << 24 };
+
+/* A signed number of the map. */
+TRF__FN int32_t trf__map_number(const trf_vocab *v, int64_t index)
+{
+    return trf__stored_signed(v, 8 + 4 * index);
+}
+/* Index of the id of piece 0. The further tokens' ids follow. */
+enum { TRF__MAP_IDS = (TRF__MAP_HEADER - 8) / 4 };
+
+TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *fault, int32_t got,
+                                 trf_error *err)
+{
+    if (at < 0)
+        return trf__fail(err, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
+                         (int)got);
+    return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
+                     (long long)at, fault, (int)got);
+}
+
+/* Checks an id of a map, or -1. */
+TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64_t at, int32_t id,
+                                  int32_t least, trf_error *err)
+{
+    if (id >= least && id < p->size) return TRF_OK;
+    return trf__map_fail(array, at, least < 0 ? "-1 or an id below size" : "an id below size", id,
+                         err);
+}
+
+/* Reads the map's header, if there is a map, and finds the file behind it. */
+TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t texts, rest = v->n_stored - TRF__MAP_HEADER;
+    int i;
+    if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
+    if (rest < 0)
+        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
+    p->codes = trf__map_number(v, 0);
+    if (p->codes != 0 && p->codes != 1)
+        return trf__map_fail("codes", -1, "0 or 1", p->codes, err);
+    p->size = trf__map_number(v, 1);
+    if (p->size < 1 || p->size > TRF__MAP_SIZE) {
+        i = p->size;
+        p->size = 0;
+        return trf__map_fail("size", -1, "1 to 16777216 ids", i, err);
+    }
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
+        v->special[i] = trf__map_number(v, 2 + i);
+        TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
+    }
+    p->n_mapped = trf__map_number(v, 9);
+    p->n_more = trf__map_number(v, 10);
+    texts = trf__map_number(v, 11);
+    if (p->n_mapped < 1 || p->n_mapped > rest / 4)
+        return trf__map_fail("pieces", -1, "the number of the file's pieces", p->n_mapped, err);
+    rest -= 4 * (int64_t)p->n_mapped;
+    if (p->n_more < 0 || p->n_more > rest / 4)
+        return trf__map_fail("more", -1, "the number of the further tokens", p->n_more, err);
+    rest -= 4 * (int64_t)p->n_more;
+    if (texts < 0 || texts > rest)
+        return trf__map_fail("more", -1, "the bytes of the further tokens", (int32_t)texts, err);
+    p->model_bytes = rest - texts;
+    p->model = v->stored + (v->n_stored - p->model_bytes);
+    return TRF_OK;
+}
+
+/* The id of the piece that is read next. */
+TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    if (p->n_read == p->n_mapped)
+        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
+                             p->n_mapped, err);
+    *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
+    return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
+}
+
+/* Whether text can contain a piece: bytes, control and unknown pieces stand for something else. */
+TRF__FN int trf__is_text_piece(int32_t type)
+{
+    return type == TRF__PIECE_NORMAL || type == TRF__PIECE_USER || type == TRF__PIECE_UNUSED;
+}
+
+/* Whether a text can be a token: UTF-8 without NUL. */
+TRF__FN int trf__is_line(const char *text, size_t n)
+{
+    return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n);
+}
+
+/* Enters the piece that was read last as a token. Without a map its id is 4 and its number. */
+TRF__FN trf_status trf__enter_piece(trf_vocab *v, const char *text, size_t length, trf__piece piece,
+                                    trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    TRF__TRY(trf__vocab_insert(v, text, length, trf__hash_bytes(text, length), 0, err));
+    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
+    if (!p->n_mapped) piece.id = (int32_t)v->n_tokens - 1 + TRF__SPECIALS;
+    p->pieces[v->n_tokens - 1] = piece;
+    return TRF_OK;
+}
+
+/* Enters the further tokens. Their texts end where the file begins. */
+TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t first = TRF__MAP_IDS + (int64_t)p->n_mapped;
+    const char *text = v->stored + 8 + 4 * (first + p->n_more);
+    int32_t i;
+    for (i = 0; i < p->n_more; i++) {
+        const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
+        size_t n = end ? (size_t)(end - text) : 0;
+        trf__piece piece = {0, TRF__PIECE_MORE, -1};
+        piece.id = trf__map_number(v, first + i);
+        TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
+        if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
+            return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
+                                 (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
+        if (trf__vocab_find(v, text, n, trf__hash_bytes(text, n)) >= 0)
+            return trf__map_fail("more", i, "every token once", 2, err);
+        TRF__TRY(trf__enter_piece(v, text, n, piece, err));
+        text = end + 1;
+    }
+    if (text == p->model) return TRF_OK;
+    return trf__map_fail("more", p->n_more, "the SentencePiece file after the last token",
+                         *text, err);
+}
+
+/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
+   piece. */
+TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id], type;
+    if (id < 0) return TRF_OK;
+    if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
+    type = p->pieces[token].type;
+    if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
+    else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
+        return trf__map_fail("special", which, "the id of no piece of text", id, err);
+    return TRF_OK;
+}
+
+/* Finishes a vocabulary with a map: the token of each id, and what special ids need. */
+TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int32_t i;
+    if (p->n_read < p->n_mapped)
+        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
+                             p->n_mapped, err);
+    TRF__TRY(trf__enter_more(v, err));
+    p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
+    if (!p->tokens)
+        return trf__fail(err, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
+    for (i = 0; i < p->size; i++) p->tokens[i] = -1;
+    for (i = 0; i < v->n_tokens; i++) {
+        int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
+        if (id >= 0 && p->tokens[id] >= 0)
+            return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
+                                 "every id once", id, err);
+        if (id >= 0) p->tokens[id] = i;
+        else if (v->special[TRF_SPECIAL_UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
+                                                     p->pieces[i].type >= TRF__PIECE_BYTE))
+            return trf__map_fail("pieces", i, "an id, as there is no unk", id, err);
+    }
+    if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
+        return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
+                             err);
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
+    return TRF_OK;
+}
+
+/* The token of an id, or -1: a special id without a token, or an id that nothing has. */
+TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
+{
+    if (v->pieces->tokens) return v->pieces->tokens[id];
+    return id < TRF__SPECIALS ? -1 : id - (int32_t)TRF__SPECIALS;
+}
+
+/* The type of a token. No token is a control piece: text shows neither. */
+TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
+{
+    return token < 0 ? (int32_t)TRF__PIECE_CONTROL : p->pieces[token].type;
+}
+
+/* The id of the token with this text, or -1. Control and unknown pieces are not found. */
+TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n, uint64_t hash)
+{
+    int32_t token = trf__vocab_find(v, text, n, hash), type = trf__type_of(v->pieces, token);
+    if (type == TRF__PIECE_CONTROL || type == TRF__PIECE_UNKNOWN) return -1;
+    return v->pieces->pieces[token].id;
+}
+
+// >>pieces-file    reading the protocol buffers of a SentencePiece model
+//
+// trf__read_pieces walks over the file for trf_vocab_from_sentencepiece. Fields with unknown
+// numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
+
+/* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's
+   number, or the count of its bytes at `bytes`. */
+typedef struct trf__wire {
+    const unsigned char *begin, *at, *end, *bytes;
+    uint64_t value, key;
+} trf__wire;
+
+/* A number in groups of 7 bits, lowest first. Returns 0 if it does not end within 64 bits. */
+TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
+{
+    int shift;
+    for (*value = 0, shift = 0; w->at < w->end && shift < 64; shift += 7) {
+        *value |= (uint64_t)(*w->at & 127) << shift;
+        if (!(*w->at++ & 128)) return 1;
+    }
+    return 0;
+}
+
+/* Reports a fault of the bytes at w->bytes. */
+TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault,
+                                  trf_error *err)
+{
+    long long at = (long long)(w->bytes - w->begin);
+    return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
+}
+
+/* Moves to the next field; *more = 0 at the end of the message. Wire types: 0 is a number, 1 eight
+   bytes, 2 counted bytes, 5 four bytes. */
+TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
+{
+    int type, good;
+    if (!(*more = w->at < w->end)) return TRF_OK;
+    w->bytes = w->at;
+    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
+    type = (int)(w->key & 7);
+    if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
+    else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
+    good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
+    if (!good)
+        return trf__wire_fail(w, TRF_E_FORMAT,
+                              "expected a field of a SentencePiece model, got something else", err);
+    w->bytes = w->at;
+    if (type != 0) w->at += w->value;
+    if (type == 5) w->value = trf__from_little(w->bytes, 4);
+    return TRF_OK;
+}
+
+/* Value of the byte that "<0x0A>" names, or -1. */
+TRF__FN int trf__byte_of(const char *text, size_t length)
+{
+    static const char digits[] = "0123456789ABCDEF";
+    const char *high, *low;
+    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
+    high = (const char *)memchr(digits, text[3], 16);
+    low = (const char *)memchr(digits, text[4], 16);
+    return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
+}
+
+/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
+   so this function may move it. Unknown and control pieces have no text, hence no token unless
+   there is a map. */
+TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    const char *text = (const char *)w.at, *fault = NULL;
+    size_t length = 0;
+    const trf__wire whole = w;
+    trf__piece piece = {0, TRF__PIECE_NORMAL, -1};
+    int type = TRF__PIECE_NORMAL, more, byte, nul;
+    for (;;) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) break;
+        if (w.key == 8 * 1 + 2) { text = (const char *)w.bytes; length = (size_t)w.value; }
+        if (w.key == 8 * 2 + 5) piece.score = (float)trf__from_float((uint32_t)w.value);
+        if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
+    }
+    /* a model with byte fallback may have the piece NUL; it is never used */
+    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
+        type = TRF__PIECE_UNUSED; p->nuls = 1;
+    }
+    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
+    *unknowns += type == TRF__PIECE_UNKNOWN;
+    if (length == 0) fault = "expected a piece, got an empty one";
+    else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
+    else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
+    else if (!trf__is_finite((double)piece.score)) fault =
+        "expected a finite score, got one that is infinite or not a number";
+    else if (byte < 0) fault = "expected a byte written as in <0x0A>";
+    else if (*unknowns > 1) fault = "expected one unknown piece, got a second one";
+    else if (trf__vocab_find(v, text, length, trf__hash_bytes(text, length)) >= 0) fault =
+        "expected every piece once, got one twice";
+    if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
+    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
+    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
+    piece.type = type + byte;
+    TRF__TRY(trf__enter_piece(v, text, length, piece, err));
+    p->types |= 1 << type;
+    if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
+    if (type == TRF__PIECE_NORMAL && piece.score < p->least) p->least = piece.score;
+    return TRF_OK;
+}
+
+/* The map is a double array of another kind (darts-clone). A cell with its highest bit set is a
+   value: its other bits are an offset in `replaced`. Any other cell has its label in bits 0 to 7.
+   Bit 8 tells whether one child is a value. The rest is an offset: the child for byte c is cell
+   (own index ^ offset ^ c), the value is cell (own index ^ offset). */
+TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at)
+{
+    return trf__from_little(p->rules + 4 * at, 4);
+}
+/* the offset; bit 9 scales it by 256 */
+TRF__FN uint64_t trf__rule_edge(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
+
+/* Whether the first cell is a root, every offset leads to 256 cells within the array, and every
+   value to a text. After this check trf__rule needs none. */
+TRF__FN int trf__rules_sound(const trf__pieces *p)
+{
+    uint64_t at, cell = trf__rule_cell(p, 0), to;
+    int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
+    for (at = 0; sound && at < p->n_rules; at++) {
+        cell = trf__rule_cell(p, at);
+        to = at ^ trf__rule_edge(cell);
+        if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
+        else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
+    }
+    return sound;
+}
+
+/* The map: the size of its double array (4 bytes), the array, and the replacements, each followed
+   by a NUL. darts-clone fills blocks of 256 cells, which are 1024 bytes. */
+TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
+{
+    uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
+    if (bytes >= 1024 && bytes % 1024 == 0 && bytes < w->value - 4 && !w->bytes[w->value - 1]) {
+        /* replacements must end with a NUL, so that none runs past the file */
+        p->rules = w->bytes + 4;
+        p->n_rules = (uint32_t)(bytes / 4);
+        p->replaced = (const char *)w->bytes + 4 + bytes;
+        p->n_replaced = (size_t)(w->value - 4 - bytes);
+        if (trf__rules_sound(p)) return TRF_OK;
+    }
+    return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
+}
+
+/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
+   5 how answers are. */
+TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
+{
+    int more;
+    for (;;) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) return TRF_OK;
+        if (of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2)
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE",
+                                  err);
+        if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
+            return trf__wire_fail(&w, TRF_E_UNSUPPORTED,
+                                  "models that change the decoded text (a denormalizer) are not "
+                                  "supported", err);
+        if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
+            return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
+        if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
+        if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
+        if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
+        if (of == 2 && w.key == 8 * 44 + 2) {
+            p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value;
+        }
+        /* an empty map replaces an earlier one */
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;
+        if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
+        if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
+        if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
+        if (of == 3 && w.key == 8 * 5 + 0) p->escape = w.value != 0;
+    }
+}
+
+/* Walks over the whole file: field 1 is a piece, fields 2, 3 and 5 are options. */
+TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int more, unknowns = 0, i, n = 0;
+    const unsigned char *begin = (const unsigned char *)p->model;
+    trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
+    for (;;) {
+        trf__wire inner;
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) break;
+        inner = w;
+        inner.at = w.bytes;
+        inner.end = w.at;
+        if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
+        if (w.key == 8 * 2 + 2 || w.key == 8 * 3 + 2 || w.key == 8 * 5 + 2)
+            TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
+    }
+    /* a character without a piece becomes unk or bytes, so the model needs the one or the others */
+    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
+    if (p->nuls && !p->byte_fallback)
+        return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
+    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0))
+        return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
+                     "expected pieces, one of them the unknown piece and %d of them byte pieces; "
+                     "got %lld pieces, %d of them unknown and %d byte pieces",
+                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
+}
+
+// >>pieces-index   a tree of bytes in which pieces are found
+//
+// The double array is built once for each model, breadth first over the sorted pieces.
+
+/* Child of a node for a byte, or -1. Every base has 256 cells behind it: no bound to check. */
+TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
+{
+    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
+    return p->cells[cell].parent == node ? cell : -1;
+}
+
+/* Makes the number of cells at least `needed`. New cells are free. */
+TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t i = p->n_cells;
+    if (needed > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
+                         "the pieces have too many bytes for their index");
+    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
+    for (; i < p->n_cells; i++) {
+        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
+    }
+    return TRF_OK;
+}
+
+/* Tokens lo..hi-1 of the sorted list share their first `depth` bytes, which lead to `node`. */
+typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
+
+/* Chooses the base of one branch: the first where the cells of all next bytes are free, searched
+   from *from on. Each child becomes a branch. */
+TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
+                              trf__branch *branches, int64_t *n, int64_t *from, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
+    int32_t letters = 0, letter[256], begin[257], i;
+    int64_t cell, busy = 0;
+    /* the piece that ends here is a prefix of the others, so it sorts first */
+    if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
+    for (i = at.lo; i < at.hi; i++) {
+        t = (const trf__token *)sorted[i];
+        cell = (unsigned char)v->bytes[t->begin + at.depth];
+        if (letters == 0 || letter[letters - 1] != cell) {
+            letter[letters] = (int32_t)cell; begin[letters++] = i;
+        }
+    }
+    if (letters == 0) return TRF_OK;
+    begin[letters] = at.hi;
+    for (cell = trf__max64(*from, letter[0] + 1); ; cell++) {
+        TRF__TRY(trf__more_cells(v, cell + 257, err));
+        if (p->cells[cell].parent >= 0) { busy++; continue; }
+        for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
+        if (i == letters) break;
+    }
+    /* nearly all cells up to here are taken, or the search was long: the next one begins here */
+    if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
+    p->cells[at.node].base = (int32_t)(cell - letter[0]);
+    for (i = 0; i < letters; i++) {
+        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1],
+                            at.depth + 1};
+        branches[(*n)++] = next;
+        p->cells[next.node].parent = at.node;
+    }
+    return TRF_OK;
+}
+
+/* Builds the double array of all pieces that text can contain. A branch stands for one prefix of a
+   token, so n_bytes + 1 branches suffice. */
+TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
+{
+    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *));
+    size_t more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
+    const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
+    trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
+    int64_t done, planted = 1, from = 1;
+    trf_status status = TRF_E_NOMEM;
+    int32_t i, n = 0;
+    if (!sorted || !branches)
+        trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
+    else {
+        for (i = 0; i < v->n_tokens; i++)
+            if (trf__is_text_piece(v->pieces->pieces[i].type)) sorted[n++] = v->tokens + i;
+        trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
+        branches[0].hi = n;
+        status = trf__more_cells(v, 512, err);
+        /* the root is its own parent, so that no node takes its cell */
+        if (!status) v->pieces->cells[0].parent = 0;
+        for (done = 0; !status && done < planted; done++)
+            status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
+    }
+    trf__free(&v->hooks, branches, more);
+    trf__free(&v->hooks, sorted, bytes);
+    return status;
+}
+
+// >>pieces-normal  the model's character map, blanks, user-defined pieces
+//
+// The steps of libsentencepiece's normalizer. A user-defined piece stays as it is. Else the longest
+// matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
+// becomes U+FFFD.
+
+/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
+   matches count. */
+TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
+{
+    const trf__pieces *p = v->pieces;
+    int32_t node = 0, found = 0, token;
+    size_t i, longest = 0;
+    if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
+    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
+        token = p->cells[node].token;
+        if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
+    }
+    return longest;
+}
+
+/* Length of the longest rule that matches the beginning of the text, or 0. *to is its replacement.
+   Only the 32 shortest matches count. A hostile map may contain a cycle, hence the limit of a
+   thousand bytes: no real rule is longer. */
+TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
+{
+    uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
+    size_t i, longest = 0, found = 0;
+    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
+        at ^= trf__rule_edge(cell) ^ (unsigned char)text[i];
+        cell = trf__rule_cell(p, at);
+        if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
+        if (!(cell >> 8 & 1)) continue;
+        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_edge(cell)) & INT32_MAX);
+        longest = i + 1;
+        found++;
+    }
+    return longest;
+}
+
+/* Normalises the beginning of the text to *length bytes at *to. Returns how many bytes it read. */
+TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to,
+                                  size_t *length)
+{
+    size_t taken;
+    *to = text;
+    if ((*length = trf__user_defined(v, text, n)) > 0) return *length;
+    if ((taken = trf__rule(v->pieces, text, n, to)) > 0) { *length = strlen(*to); return taken; }
+    if ((*length = (size_t)trf__utf8_at(text, n)) > 0) return *length;
+    *to = TRF__REPLACEMENT;
+    *length = 3;
+    return 1;
+}
+
+/* A text that grows. */
+typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
+
+/* Positions in a normalised text are int32_t, and BPE has three heap entries for each byte. */
+TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
+{
+    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "text",
+                     "expected a text of at most 512 MiB, got a longer one");
+}
+
+/* Appends n bytes. A blank may become the three bytes of U+2581. */
+TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n,
+                                   trf_error *err)
+{
+    size_t i;
+    TRF__TRY(trf__normal_limit(to->n, n, err));
+    TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
+    for (i = 0; i < n; i++)
+        if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
+        else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
+    return TRF_OK;
+}
+
+/* Appends the normalised text. remove_extra drops blanks at both ends and repeated ones.
+   dummy_prefix adds a blank in front, or with `suffix` at the end, except to a text of blanks. */
+TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to,
+                                  trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    const char *space = p->escape ? TRF__SPACE : " ", *part;
+    int64_t wide = p->escape ? 3 : 1;
+    int after_space = p->remove_extra, blank = p->remove_extra;
+    size_t length, taken;
+    if (n == 0) return TRF_OK;
+    if (p->dummy_prefix && !p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    for (; n > 0; text += taken, n -= taken) {
+        taken = trf__normal_prefix(v, text, n, &part, &length);
+        blank = blank && length == 1 && *part == ' ';
+        for (; after_space && length > 0 && *part == ' '; part++) length--;
+        if (length == 0) continue;
+        TRF__TRY(trf__normal_add(v, to, part, length, err));
+        after_space = p->remove_extra && part[length - 1] == ' ';
+    }
+    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space,
+                                                       (size_t)wide)) to->n -= wide;
+    if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
+    return trf__normal_limit(to->n, 0, err);
+}
+
+/* Bytes of a character by its first byte, at most `left`. */
+TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
+{
+    static const char bytes[] = "\1\1\1\1\1\1\1\1\1\1\1\1\2\2\3\4";
+    return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
+}
+
+// >>pieces-cut     unigram (Viterbi)
+//
+// Both algorithms read a normalised text and give its pieces in order to trf__give_piece. Their
+// scratch memory is proportional to the text.
+
+/* Ids beyond the capacity are only counted. n_unknown: how many of the n are unk. unknown: 1 after
+   an unknown piece. Then `run` is the beginning of the run of such pieces, with its hash. */
+typedef struct trf__ids {
+    int32_t *ids;
+    int32_t capacity, unknown;
+    int64_t n, n_unknown;
+    const char *run;
+    size_t n_run;
+    uint64_t hash;
+    int known;                  /* 1: the run is a token of the map */
+} trf__ids;
+
+TRF__FN void trf__give_id(trf__ids *to, int32_t id, int unknown)
+{
+    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
+    to->n_unknown += unknown;
+}
+
+/* Appends the id of a token, or unk for one that a map leaves out. */
+TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
+{
+    int32_t id = v->pieces->pieces[token].id;
+    trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
+}
+
+/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
+   its text. */
+TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
+{
+    const trf__pieces *p = v->pieces;
+    int32_t token;
+    if (!to->unknown) {
+        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
+        to->run = text;
+        to->n_run = 0;
+        to->known = 0;
+        to->hash = TRF__HASH_START;
+    }
+    if (!p->tokens) return;
+    to->n_run += n;
+    to->hash = trf__hash_more(to->hash, text, n);
+    token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
+    to->n--;
+    to->n_unknown -= !to->known;
+    to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
+    trf__give_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
+}
+
+/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
+   for a whole run. */
+TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
+                             int32_t n)
+{
+    int32_t i;
+    if (token >= 0) trf__give_token(v, to, token);
+    else if (v->pieces->byte_fallback)
+        for (i = 0; i < n; i++)
+            trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
+    else trf__give_run(v, to, text, (size_t)n);
+    to->unknown = token < 0;
+}
+
+/* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
+   piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
+   byte but the first. */
+/* from -1: no path yet */
+typedef struct trf__path { float score; int32_t from, token; } trf__path;
+
+/* Keeps the better of two paths, and the first of equal ones. */
+TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
+{
+    if (to->from < 0 || score > to->score) {
+        to->score = score; to->from = from; to->token = token;
+    }
+}
+
+TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *ways,
+                          trf__ids *to)
+{
+    const trf__pieces *p = v->pieces;
+    const float unknown = p->least - 10.0f;
+    int32_t at, end, node, token, step, reached = 0;
+    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
+    for (at = 0; at < n; at += step) {
+        float till = ways[at].score;
+        int single = 0;
+        if (till < -100000.0f || till > 100000.0f) {            /* small sums keep their digits */
+            for (end = at; end <= reached; end++) ways[end].score -= till;
+            till = 0;
+        }
+        step = trf__char_bytes(text + at, n - at);
+        for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
+            token = p->cells[node].token;
+            if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
+            trf__path_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
+                ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
+            single |= end - at == step;
+        }
+        if (!single) trf__path_to(&ways[at + step], unknown + till, at, -1);
+        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
+    }
+    /* reverse the path: now from is where a piece ends, and token is that piece */
+    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
+        int32_t before = ways[at].from, its = ways[at].token;
+        ways[at].from = end;
+        ways[at].token = token;
+        end = at; at = before; token = its;
+    }
+    for (at = 0; at < n; at = ways[at].from)
+        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
+}
+
+// >>bpe            byte-pair encoding: the best pair of neighbours merges first
+/* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
+   holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
+   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
+   is the symbol's token. */
+typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
+/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
+   both symbols together */
+typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
+typedef struct trf__bpe trf__bpe;
+struct trf__bpe {
+    const trf_vocab *v;
+    /* Whether two neighbours merge; then it sets the score and the node of the pair. */
+    int (*merges)(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r, trf__merge *pair);
+    const char *text;
+    trf__symbol *symbols;
+    trf__merge *heap;
+    int32_t *split;         /* of each unused token: length of the left symbol of the last pair
+                               that formed it, else 0 */
+    int32_t n_symbols, n_pairs;
+};
+
+TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
+{
+    return a->score > b->score || (a->score == b->score && a->left < b->left);
+}
+
+TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
+{
+    int32_t i;
+    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
+    return node;
+}
+
+/* The piece that ends at a node, or -1. */
+TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node)
+{
+    return node >= 0 ? p->cells[node].token : -1;
+}
+
+/* Neighbours merge if they form a piece: trf__bpe's `merges` for SentencePiece. */
+TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
+                              trf__merge *pair)
+{
+    const trf__pieces *p = b->v->pieces;
+    int32_t token;
+    if (l->frozen || r->frozen) return 0;
+    pair->node = trf__walk(p, l->node, b->text + r->begin, r->length);
+    token = trf__token_at(p, pair->node);
+    if (token < 0) return 0;
+    if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
+    memcpy(&pair->score, &p->pieces[token].score, sizeof pair->score);
+    if (pair->score < 0) pair->score ^= INT32_MAX;          /* more negative is lower; -0 < 0 */
+    return 1;
+}
+
+/* Pushes a pair if it merges. Pairs whose symbols merge later stay in the heap, and trf__bpe_merge
+   skips them: at most n pairs at the start and two for each merge, below 3 n. */
+TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
+{
+    trf__merge pair = {0, left, right, 0, -1};
+    int32_t at;
+    if (left < 0 || right < 0) return;
+    if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
+    pair.length = b->symbols[left].length + b->symbols[right].length;
+    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
+         at = (at - 1) / 2)
+        b->heap[at] = b->heap[(at - 1) / 2];
+    b->heap[at] = pair;
+}
+
+/* Pops the best pair. */
+TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
+{
+    trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
+    int32_t at = 0, child;
+    for (; (child = 2 * at + 1) < b->n_pairs; at = child) {
+        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child))
+            child++;
+        if (!trf__merge_before(b->heap + child, &last)) break;
+        b->heap[at] = b->heap[child];
+    }
+    b->heap[at] = last;
+    return best;
+}
+
+/* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
+   parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
+   remaining depth less one. */
+TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
+{
+    const trf__pieces *p = b->v->pieces;
+    trf__merge whole = {100, begin, 0, length, -1};
+    int32_t n = 1;
+    b->heap[0] = whole;
+    while (n > 0) {
+        trf__merge part = b->heap[--n];
+        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + part.left, part.length));
+        int unused = part.score-- >= 0 && token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED;
+        if (unused && b->split[token] > 0) {
+            b->heap[n] = b->heap[n + 1] = part;
+            b->heap[n + 1].length = b->split[token];
+            b->heap[n].left += b->split[token];
+            b->heap[n].length -= b->split[token];
+            n += 2;
+        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
+    }
+}
+
+/* Merges the best pair until none is left. Symbol 0 begins the chain of what remains. */
+TRF__FN void trf__bpe_merge(trf__bpe *b)
+{
+    int32_t i;
+    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
+    while (b->n_pairs > 0) {
+        trf__merge best = trf__bpe_best(b);
+        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
+        /* a pair is stale if one of its symbols has merged since: the lengths differ */
+        if (!l->length || !r->length || l->length + r->length != best.length) continue;
+        l->node = best.node;
+        l->length = best.length;
+        l->next = r->next;
+        if (r->next >= 0) b->symbols[r->next].before = best.left;
+        r->length = 0;
+        trf__bpe_add(b, l->before, best.left);
+        trf__bpe_add(b, best.left, l->next);
+    }
+}
+
+/* Gives the pieces of a normalised text of n bytes from left to right. */
+TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
+{
+    const trf__pieces *p = b->v->pieces;
+    int32_t at, i, step;
+    for (at = 0; at < n; at += step) {
+        int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
+        trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
+        s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
+        s.node = trf__walk(p, 0, b->text + at, step);
+        if (at + step < n) s.next = b->n_symbols + 1;
+        b->symbols[b->n_symbols++] = s;
+    }
+    trf__bpe_merge(b);
+    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
+                                                              b->symbols[i].length);
+}
+
+/* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,
+   heap and splits for BPE. */
+TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to,
+                                   trf_error *err)
+{
+    const trf__pieces *p = v->pieces;
+    int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
+    size_t each = p->unigram ? sizeof(trf__path) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
+    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
+                                 trf__bytes(splits, sizeof(int32_t)));
+    void *work = trf__alloc(&v->hooks, bytes);
+    trf__bpe b;
+    if (!work)
+        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
+                         (int)n);
+    if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
+    else {
+        TRF__ZERO(b);
+        b.v = v;
+        b.merges = trf__pieces_merge;
+        b.text = text;
+        b.symbols = (trf__symbol *)work;
+        b.heap = (trf__merge *)(void *)(b.symbols + n);
+        b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
+        memset(b.split, 0, trf__bytes(splits, sizeof *b.split));
+        trf__bpe_run(&b, n, to);
+    }
+    trf__free(&v->hooks, work, bytes);
+    return TRF_OK;
+}
+
+/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
+   or 0: there is none. */
+TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to)
+{
+    const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
+    size_t n = end ? (size_t)(end + 2 - text) : 0;
+    int32_t id = n ? trf__id_of_text(v, text, n, trf__hash_bytes(text, n)) : -1;
+    if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
+    return n;
+}
+
+TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                      trf_error *err)
+{
+    trf__growing normal;
+    trf_status status;
+    TRF__ZERO(normal);
+    if (v->pieces->codes) text += trf__give_code(v, text, to);
+    status = trf__normalise(v, text, strlen(text), &normal, err);
+    if (!status && normal.n > 0)
+        status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
+    trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
+    return status;
+}
+
+// >>pieces-text    bytes, blanks, unknown pieces
+//
+// The text of an id is written whole or not at all, so a buffer that is too small never ends within
+// a character.
+
+/* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
+   `cut` is the index of the first id that did not fit, or -1. */
+typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
+
+/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
+   whole or not at all. */
+TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
+{
+    to->whole = trf__add_size(to->whole, length);
+    if (to->whole >= to->size && to->cut < 0) to->cut = i;
+    return to->cut < 0;
+}
+
+/* Appends the text of id number i: after a blank if `blank` is set, with a blank for every U+2581
+   if `spaces` is set. */
+TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n,
+                             int spaces)
+{
+    size_t at, length = n + (size_t)blank;
+    for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
+    if (!trf__answer_room(to, i, length)) return;
+    if (blank) to->text[to->written++] = ' ';
+    for (at = 0; at < n; at++) {
+        int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
+        to->text[to->written++] = space ? ' ' : text[at];
+        if (space) at += 2;
+    }
+}
+
+/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
+   number. */
+TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
+{
+    int m;
+    for (m = 0; m < 4 && m < n; m++) {
+        int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
+        if (type < TRF__PIECE_BYTE) break;
+        bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+    }
+    return m;
+}
+
+/* Pieces to text. Blanks at the beginning that normalising has added are dropped. Bytes join into
+   characters; a byte outside any character becomes U+FFFD. */
+TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
+{
+    const trf__pieces *p = v->pieces;
+    int first = 1, dropped = 0;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const trf__token *t;
+        int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
+        int unknown = ids[i] == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN;
+        char bytes[4];
+        size_t m, k = 0;
+        if (type == TRF__PIECE_CONTROL && !unknown) continue;
+        if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
+            k = (size_t)trf__utf8_at(bytes, m);
+            trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
+            if (k > 1) i += (int32_t)k - 1;
+            continue;
+        }
+        /* without remove_extra, normalising adds one blank at most: only that one is dropped */
+        if (dropped || to->whole > 0) first = 0;
+        dropped = 0;
+        if (unknown) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
+        t = v->tokens + token;
+        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
+                                                                      TRF__SPACE, 3)) k = 3;
+        dropped = k > 0 && !p->remove_extra;
+        trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
+    }
+}
+
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    int i;
+    if (!p) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    v->pieces = p;
+    p->model = v->stored;
+    p->model_bytes = v->n_stored;
+    /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
+    p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
+    p->unknown = " \xE2\x81\x87 ";
+    p->n_unknown = 5;
+    p->least = FLT_MAX;
+    for (i = 0; i < 256; i++) p->bytes[i] = -1;
+    TRF__TRY(trf__read_map(v, err));
+    TRF__TRY(trf__read_pieces(v, err));
+    TRF__TRY(trf__pieces_index(v, err));
+    return p->n_mapped ? trf__apply_map(v, err) : TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+                                                const trf_hooks *hooks, trf_error *err)
+{
+    TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_sentencepiece(*vocab, err));
+}
+
+/* Counts the pieces of a SentencePiece file. */
+TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n, trf_error *err)
+{
+    const unsigned char *begin = (const unsigned char *)model;
+    trf__wire w = {begin, begin, begin + bytes, begin, 0, 0};
+    int more;
+    for (*n = 0; ; *n += w.key == 8 * 1 + 2) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) return TRF_OK;
+    }
+}
+
+TRF__FN char *trf__map_put(char *to, int32_t value)
+{
+    trf__to_little((unsigned char *)to, (uint32_t)value, 4);
+    return to + 4;
+}
+
+/* Writes a map to `to`, if it is not NULL. Returns its size. n: number of pieces. */
+TRF__FN size_t trf__write_map(char *to, const trf_piece_ids *ids, int32_t n)
+{
+    size_t bytes = TRF__MAP_HEADER + 4 * ((size_t)n + (size_t)ids->n_more), texts = 0, length;
+    int32_t i;
+    char *text = to ? to + bytes : NULL;
+    for (i = 0; i < ids->n_more; i++, texts = trf__add_size(texts, length)) {
+        length = strlen(ids->more[i]) + 1;
+        if (text) { memcpy(text, ids->more[i], length); text += length; }
+    }
+    if (!to) return trf__add_size(bytes, texts);
+    to = (char *)memcpy(to, "TRFPM\0\0\1", 8) + 8;
+    to = trf__map_put(trf__map_put(to, ids->codes), ids->size);
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) to = trf__map_put(to, ids->special[i]);
+    to = trf__map_put(trf__map_put(to, n), ids->n_more);
+    to = trf__map_put(to, (int32_t)texts);
+    for (i = 0; i < n; i++) to = trf__map_put(to, ids->pieces ? ids->pieces[i] : i);
+    for (i = 0; i < ids->n_more; i++) to = trf__map_put(to, ids->more_ids[i]);
+    return trf__add_size(bytes, texts);
+}
+
+/* Map and file as model files store them: one reader checks both. */
+TRF__COLD
+TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
+                                         const trf_piece_ids *ids, const trf_hooks *hooks,
+                                         trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    size_t all, map;
+    int32_t n, i;
+    char *stored;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!ids) return trf__fail_null(err, "ids");
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
+    else hooks = &none;
+    TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
+    if (ids->n_more > 0 && !ids->more_ids) return trf__fail_null(err, "more_ids");
+    if (ids->n_more > 0 && !ids->more) return trf__fail_null(err, "more");
+    for (i = 0; i < ids->n_more; i++) if (!ids->more[i]) return trf__fail_null(err, "more");
+    TRF__TRY(trf__count_pieces(model, bytes, &n, err));
+    if (ids->pieces && ids->n_pieces != n)
+        return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
+                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)n,
+                         (int)ids->n_pieces);
+    map = trf__write_map(NULL, ids, n);
+    all = trf__add_size(map, bytes);
+    stored = all > INT32_MAX ? NULL : (char *)trf__alloc(hooks, all);
+    if (!stored)
+        return trf__fail(err, all > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a SentencePiece model of %llu bytes, with its ids",
+                         (unsigned long long)all);
+    memcpy(stored + trf__write_map(stored, ids, n), model, bytes);
+    status = trf_vocab_from_sentencepiece(vocab, stored, all, hooks, err);
+    trf__free(hooks, stored, all);
+    return status;
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
+                                                const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    char *bytes;
+    size_t n;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__hooks_check(hooks, err));
+    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (status == TRF_OK) {
+        status = trf_vocab_from_sentencepiece(vocab, bytes, n, hooks, err);
+        trf__free(hooks, bytes, n + 1);
+    }
+    return trf__name_file(status, path, err);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>wordpiece      BERT's subwords: raw text to WordPiece tokens and back
+//
+// The ids are those of Hugging Face's tokenizers 0.23.3 (BertNormalizer, BertPreTokenizer,
+// WordPiece) without [CLS] and [SEP] around them. There are three steps (Wu et al. 2016; Devlin et
+// al. 2019):
+//
+//   text -> characters     a rule may drop a code point, replace it, or make it a space
+//        -> words          spaces end words; punctuation and CJK characters are words of their own
+//        -> ids            the longest token that begins the word, then the longest "##..." that
+//                          goes on, and so forth; a word that cannot be cut is one unk
+//
+// A text cannot contain a special token: "[CLS]" in a text is three ordinary words, as it is in
+// tokenizers with encode_special_tokens. A special token without punctuation, such as "pad", is not
+// found in a text either; there tokenizers would find it.
+//
+// The library has no tables of Unicode. The rules lie in the stored bytes, which a tool writes when
+// it imports a vocabulary (tools/trf). A rule sees one code point, never its neighbours. Stripping
+// accents leaves some marks, such as Balinese and musical ones. tokenizers puts several of them
+// after each other in canonical order; here they keep the order of the text.
+//
+// The stored bytes; all numbers are little-endian and have 32 bits:
+//
+//   "TRFWP" 0 0 1                      8 bytes
+//   flags                              bit 0: decoding omits blanks before punctuation
+//   longest word                       in characters after their replacement; longer words are unk
+//   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
+//   number of tokens, number of rules
+//   rules                              first, last, kind, argument; ascending, without overlap
+//   size of the replacements           in bytes
+//   replacements                       UTF-8, each followed by a NUL
+//   tokens                             UTF-8, each followed by a NUL; the first one's id is 0
+//
+// A code point without a rule stays as it is. The kinds:
+//
+//   0  drop                            argument 0
+//   1  space                           argument 0
+//   2  shift                           argument is added to the code point
+//   3  text                            argument is the offset of a replacement
+//   4  Hangul                          a syllable becomes its letters; argument 0
+//   10, 11                             as 2 and 3, and the result is a word of its own
+//
+// Ids are those of the file, special tokens included: token i has the id i.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
+       TRF__WORD_ALONE = 8 };           /* is added to a kind */
+enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16,
+       TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
+
+/* Whether an id is one of the special ones. */
+TRF__FN int trf__wordpiece_special(const trf_vocab *v, int32_t id)
+{
+    int i;
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == id) return 1;
+    return 0;
+}
+
+/* The one of n rules that has the code point, or NULL. */
+TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rule *rules, int32_t n, uint32_t c)
+{
+    int32_t low = 0, high = n;
+    /* rules before `low` end below c, rules from `high` on begin above c */
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (rules[middle].last < c) low = middle + 1;
+        else if (rules[middle].first > c) high = middle;
+        else return rules + middle;
+    }
+    return NULL;
+}
+
+/* The rule of a code point, or NULL. */
+TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
+{
+    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
+    return trf__find_rule(w->rules, w->n_rules, c);
+}
+
+// >>wordpiece-file  reading the stored bytes
+//
+// They may be hostile. Every error gives the offset of the fault.
+
+TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error *err)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "byte %lld: %s", (long long)at, fault);
+}
+
+/* Reads everything before the rules. */
+TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
+{
+    trf__wordpiece *w = v->wordpiece;
+    uint32_t flags, longest;
+    if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
+        return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
+    if (v->n_stored < TRF__WORD_HEADER + 4)
+        return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
+    flags = trf__stored_number(v, 8);
+    if (flags > 1)
+        return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
+                         "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
+    longest = trf__stored_number(v, 12);
+    if (longest < 1 || longest > TRF__WORD_CHARS)
+        return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
+                         "byte 12: expected a longest word of 1 to %d characters, got %lu",
+                         (int)TRF__WORD_CHARS, (unsigned long)longest);
+    w->cleanup = (int32_t)flags;
+    w->longest_word = (int32_t)longest;
+    *n_tokens = trf__stored_number(v, 44);
+    if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
+                         "byte 44: expected 1 to %lld tokens, got %lld",
+                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
+    return trf__stored_specials(v, 16, *n_tokens, 0, err);
+}
+
+/* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
+TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__word_rule *r,
+                                         int64_t n_replaced)
+{
+    int64_t first = (int64_t)r->first + r->argument, last = (int64_t)r->last + r->argument;
+    if (r->first > r->last) return "expected first <= last, got a rule of no code point";
+    if (r->last > 0x10FFFF) return "expected code points up to U+10FFFF, got a larger one";
+    switch (r->kind) {
+    case TRF__WORD_DROP: case TRF__WORD_SPACE: case TRF__WORD_HANGUL:
+        if (r->kind == TRF__WORD_HANGUL && (r->first < 0xAC00 || r->last > 0xD7A3))
+            return "expected Hangul syllables, got other code points";
+        return r->argument ? "expected the argument 0, got another one" : NULL;
+    case TRF__WORD_SHIFT: case TRF__WORD_SHIFT + TRF__WORD_ALONE:
+        if (first < 1 || last > 0x10FFFF || (first < 0xE000 && last >= 0xD800))
+            return "expected a shift to code points, got one to something else";
+        return NULL;
+    case TRF__WORD_TEXT: case TRF__WORD_TEXT + TRF__WORD_ALONE:
+        if (r->argument < 0 || r->argument >= n_replaced || !w->replaced[r->argument]
+            || (r->argument && w->replaced[r->argument - 1]))
+            return "expected the offset of a replacement, got another one";
+        return NULL;
+    default: return "expected a kind of rule, got an unknown one";
+    }
+}
+
+/* Reads the rules and the replacements behind them. *at becomes the offset of the tokens. */
+TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
+{
+    trf__wordpiece *w = v->wordpiece;
+    int64_t n = trf__stored_number(v, 48), rest = v->n_stored - TRF__WORD_HEADER - 4;
+    int64_t size, bad;
+    uint32_t c;
+    int32_t i;
+    for (i = 0; i < 128; i++) w->ascii[i] = -1;
+    if (n > rest / TRF__WORD_RULE)
+        return trf__fail(err, TRF_E_FORMAT, 48, "wordpiece",
+                         "byte 48: expected at most %lld rules in the bytes that follow, got %lld",
+                         (long long)rest / TRF__WORD_RULE, (long long)n);
+    rest -= TRF__WORD_RULE * n;
+    *at = v->n_stored - rest;
+    size = trf__stored_number(v, *at - 4);
+    w->replaced = v->stored + *at;
+    if (size > rest || (size > 0 && w->replaced[size - 1]))
+        return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
+                                   "a NUL; got another number", err);
+    bad = trf_find_invalid_utf8(w->replaced, (size_t)size);
+    if (bad >= 0) return trf__wordpiece_fail(*at + bad, "expected UTF-8, got something else", err);
+    *at += size;
+    w->rules = (trf__word_rule *)trf__alloc(&v->hooks, trf__bytes(n, sizeof *w->rules));
+    if (!w->rules)
+        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for %lld rules",
+                         (long long)n);
+    w->n_rules = (int32_t)n;            /* below 2^27: each has 16 bytes of less than 2 GiB */
+    for (i = 0; i < n; i++) {
+        trf__word_rule *r = w->rules + i;
+        int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
+        const char *fault;
+        r->first = trf__stored_number(v, here);
+        r->last = trf__stored_number(v, here + 4);
+        r->kind = trf__stored_signed(v, here + 8);
+        r->argument = trf__stored_signed(v, here + 12);
+        fault = trf__word_rule_fault(w, r, size);
+        if (!fault && i > 0 && r->first <= r[-1].last)
+            fault = "expected rules in ascending order, got code points of earlier ones";
+        if (fault) return trf__wordpiece_fail(here, fault, err);
+        for (c = r->first; c < 128 && c <= r->last; c++) w->ascii[c] = i;
+    }
+    return TRF_OK;
+}
+
+/* The reason why a token of the file cannot be added, or NULL. */
+TRF__FN const char *trf__word_token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    size_t i;
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    /* words never contain blanks, and decoding relies on that */
+    for (i = 0; i < length; i++)
+        if (trf__is_blank(token[i])) return "expected a token, got one with a blank";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one twice";
+    return NULL;
+}
+
+/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. */
+TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, trf_error *err)
+{
+    trf__wordpiece *w = v->wordpiece;
+    while (v->n_tokens < n_tokens) {
+        const char *token = v->stored + at, *fault = "expected a NUL after the token, got the end";
+        const char *end = (const char *)memchr(token, 0, (size_t)(v->n_stored - at));
+        size_t length = end ? (size_t)(end - token) : 0;
+        if (end) fault = trf__word_token_fault(v, token, length);
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "id %lld, byte %lld: %s",
+                             (long long)v->n_tokens, (long long)at, fault);
+        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+        if (length > w->longest_token) w->longest_token = length;
+        at += (int64_t)length + 1;
+    }
+    if (at == v->n_stored) return TRF_OK;
+    return trf__wordpiece_fail(at, "expected the end after the last token, got more bytes", err);
+}
+
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
+{
+    int64_t n_tokens = 0, at = 0;
+    v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
+    if (!v->wordpiece)
+        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
+    TRF__TRY(trf__read_word_header(v, &n_tokens, err));
+    TRF__TRY(trf__read_word_rules(v, &at, err));
+    return trf__read_word_tokens(v, at, n_tokens, err);
+}
+
+// >>wordpiece-cut  from text to ids
+//
+// A word is collected character by character. What ends it also cuts it into tokens.
+
+/* The word begins at text + 2: in front of it is room for "##". n is the offset of its end. `chars`
+   counts all characters, also those beyond the longest word, which are not stored. */
+typedef struct trf__word { char text[2 + 4 * TRF__WORD_CHARS]; size_t n; int64_t chars; } trf__word;
+
+TRF__FN void trf__word_clear(trf__word *word) { word->n = 2; word->chars = 0; }
+
+/* Appends one character. */
+TRF__FN void trf__word_add(const trf__wordpiece *w, trf__word *word, const char *text, int bytes)
+{
+    if (word->chars++ >= w->longest_word) return;
+    memcpy(word->text + word->n, text, (size_t)bytes);
+    word->n += (size_t)bytes;
+}
+
+TRF__FN void trf__word_add_code_point(const trf__wordpiece *w, trf__word *word, uint32_t c)
+{
+    char text[4];
+    trf__word_add(w, word, text, trf__put_code_point(text, c));
+}
+
+/* The id of the longest token that begins with the `from` bytes at text and at least one character
+   more, or -1. *length is the token's, or 0. Special tokens are not found. */
+TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t from, size_t n,
+                                   size_t *length)
+{
+    uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
+    int32_t id, longest = -1;
+    if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
+    *length = 0;
+    while (from < n) {
+        int bytes = (int)trf__char_bytes(text + from, 4);
+        hash = trf__hash_more(hash, text + from, (size_t)bytes);
+        from += (size_t)bytes;
+        id = trf__vocab_find(v, text, from, trf__hash_end(hash));
+        if (id < 0 || trf__wordpiece_special(v, id)) continue;
+        longest = id;
+        *length = from;
+    }
+    return longest;
+}
+
+/* Gives the ids of a word and empties it. */
+TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
+{
+    int64_t before = to->n;
+    int good = word->chars <= v->wordpiece->longest_word;
+    size_t at = 2, length;
+    while (good && at < word->n) {
+        size_t prefix = at > 2 ? 2 : 0;
+        char *text = word->text + at - prefix;
+        int32_t id;
+        if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
+        id = trf__longest_token(v, text, prefix, word->n - at + prefix, &length);
+        good = id >= 0;
+        if (good) { trf__give_id(to, id, 0); at += length - prefix; }
+    }
+    if (!good) {
+        to->n = before;
+        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
+    }
+    trf__word_clear(word);
+}
+
+/* Appends the letters of a Hangul syllable (Unicode, 3.12). */
+TRF__FN void trf__word_add_hangul(const trf__wordpiece *w, trf__word *word, uint32_t c)
+{
+    c -= 0xAC00;
+    trf__word_add_code_point(w, word, 0x1100 + c / 588);
+    trf__word_add_code_point(w, word, 0x1161 + c % 588 / 28);
+    if (c % 28) trf__word_add_code_point(w, word, 0x11A7 + c % 28);
+}
+
+/* Appends what a rule makes of the code point c, or ends words. */
+TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32_t c,
+                             trf__word *word, trf__ids *to)
+{
+    const trf__wordpiece *w = v->wordpiece;
+    int alone = r->kind & TRF__WORD_ALONE;
+    const char *text;
+    int bytes;
+    if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
+    switch (r->kind & ~TRF__WORD_ALONE) {
+    case TRF__WORD_SHIFT:
+        trf__word_add_code_point(w, word, (uint32_t)((int32_t)c + r->argument));
+        break;
+    case TRF__WORD_HANGUL: trf__word_add_hangul(w, word, c); break;
+    case TRF__WORD_TEXT:
+        for (text = w->replaced + r->argument; *text; text += bytes) {
+            bytes = (int)trf__char_bytes(text, 4);
+            trf__word_add(w, word, text, bytes);
+        }
+        break;
+    default: break;                     /* dropped characters and spaces add nothing */
+    }
+    if (alone) trf__word_end(v, word, to);
+}
+
+/* Gives the ids of a text, as trf__encode_text does. */
+TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                         trf_error *err)
+{
+    trf__word word;
+    int bytes;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    trf__word_clear(&word);
+    for (; *text; text += bytes) {
+        uint32_t c = trf__code_point(text, &bytes);
+        const trf__word_rule *r = trf__word_rule_of(v->wordpiece, c);
+        if (r) trf__word_apply(v, r, c, &word, to);
+        else trf__word_add(v->wordpiece, &word, text, bytes);
+    }
+    if (word.chars) trf__word_end(v, &word, to);
+    return TRF_OK;
+}
+
+// >>wordpiece-text  from ids to text
+
+/* Whether tokenizers' clean-up removes the blank before a token. */
+TRF__FN int trf__word_joins(const char *token)
+{
+    static const char *const beginnings[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
+    size_t i;
+    for (i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
+        if (!strncmp(token, beginnings[i], strlen(beginnings[i]))) return 1;
+    return 0;
+}
+
+/* Ids to text: one blank between words, none before "##...", which loses its "##". The first token
+   stays as it is. Special tokens are skipped, except unk. */
+TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
+                                   trf__answer *to)
+{
+    const trf__wordpiece *w = v->wordpiece;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const trf__token *t = v->tokens + ids[i];
+        const char *token = v->bytes + t->begin;
+        int first = to->whole == 0, goes_on = !first && !strncmp(token, "##", 2);
+        int blank = !first && !goes_on && !(w->cleanup && trf__word_joins(token));
+        if (ids[i] != v->special[TRF_SPECIAL_UNK] && trf__wordpiece_special(v, ids[i])) continue;
+        trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
+                        0);
+    }
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
+                                            const trf_hooks *hooks, trf_error *err)
+{
+    TRF__TRY(trf__subwords_begin(vocab, TRF_WORDPIECE, "file", file, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_wordpiece(*vocab, err));
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
+//
+// The ids are those of Hugging Face's tokenizers 0.23.3 (ByteLevel, BPE) without the special tokens
+// that a template adds. There are four steps (Sennrich et al. 2016; Radford et al. 2019):
+//
+//   text -> normalised     Qwen's: composed characters (>>byte-bpe-normal)
+//        -> words          by one of two rules
+//        -> bytes          each is a token
+//        -> ids            the pair of neighbours with the lowest rank merges, again and again
+//
+// The rules are regular expressions; the first alternative that matches ends a word. GPT-2's is
+//
+//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
+//
+// and Llama 3's, which has no line break here:
+//
+//   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
+//   |\s*[\r\n]+|\s+(?!\S)|\s+
+//
+// Qwen 2's is Llama 3's with \p{N} instead of \p{N}{1,3}. SmolLM's is GPT-2's for each run between
+// two numbers; each number is a word.
+//
+// The library has no tables of Unicode: which code points are letters (\p{L}), numbers (\p{N}) and
+// white space (\s), and how characters are composed, lies in the stored bytes, which a tool writes
+// when it imports a vocabulary (tools/trf).
+//
+// Tokens are spelled with one character for each byte, as in the files that they come from. The
+// bytes 0x21 to 0x7E, 0xA1 to 0xAC and 0xAE to 0xFF are the code points of the same number; the
+// others are U+0100 to U+0143 in their order. So " the" reads U+0120 "the", and no spelling has a
+// blank or a NUL. A token with any other character stands for its own bytes.
+//
+// A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
+// tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
+// in a text either; there tokenizers would find them.
+//
+// The stored bytes; all numbers are little-endian and have 32 bits:
+//
+//   "TRFBP" 0 0 1                      8 bytes
+//   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
+//                                      has none; 4: a word that is a token stays whole; 8: texts
+//                                      are composed; 16: each number is a word
+//   pad bos eos unk mask cls sep       ids, -1 for none
+//   number of tokens, number of ranges, number of merges
+//   ranges of code points              first, last, class; ascending, without overlap
+//   merges                             two ids; the first merge has the lowest rank
+//   with flag 8: number of decompositions, of compositions, of ranges with a combining class;
+//   decompositions                     code point, the two that it consists of; 0 for no second
+//   compositions                       two code points, and the one that they become
+//   ranges with a combining class      first, last, class
+//   tokens                             kind (1 byte), UTF-8, NUL; the first one's id is 0
+//
+// Classes are 1 letter, 2 number, 3 white space. Kinds are 0 ordinary, 1 added (no text has it), 2
+// special. Every byte must be an ordinary token, and so must every result of a merge.
+// Decompositions ascend by their code point, compositions by their two, ranges as above.
+// Decomposing goes on with the first part; the second one does not decompose.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
+enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
+enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
+       TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
+enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
+#define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
+
+/* Writes the spelling of a byte, at most two bytes. Returns their number. */
+TRF__FN int trf__spell_byte(unsigned char byte, char *to)
+{
+    uint32_t c = byte;
+    if (c < 0x21) c += 0x100;
+    else if (c >= 0x7F && c < 0xA1) c += 0x121 - 0x7F;
+    else if (c == 0xAD) c = 0x143;
+    return trf__put_code_point(to, c);
+}
+
+/* The byte that a character spells, or -1. *n is the character's length. */
+TRF__FN int trf__spelled_byte(const char *text, int *n)
+{
+    uint32_t c = trf__code_point(text, n);
+    if (c >= 0x100 && c < 0x121) return (int)c - 0x100;
+    if (c >= 0x121 && c < 0x143) return (int)c - 0x121 + 0x7F;
+    if (c == 0x143) return 0xAD;
+    return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
+}
+
+/* Both ids decide the slot of a merge. */
+TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
+{
+    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
+}
+
+/* The rank of a merge, or -1. *at is its slot, or an empty one. */
+TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
+{
+    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
+    for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
+        const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
+        if (m->left == left && m->right == right) return b->slots[*at] - 1;
+    }
+    return -1;
+}
+
+// >>byte-bpe-file  reading the stored bytes
+//
+// They may be hostile. Every error gives the offset of the fault.
+
+TRF__FN trf_status trf__byte_fail(int64_t at, const char *fault, trf_error *err)
+{
+    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "byte %lld: %s", (long long)at, fault);
+}
+
+/* Reads everything before the ranges. */
+TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t rest = v->n_stored - TRF__BYTE_HEADER, ranges, merges;
+    if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
+        return trf__byte_fail(0, "expected a file of byte-level BPE, got something else", err);
+    if (rest < 0)
+        return trf__byte_fail(v->n_stored, "expected a header of 52 bytes, got the end", err);
+    b->flags = trf__stored_number(v, 8);
+    *n_tokens = trf__stored_number(v, 40);
+    ranges = trf__stored_number(v, 44);
+    merges = trf__stored_number(v, 48);
+    if (b->flags > TRF__BYTE_FLAGS)
+        return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
+                         "byte 8: expected flags from 0 to 31, got %lu", (unsigned long)b->flags);
+    if (*n_tokens < 256 || *n_tokens > TRF__MAX_TOKENS)
+        return trf__fail(err, TRF_E_FORMAT, 40, "byte_bpe",
+                         "byte 40: expected 256 to %lld tokens, got %lld",
+                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
+    if (ranges > rest / TRF__BYTE_RANGE)
+        return trf__fail(err, TRF_E_FORMAT, 44, "byte_bpe",
+                         "byte 44: expected at most %lld ranges in the bytes that follow, got %lld",
+                         (long long)rest / TRF__BYTE_RANGE, (long long)ranges);
+    rest -= TRF__BYTE_RANGE * ranges;
+    if (merges > rest / TRF__BYTE_MERGE)
+        return trf__fail(err, TRF_E_FORMAT, 48, "byte_bpe",
+                         "byte 48: expected at most %lld merges in the bytes that follow, got %lld",
+                         (long long)rest / TRF__BYTE_MERGE, (long long)merges);
+    b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
+    b->n_merges = (int32_t)merges;
+    b->tokens_at = v->n_stored - rest + TRF__BYTE_MERGE * merges;
+    return trf__stored_specials(v, 12, *n_tokens, -1, err);
+}
+
+TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = TRF__BYTE_HEADER;
+    int32_t i;
+    uint32_t c;
+    b->ranges = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
+                                                    trf__bytes(b->n_ranges, sizeof *b->ranges));
+    if (!b->ranges)
+        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d ranges",
+                         (int)b->n_ranges);
+    for (i = 0; i < b->n_ranges; i++, at += TRF__BYTE_RANGE) {
+        trf__word_rule *r = b->ranges + i;
+        r->first = trf__stored_number(v, at);
+        r->last = trf__stored_number(v, at + 4);
+        r->kind = trf__stored_signed(v, at + 8);
+        if (r->first > r->last || r->last > 0x10FFFF)
+            return trf__byte_fail(at, "expected a range of code points, got other numbers", err);
+        if (r->kind < TRF__BYTE_LETTER || r->kind > TRF__BYTE_WHITE)
+            return trf__byte_fail(at + 8, "expected a class from 1 to 3, got another number", err);
+        if (i > 0 && r->first <= r[-1].last)
+            return trf__byte_fail(at, "expected ranges in ascending order, got code points of "
+                                  "earlier ones", err);
+        for (c = r->first; c < 128 && c <= r->last; c++) b->ascii[c] = (unsigned char)r->kind;
+    }
+    return TRF_OK;
+}
+
+// >>byte-bpe-tables  the tables for composing, checked
+
+/* Number `index` of a row of a table for composing. */
+TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int index)
+{
+    return trf__stored_number(v, v->byte_bpe->nfc[table] + TRF__NFC_ROW * row + 4 * index);
+}
+
+/* The row of a code point, of two, or of a range that has it; or -1. */
+TRF__FN int64_t trf__nfc_row(const trf_vocab *v, int table, uint32_t c, uint32_t second)
+{
+    int64_t low = 0, high = v->byte_bpe->n_nfc[table];
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        uint32_t first = trf__nfc_number(v, table, middle, 0);
+        uint32_t next = trf__nfc_number(v, table, middle, 1);
+        int less = c < first || (table == TRF__NFC_PAIRS && c == first && second < next);
+        int more = table == TRF__NFC_CLASSES ? c > next : c > first ||
+                   (table == TRF__NFC_PAIRS && c == first && second > next);
+        if (!less && !more) return middle;
+        if (less) high = middle;
+        else low = middle + 1;
+    }
+    return -1;
+}
+
+/* A code point beyond ASCII that a table may have: Hangul is computed. */
+TRF__FN int trf__is_nfc_point(uint32_t c)
+{
+    return c >= 128 && c <= 0x10FFFF && (c < 0xAC00 || c > 0xDFFF);
+}
+
+/* A code point that stands first in a pair, ASCII too. */
+TRF__FN int trf__is_nfc_first(uint32_t c)
+{
+    return c >= 1 && (c < 128 || trf__is_nfc_point(c));
+}
+
+/* The fault of a row of a table, or NULL. Rows before it are sound. */
+TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
+{
+    static const char *const wanted[TRF__NFC_TABLES] = {
+        "expected a code point and its parts, got others",
+        "expected three code points, got others",
+        "expected a range of code points and a class from 1 to 254, got others"};
+    uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
+    uint32_t c = trf__nfc_number(v, table, row, 2);
+    int good;
+    if (row > 0) {
+        /* of a range, its last code point */
+        uint32_t before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
+        if (a < before || (a == before && (table != TRF__NFC_PAIRS ||
+                                           b <= trf__nfc_number(v, table, row - 1, 1))))
+            return "expected rows in ascending order, got one that is not";
+    }
+    if (table == TRF__NFC_PARTS)
+        good = trf__is_nfc_point(a) && trf__is_nfc_first(b) && (!c || trf__is_nfc_point(c));
+    else if (table == TRF__NFC_PAIRS)
+        good = trf__is_nfc_first(a) && trf__is_nfc_point(b) && trf__is_nfc_point(c);
+    else good = a <= b && b <= 0x10FFFF && c >= 1 && c <= 254;
+    return good ? NULL : wanted[table];
+}
+
+/* The second parts of a character and of its first parts, the last one first. Returns their number,
+   or -1: they are too many. *c becomes the character that does not decompose. */
+TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__NFC_DEPTH])
+{
+    int64_t row;
+    uint32_t second;
+    int n = 0, steps = 0;
+    while ((row = trf__nfc_row(v, TRF__NFC_PARTS, *c, 0)) >= 0) {
+        if (steps++ == TRF__NFC_DEPTH) return -1;
+        *c = trf__nfc_number(v, TRF__NFC_PARTS, row, 1);
+        second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+        if (second) parts[n++] = second;
+    }
+    return n;
+}
+
+/* Finds and checks the tables for composing, between merges and tokens. */
+TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = b->tokens_at, rest = v->n_stored - at - 12, row, where;
+    const char *fault;
+    uint32_t parts[TRF__NFC_DEPTH], c;
+    int k;
+    if (rest < 0) return trf__byte_fail(at, "expected sizes of three tables, got the end", err);
+    b->tokens_at += 12;
+    for (k = 0; k < TRF__NFC_TABLES; k++) {
+        b->nfc[k] = b->tokens_at;
+        b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
+        if (b->n_nfc[k] > rest / TRF__NFC_ROW)
+            return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
+                                  "larger one", err);
+        rest -= TRF__NFC_ROW * b->n_nfc[k];
+        b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
+    }
+    for (k = 0; k < TRF__NFC_TABLES; k++)
+        for (row = 0; row < b->n_nfc[k]; row++)
+            if ((fault = trf__nfc_fault(v, k, row)) != NULL)
+                return trf__byte_fail(b->nfc[k] + TRF__NFC_ROW * row, fault, err);
+    for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
+        where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
+        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
+        if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
+            return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
+                                  "that does", err);
+        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
+        if (trf__nfc_parts(v, &c, parts) < 0)
+            return trf__byte_fail(where, "expected at most eight steps of decomposing, got more",
+                                  err);
+    }
+    return TRF_OK;
+}
+
+// >>byte-bpe-merges  tokens and merges
+
+/* The reason why a token of the file cannot be added, or NULL. */
+TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one twice";
+    return NULL;
+}
+
+/* Inserts the tokens, which end with the file, and finds those of the bytes. */
+TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = b->tokens_at;
+    char spelling[4];
+    int i, n;
+    while (v->n_tokens < n_tokens) {
+        const char *begin = v->stored + at, *fault = "expected a token and its NUL, got the end";
+        const char *token = at < v->n_stored ? begin + 1 : begin;
+        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
+        size_t length = end ? (size_t)(end - token) : 0;
+        if (end) fault = trf__byte_token_fault(v, token, length);
+        if (end && !fault && (unsigned char)*begin > TRF__BYTE_SPECIAL)
+            fault = "expected a kind of token from 0 to 2, got another number";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
+                             (long long)v->n_tokens, (long long)at, fault);
+        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), *begin, err));
+        if (length > b->longest_token) b->longest_token = length;
+        at += (int64_t)length + 2;
+    }
+    if (at != v->n_stored)
+        return trf__byte_fail(at, "expected the end after the last token, got more bytes", err);
+    for (i = 0; i < 256; i++) {
+        n = trf__spell_byte((unsigned char)i, spelling);
+        b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
+        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BYTE_ORDINARY)
+            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
+                             "expected an ordinary token for each byte, got none for 0x%02X",
+                             (unsigned)i);
+    }
+    return TRF_OK;
+}
+
+/* The token that consists of two others, or -1. `work` has room for the longest token. */
+TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
+{
+    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
+    size_t n = (size_t)l->length + (size_t)r->length;
+    if (n > v->byte_bpe->longest_token) return -1;
+    memcpy(work, v->bytes + l->begin, (size_t)l->length);
+    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
+    return trf__vocab_find(v, work, n, trf__hash_bytes(work, n));
+}
+
+/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
+TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    trf__byte_merge *m = b->merges + i;
+    uint64_t slot;
+    if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
+        return "expected two ids of tokens, got another number";
+    m->token = trf__joined_token(v, m, work);
+    if (m->token < 0) return "expected tokens that form a third one, got others";
+    if (v->tokens[m->token].count != TRF__BYTE_ORDINARY)
+        return "expected a merge to an ordinary token, got an added or a special one";
+    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
+        return "expected every merge once, got one twice";
+    b->slots[slot] = i + 1;
+    return NULL;
+}
+
+TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
+{
+    trf__byte_bpe *b = v->byte_bpe;
+    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges;
+    const char *fault = NULL;
+    char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
+    int32_t i;
+    b->n_slots = 2;
+    while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
+    b->merges = (trf__byte_merge *)trf__alloc(&v->hooks,
+                                              trf__bytes(b->n_merges, sizeof *b->merges));
+    b->slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(b->n_slots, sizeof *b->slots));
+    for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
+        b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
+        b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
+        fault = trf__enter_merge(v, i, work);
+    }
+    trf__free(&v->hooks, work, b->longest_token);
+    if (!work || !b->merges || !b->slots)
+        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d merges",
+                         (int)b->n_merges);
+    if (!fault) return TRF_OK;
+    at += TRF__BYTE_MERGE * (int64_t)(i - 1);
+    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "merge %d, byte %lld: %s", (int)i - 1,
+                     (long long)at, fault);
+}
+
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
+{
+    int64_t n_tokens = 0;
+    v->byte_bpe = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *v->byte_bpe);
+    if (!v->byte_bpe)
+        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
+    TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
+    TRF__TRY(trf__read_byte_ranges(v, err));
+    if (v->byte_bpe->flags & TRF__BYTE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
+    return trf__read_merges(v, err);
+}
+
+// >>byte-bpe-normal  composed characters: Unicode's form NFC
+//
+// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
+// in the upper eight bits:
+//
+//   decompose     every character becomes its parts, and these become theirs
+//   order         marks, whose class is above 0, ascend by class behind their character; equal ones
+//                 stay in their order
+//   compose       a character and a mark become one, unless a mark between them has the mark's
+//                 class or a higher one; so do two neighbours of class 0
+//
+// Syllables of Hangul need no table: 19 first letters, 21 vowels, 27 last letters or none.
+
+enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
+       TRF__HANGUL_N = 19 * 21 * 28 };
+#define TRF__CODE_POINT 0xFFFFFFu           /* the bits below the class */
+
+/* A code point with its class. */
+TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
+{
+    int64_t row = c < 128 ? -1 : trf__nfc_row(v, TRF__NFC_CLASSES, c, 0);
+    return row < 0 ? c : c | trf__nfc_number(v, TRF__NFC_CLASSES, row, 2) << 24;
+}
+
+/* Writes the parts of a character to `to`, unless that is NULL. Returns their number. */
+TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
+{
+    uint32_t parts[TRF__NFC_DEPTH], s = c - TRF__HANGUL;
+    int n = 0, i;
+    if (s < TRF__HANGUL_N) {
+        if (to) {
+            to[0] = TRF__HANGUL_L + s / (21 * 28);
+            to[1] = TRF__HANGUL_V + s / 28 % 21;
+            if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
+        }
+        return 2 + (s % 28 > 0);
+    }
+    if (c >= 128) n = trf__nfc_parts(v, &c, parts);
+    if (!to) return n + 1;
+    to[0] = trf__with_class(v, c);
+    for (i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
+    return n + 1;
+}
+
+/* Sorts the marks of each character by class, with as much room in `spare`. */
+TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
+{
+    int64_t begin, end, i, places[256];
+    for (begin = 0; begin < n; begin = end) {
+        int sorted = 1;
+        for (end = begin + 1; items[begin] >> 24 && end < n && items[end] >> 24; end++)
+            sorted &= items[end] >> 24 >= items[end - 1] >> 24;
+        if (sorted) continue;
+        memset(places, 0, sizeof places);
+        for (i = begin; i < end; i++) places[(items[i] >> 24) + 1]++;
+        for (i = 1; i < 256; i++) places[i] += places[i - 1];
+        memcpy(spare, items + begin, (size_t)(end - begin) * sizeof *items);
+        for (i = 0; i < end - begin; i++) items[begin + places[spare[i] >> 24]++] = spare[i];
+    }
+}
+
+/* What two code points become together, or 0. */
+TRF__FN uint32_t trf__composed(const trf_vocab *v, uint32_t a, uint32_t b)
+{
+    int64_t row;
+    if (a - TRF__HANGUL_L < 19 && b - TRF__HANGUL_V < 21)
+        return TRF__HANGUL + ((a - TRF__HANGUL_L) * 21 + b - TRF__HANGUL_V) * 28;
+    if (a - TRF__HANGUL < TRF__HANGUL_N && (a - TRF__HANGUL) % 28 == 0 &&
+        b - TRF__HANGUL_T - 1 < 27) return a + (b - TRF__HANGUL_T);
+    row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
+    return row < 0 ? 0 : trf__nfc_number(v, TRF__NFC_PAIRS, row, 2);
+}
+
+/* Composes in place. Returns the number of items left. */
+TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
+{
+    int64_t i, m = 0, base = -1;        /* base: the last item of class 0 */
+    uint32_t last = 0;                  /* the class of item m - 1 */
+    for (i = 0; i < n; i++) {
+        uint32_t mark = items[i] >> 24, both = 0;
+        if (base >= 0 && (base == m - 1 || last < mark))
+            both = trf__composed(v, items[base], items[i] & TRF__CODE_POINT);
+        if (both) { items[base] = both; continue; }
+        if (!mark) base = m;
+        last = mark;
+        items[m++] = items[i];
+    }
+    return m;
+}
+
+/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL:
+   the text is ASCII, which stays as it is. */
+TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_t *n, uint32_t **to,
+                                     int64_t *room, trf_error *err)
+{
+    const char *at = text, *end = text + *n;
+    uint32_t *items;
+    int64_t count = 0, i;
+    char *out;
+    int bytes;
+    *to = NULL;
+    *room = 0;
+    while (at < end && (unsigned char)*at < 128) at++;
+    if (at == end) return TRF_OK;
+    for (at = text; at < end; at += bytes)
+        count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
+    *room = 2 * count + 1;
+    *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
+    if (!items)
+        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
+                         (unsigned long long)*n);
+    for (at = text, i = 0; at < end; at += bytes)
+        i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
+    trf__order_marks(items, count, items + count);
+    /* the text is written behind the items, then moved to the front */
+    out = (char *)(items + trf__compose(v, items, count));
+    *n = 0;
+    for (i = 0; (char *)(items + i) < out; i++)
+        *n += (size_t)trf__put_code_point(out + *n, items[i] & TRF__CODE_POINT);
+    memmove(items, out, *n);
+    ((char *)items)[*n] = 0;
+    return TRF_OK;
+}
+
+// >>byte-bpe-cut   from text to ids
+//
+// The rules are followed without a search: a character and the one after it decide which
+// alternative matches. Merging takes n log n steps for a word of n bytes.
+
+/* The class of the character at `at`, and its length. */
+TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
+{
+    const trf__word_rule *r;
+    uint32_t c;
+    *bytes = 0;
+    if (at == end) return TRF__BYTE_END;
+    c = trf__code_point(at, bytes);
+    if (c < 128) return b->ascii[c];
+    r = trf__find_rule(b->ranges, b->n_ranges, c);
+    return r ? r->kind : TRF__BYTE_OTHER;
+}
+
+/* The end of a run of characters of one class, at most `most` of them. */
+TRF__FN const char *trf__byte_run(const trf__byte_bpe *b, const char *at, const char *end,
+                                  int kind, int64_t most)
+{
+    int bytes;
+    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
+    return at;
+}
+
+TRF__FN int trf__is_line_break(const char *at, const char *end)
+{
+    return at < end && (*at == '\r' || *at == '\n');
+}
+
+/* The length of "'s", "'t", "'re", "'ve", "'m", "'ll" or "'d", or 0. Llama 3's rule ignores case,
+   so U+017F, the long s, is an s. */
+TRF__FN int trf__contraction(const char *at, const char *end, int any_case)
+{
+    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
+    int i, k;
+    if (at == end || *at != '\'') return 0;
+    at++;
+    if (any_case && end - at >= 2 && !memcmp(at, "\xC5\xBF", 2)) return 3;
+    for (i = 0; i < 7; i++) {
+        for (k = 0; endings[i][k] && at + k < end; k++)
+            if ((any_case ? at[k] | 32 : at[k]) != endings[i][k]) break;
+        if (!endings[i][k]) return k + 1;
+    }
+    return 0;
+}
+
+/* The end of a word of white space. Behind it comes the end of the text, or white space that begins
+   or is the next word. Llama 3's rule ends it after its last line break. */
+TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, const char *end)
+{
+    const char *last = at, *next = at, *line = NULL;
+    int bytes;
+    while (trf__byte_class(b, next, end, &bytes) == TRF__BYTE_WHITE) {
+        last = next;
+        next += bytes;
+        if (b->flags & TRF__BYTE_LLAMA && trf__is_line_break(last, end)) line = next;
+    }
+    if (line) return line;
+    return next == end || last == at ? next : last;
+}
+
+/* The end of the word that begins at `at`, before `end`. */
+TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
+{
+    int llama = b->flags & TRF__BYTE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int contraction = trf__contraction(at, end, llama);
+    if (contraction) return at + contraction;
+    kind = trf__byte_class(b, at, end, &bytes);
+    next = trf__byte_class(b, at + bytes, end, &more);
+    /* one character may precede a run of another class */
+    joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
+                      (next == TRF__BYTE_NUMBER && !llama));
+    if (llama && next == TRF__BYTE_LETTER)
+        joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
+    if (joins) { at += bytes; kind = next; }
+    if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
+    at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
+                       : b->flags & TRF__BYTE_ONE_NUMBER ? 1 : 3);
+    while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
+    return at;
+}
+
+/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
+   between two numbers. */
+TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
+{
+    int bytes;
+    if ((b->flags & (TRF__BYTE_ONE_NUMBER | TRF__BYTE_LLAMA)) != TRF__BYTE_ONE_NUMBER) return end;
+    if (trf__byte_class(b, at, end, &bytes) == TRF__BYTE_NUMBER) return at + bytes;
+    while (at < end && trf__byte_class(b, at, end, &bytes) != TRF__BYTE_NUMBER) at += bytes;
+    return at;
+}
+
+/* Two tokens merge if a merge says so, the one of the lowest rank first: trf__bpe's `merges`. */
+TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
+                             trf__merge *pair)
+{
+    uint64_t slot;
+    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &slot);
+    if (rank < 0) return 0;
+    pair->score = -rank;
+    pair->node = b->v->byte_bpe->merges[rank].token;
+    return 1;
+}
+
+/* Scratch memory, which grows to that of the longest word: one place of room for each byte. */
+typedef struct trf__byte_room { trf__symbol symbol; trf__merge heap[3]; } trf__byte_room;
+typedef struct trf__byte_work {
+    trf__byte_room *room;
+    char *text;                 /* a word in the spelling of tokens */
+    int64_t capacity, text_capacity;
+} trf__byte_work;
+
+/* The ordinary token that is the whole word, or -1. The word's spelling must have room. */
+TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
+{
+    size_t length = 0;
+    int32_t i, id;
+    for (i = 0; i < n; i++)
+        length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
+    id = trf__vocab_find(v, spelling, length, trf__hash_bytes(spelling, length));
+    return id >= 0 && v->tokens[id].count == TRF__BYTE_ORDINARY ? id : -1;
+}
+
+/* Gives the ids of a word of n bytes. */
+TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int32_t n,
+                                      trf__byte_work *work, trf__ids *to, trf_error *err)
+{
+    const trf__byte_bpe *b = v->byte_bpe;
+    trf__bpe bpe;
+    int32_t i, id = -1;
+    if (b->flags & TRF__BYTE_WHOLE && (size_t)n <= b->longest_token) {
+        TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
+        id = trf__whole_word(v, word, n, work->text);
+    }
+    if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
+    TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
+    TRF__ZERO(bpe);
+    bpe.v = v;
+    bpe.merges = trf__bytes_merge;
+    bpe.symbols = (trf__symbol *)(void *)work->room;
+    bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
+    bpe.n_symbols = n;
+    for (i = 0; i < n; i++) {
+        trf__symbol s = {i, 1, i - 1, i + 1 < n ? i + 1 : -1, 0, 0};
+        s.node = b->token[(unsigned char)word[i]];
+        bpe.symbols[i] = s;
+    }
+    trf__bpe_merge(&bpe);
+    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__give_id(to, bpe.symbols[i].node, 0);
+    return TRF_OK;
+}
+
+/* Gives the ids of a text, as trf__encode_text does. */
+TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, trf__ids *to,
+                                        trf_error *err)
+{
+    const trf__byte_bpe *b = v->byte_bpe;
+    size_t n = strlen(text);
+    const char *end, *apart;
+    char *copy = NULL;
+    uint32_t *composed = NULL;
+    int64_t room = 0;
+    trf__byte_work work;
+    trf_status status = TRF_OK;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    TRF__TRY(trf__normal_limit(1, n, err));
+    TRF__ZERO(work);
+    if (b->flags & TRF__BYTE_NFC) {
+        TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
+        if (composed) text = (const char *)composed;
+        status = trf__normal_limit(1, n, err);
+    }
+    end = text + n;
+    if (!status && b->flags & TRF__BYTE_BLANK && n > 0 && *text != ' ') {
+        copy = (char *)trf__alloc(&v->hooks, n + 1);
+        if (!copy)
+            status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+        else {
+            copy[0] = ' ';
+            memcpy(copy + 1, text, n);
+            text = copy;
+            end = copy + n + 1;
+        }
+    }
+    for (apart = text; !status && text < end; ) {
+        const char *next;
+        if (text == apart) apart = trf__byte_apart(b, text, end);
+        next = trf__byte_word(b, text, apart);
+        status = trf__byte_word_ids(v, text, (int32_t)(next - text), &work, to, err);
+        text = next;
+    }
+    trf__free(&v->hooks, copy, n + 1);
+    trf__free(&v->hooks, composed, trf__bytes(room, sizeof *composed));
+    trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
+    trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
+    return status;
+}
+
+// >>byte-bpe-text  from ids to text
+//
+// A character's bytes may lie in several tokens; it belongs to the last of them. Bytes that are not
+// UTF-8 become U+FFFD, one for the longest beginning of a character (Unicode, 3.9).
+
+/* Bytes that may become a character: none to three. */
+typedef struct trf__byte_held { char bytes[4]; int n; } trf__byte_held;
+
+/* Takes one more byte. Returns how many bytes of text it completes, at most 6, which are at `to`.
+   *broke: the held bytes have become U+FFFD, because this one does not go on with them. */
+TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *broke)
+{
+    int n = 0, length;
+    *broke = 0;
+    for (;;) {
+        held->bytes[held->n++] = byte;
+        length = trf__utf8_at(held->bytes, (size_t)held->n);
+        if (length == held->n) {
+            memcpy(to + n, held->bytes, (size_t)length);
+            held->n = 0;
+            return n + length;
+        }
+        if (trf__utf8_begins(held->bytes, held->n)) return n;
+        memcpy(to + n, TRF__REPLACEMENT, 3);
+        n += 3;
+        *broke |= held->n > 1;
+        if (held->n == 1) { held->n = 0; return n; }
+        held->n = 0;                    /* the byte may begin a character of its own */
+    }
+}
+
+/* Whether every character of a token spells a byte. */
+TRF__FN int trf__is_spelling(const char *token)
+{
+    int n;
+    for (; *token; token += n) if (trf__spelled_byte(token, &n) < 0) return 0;
+    return 1;
+}
+
+/* The text that a token adds: its length is returned, and it is written to `to`, unless that is
+   NULL. `ends`: no token follows. */
+TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
+{
+    int spelled = trf__is_spelling(token), n, m, broke;
+    size_t length = 0;
+    char text[6];
+    for (; *token; token += n) {
+        char byte = *token;
+        n = 1;
+        if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &n);
+        m = trf__hold_byte(held, byte, text, &broke);
+        if (to) memcpy(to + length, text, (size_t)m);
+        length += (size_t)m;
+    }
+    if (!ends || held->n == 0) return length;
+    if (to) memcpy(to + length, TRF__REPLACEMENT, 3);
+    return length + 3;
+}
+
+/* Ids to text. Special tokens are skipped. */
+TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
+                                  trf__answer *to)
+{
+    trf__byte_held held, before;
+    int32_t i;
+    TRF__ZERO(held);
+    while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BYTE_SPECIAL) n--;
+    for (i = 0; i < n; i++) {
+        const trf__token *t = v->tokens + ids[i];
+        const char *token = v->bytes + t->begin;
+        size_t length;
+        if (t->count == TRF__BYTE_SPECIAL) continue;
+        before = held;
+        length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
+        if (!trf__answer_room(to, i, length)) continue;
+        (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);
+        to->written += length;
+    }
+}
+
+/* How many of n ids, from `told` on, have text that the next ids do not change: they end with a
+   character, or the bytes that follow do not go on with theirs. */
+TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+{
+    trf__byte_held held;
+    char text[6];
+    int32_t i;
+    TRF__ZERO(held);
+    for (i = told; i < n; i++) {
+        const trf__token *t = v->tokens + ids[i];
+        const char *token = v->bytes + t->begin;
+        int first = 1, spelled = trf__is_spelling(token), bytes, broke;
+        if (t->count != TRF__BYTE_SPECIAL)
+            for (; *token; token += bytes, first = 0) {
+                char byte = *token;
+                bytes = 1;
+                if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &bytes);
+                (void)trf__hold_byte(&held, byte, text, &broke);
+                if (first && broke) told = i;
+            }
+        if (held.n == 0) told = i + 1;
+    }
+    return told;
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
+                                           const trf_hooks *hooks, trf_error *err)
+{
+    TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vocab-use      tokens, ids and texts: what serves vocabularies of every kind
+//
+// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
+// i of the array has the id i + trf__first_id, unless a map says otherwise.
+// -----------------------------------------------------------------------------------------------
+
+TRF__FN int32_t trf__first_id(const trf_vocab *v)
+{
+    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
+}
+
+/* Whether a token is special although the library does not number it. */
+TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
+{
+    if (v->byte_bpe) return v->tokens[number].count == TRF__BYTE_SPECIAL;
+    return v->wordpiece && trf__wordpiece_special(v, number);
+}
+
+/* Whether the ids are those of a map (>>pieces-map). */
+TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
+
+TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
+{
+    if (!vocab || (uint32_t)which >= TRF_SPECIAL_COUNT) return -1;
+    return vocab->special[which];
+}
+
+TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
+{
+    if (!vocab) return 0;
+    if (trf__is_mapped(vocab)) return vocab->pieces->size;
+    return vocab->finished ? (int32_t)vocab->n_tokens + trf__first_id(vocab)
+                           : (int32_t)TRF__SPECIALS;
+}
+
+TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
+{
+    return vocab ? vocab->kind : TRF_WORDS;
+}
+
+TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
+{
+    if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
+    if (trf__is_mapped(vocab)) {
+        int32_t token = vocab->pieces->tokens[id];
+        return token < 0 ? "" : vocab->bytes + vocab->tokens[token].begin;
+    }
+    return id < trf__first_id(vocab) ? trf__special_text(id) : vocab->bytes +
+        vocab->tokens[id - trf__first_id(vocab)].begin;
+}
+
+TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
+{
+    int32_t number = -1;
+    size_t length = token ? strlen(token) : 0;
+    if (vocab && trf__is_mapped(vocab)) {
+        number = trf__id_of_text(vocab, token, length, trf__hash_bytes(token, length));
+        return number < 0 ? vocab->special[TRF_SPECIAL_UNK] : number;
+    }
+    if (vocab && vocab->finished)
+        number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+    if (number < 0 || trf__special_token(vocab, number))
+        return vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : (int32_t)TRF__UNK;
+    return number + trf__first_id(vocab);
+}
+
+/* Gives the ids of a text: all are counted, as many as fit are stored. */
+TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
+                                    trf_error *err)
+{
+    const char *at = text, *token;
+    size_t length;
+    if (!text) return trf__fail_null(err, "text");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
+    if (vocab->wordpiece) return trf__wordpiece_encode(vocab, text, to, err);
+    if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
+        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
+    }
+    return TRF_OK;
+}
+
+/* *n stops at INT32_MAX if a text has more tokens. */
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                    int32_t capacity, int32_t *n, trf_error *err)
+{
+    trf__ids to;
+    TRF__ZERO(to);
+    if (n) *n = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!text) return trf__fail_null(err, "text");
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (!ids && capacity > 0) return trf__fail_null(err, "ids");
+    if (!n) return trf__fail_null(err, "n");
+    to.ids = ids;
+    to.capacity = capacity;
+    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    *n = (int32_t)trf__min64(to.n, INT32_MAX);
+    if (to.n > capacity)
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
+                         "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
+                                           int32_t *unknown, int32_t *n, trf_error *err)
+{
+    trf__ids to;
+    TRF__ZERO(to);
+    if (n) *n = 0;
+    if (unknown) *unknown = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!unknown) return trf__fail_null(err, "unknown");
+    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    *unknown = (int32_t)trf__min64(to.n_unknown, INT32_MAX);
+    if (n) *n = (int32_t)trf__min64(to.n, INT32_MAX);
+    return TRF_OK;
+}
+
+/* An array of ids that grows to the length of a text. */
+typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
+
+TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    trf_status status;
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
+                              &to->n, err);
+    /* too small: the call has set n to the number needed */
+    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
+    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
+                            &to->n, err);
+}
+
+TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
+                                    char *text, size_t size, size_t *bytes, trf_error *err)
+{
+    trf__answer to;
+    int32_t i;
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (!text && size > 0) return trf__fail_null(err, "text");
+    if (!vocab->finished) return trf__fail_learning(err);
+    /* ids are checked before anything is written */
+    for (i = 0; i < n; i++)
+        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
+                             "expected ids from 0 to %d, got %d at position %d",
+                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
+    TRF__ZERO(to);
+    to.text = text;
+    to.size = size;
+    to.cut = -1;
+    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
+    if (vocab->wordpiece) trf__wordpiece_decode(vocab, ids, n, &to);
+    if (vocab->byte_bpe) trf__byte_bpe_decode(vocab, ids, n, &to);
+    for (i = 0; !trf__is_subwords(vocab->kind) && i < n; i++) {
+        const char *token = trf_vocab_token(vocab, ids[i]);
+        if (ids[i] < TRF__UNK) continue;
+        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
+    }
+    /* whole tokens up to the limit, and always a NUL */
+    if (size > 0) text[to.written] = 0;
+    if (bytes) *bytes = to.whole;
+    if (to.whole >= size)
+        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
+                         "expected room for %llu bytes, got %llu",
+                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
+    return TRF_OK;
+}
+
+// >>vocab-bytes    tokens added later; the stored bytes
+//
+// Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
+/* The reason why a token from a file or a caller cannot be added, or NULL. */
+TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
+{
+    size_t i;
+    if (!length) return "expected a token, got an empty one";
+    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
+    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
+        return "expected one character, got several";
+    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
+        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
+    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
+    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
+        return "expected every token once, got one twice";
+    return NULL;
+}
+
+TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
+{
+    const char *fault;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    if (!token) return trf__fail_null(err, "token");
+    if (!vocab->finished) return trf__fail_learning(err);
+    if (trf__is_subwords(vocab->kind))
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
+                         "tokens cannot be added to a vocabulary of subwords");
+    fault = trf__token_fault(vocab, token, strlen(token));
+    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
+    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
+                             err);
+}
+
+/* The bytes that files store of a finished vocabulary. */
+TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
+{
+    return v->stored ? v->stored : v->bytes;
+}
+TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
+{
+    return v->stored ? v->n_stored : v->n_bytes;
+}
+
+/* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
+   counts the bytes of these tokens. The rest begins a token that the next bytes complete. */
+TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
+                                            int64_t *used, trf_error *err)
+{
+    const char *token, *end, *fault;
+    for (*used = 0; *used < n; *used += end - token + 1) {
+        token = bytes + *used;
+        end = (const char *)memchr(token, 0, (size_t)(n - *used));
+        if (!end && *used) return TRF_OK;
+        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
+                    : "expected a NUL after the token, got the end or more than 1 MiB";
+        if (fault)
+            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary",
+                             "id %lld of the vocabulary, byte %lld: %s",
+                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
+                             fault);
+        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
+                                   trf__hash_bytes(token, (size_t)(end - token)), 0, err));
+    }
+    return TRF_OK;
+}
+
+/* A finished vocabulary from its stored bytes. */
+TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes,
+                                         int64_t n, const trf_hooks *hooks, trf_error *err)
+{
+    trf_vocab *made = NULL;
+    int64_t at, used = 0;
+    trf_status status;
+    *v = NULL;
+    if (kind == TRF_SENTENCEPIECE)
+        return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_WORDPIECE) return trf_vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_BYTE_BPE) return trf_vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
+    status = trf_vocab_create(&made, kind, hooks, err);
+    for (at = 0; !status && at < n; at += used)
+        status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
+    return trf__vocab_finished(v, made, status);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
+                                  trf_error *err)
+{
+    TRF__TRY(trf__begin(copy, "copy", err));
+    *copy = NULL;
+    if (!vocab) return trf__fail_null(err, "vocab");
+    if (!vocab->finished) return trf__fail_learning(err);
+    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab),
+                                 trf__vocab_n_bytes(vocab), hooks, err);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>checks         what a configuration implies; ids and lengths of sequences
+//
+// The first functions name what the fields of a configuration mean, so that no other chapter
+// compares enums. The rest checks the caller's sequences before anything is computed.
+// -----------------------------------------------------------------------------------------------
+
+TRF__FN int trf__has_source(const trf_config *c) { return c->kind != TRF_DECODER_ONLY; }
+TRF__FN int trf__has_target(const trf_config *c) { return c->kind != TRF_ENCODER_ONLY; }
+/* The head projects onto labels; it projects one row a sequence. */
+TRF__FN int trf__has_labels(const trf_config *c) { return c->head && c->head != TRF_HEAD_MASKED; }
+TRF__FN int trf__pools(const trf_config *c)
+{
+    return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
+}
+/* The id that hides a token from a masked head. */
+TRF__FN int32_t trf__mask_of(const trf_config *c) { return c->mask >= 0 ? c->mask : c->pad; }
+/* Both sides share one embedding; a stack ends with a norm. */
+TRF__FN int trf__shares_embedding(const trf_config *c)
+{
+    return c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS;
+}
+TRF__FN int trf__has_final_norm(const trf_config *c, int decoder)
+{
+    static const trf_final_norm alone[2] = {TRF_FINAL_NORM_ENCODER, TRF_FINAL_NORM_DECODER};
+    return c->final_norm == TRF_FINAL_NORM_BOTH || c->final_norm == alone[decoder];
+}
+/* Rows of a source that the library adds. */
+TRF__FN int trf__source_added(const trf_config *c) { return c->source_bos + c->source_eos; }
+
+/* BOS if the decoder reads it first, else -1. A decoder that begins with another id may read and
+   write BOS later: BART's targets are <s> ids </s>, and it begins with </s>. */
+TRF__FN int32_t trf__bos_read_first(const trf_config *c)
+{
+    return c->decoder_start == TRF_START_BOS ? c->bos : -1;
+}
+TRF__FN int trf__norm_has_bias(const trf_config *c) { return c->norm_rule != TRF_NORM_RMS; }
+/* The width of a head, and those of all queries and of all keys (or values) of a token. */
+TRF__FN int32_t trf__d_head(const trf_config *c)
+{
+    return c->d_head ? c->d_head : c->d_model / c->n_heads;
+}
+TRF__FN int32_t trf__kv_heads(const trf_config *c)
+{
+    return c->kv_heads ? c->kv_heads : c->n_heads;
+}
+TRF__FN int64_t trf__q_width(const trf_config *c) { return (int64_t)c->n_heads * trf__d_head(c); }
+TRF__FN int64_t trf__k_width(const trf_config *c)
+{
+    return (int64_t)trf__kv_heads(c) * trf__d_head(c);
+}
+/* The features of a head that positions turn. */
+TRF__FN int32_t trf__rotary_width(const trf_config *c)
+{
+    if (c->positions != TRF_POSITIONS_ROTARY) return 0;
+    return c->rotary_width ? c->rotary_width : trf__d_head(c);
+}
+/* How many distances RELATIVE tells apart: -relative_distance .. relative_distance. */
+TRF__FN int64_t trf__distances(const trf_config *c)
+{
+    return 2 * (int64_t)c->relative_distance + 1;
+}
+/* Sines and cosines are added to embeddings. */
+TRF__FN int trf__is_sinusoidal(const trf_config *c)
+{
+    return c->positions == TRF_POSITIONS_INTERLEAVED || c->positions == TRF_POSITIONS_HALVES ||
+        c->positions == TRF_POSITIONS_HALVES_N1;
+}
+/* The number of logits of a row. */
+TRF__FN int32_t trf__n_logits(const trf_config *c)
+{
+    return trf__has_target(c) ? c->target_vocab : trf__has_labels(c) ? c->n_labels
+        : c->source_vocab;
+}
+
+/* Checks the lengths of one side's sequences. The library adds `extra` tokens (BOS, EOS) to each.
+   Adds up rows and the longest sequence. */
+TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t max_length,
+                                      const char *side,
+                                      int64_t *rows, int64_t *longest, trf_error *err)
+{
+    int32_t i;
+    if (x->count < 0 || (x->count > 0 && !x->lengths))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
+                         "%s needs a count and lengths, got count %d", side, x->count);
+    *rows = (int64_t)extra * x->count;
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, side,
+                             "length of %s sequence %d must not be negative, got %d",
+                             side, i, x->lengths[i]);
+        if ((int64_t)x->lengths[i] + extra > max_length)
+            return trf__fail(err, TRF_E_LIMIT, i, side,
+                             "%s sequence %d: %d token%s plus %d added exceed max_length = %d",
+                             side, i, x->lengths[i], trf__plural(x->lengths[i]), extra, max_length);
+        if (x->lengths[i] > 0 && !x->ids) return trf__fail_null(err, side);
+        *longest = trf__max64(*longest, (int64_t)x->lengths[i] + extra);
+        *rows += x->lengths[i];
+    }
+    if (*rows > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, *rows, side,
+                         "a batch may have at most %d %s tokens, got %lld", INT32_MAX, side,
+                         (long long)*rows);
+    return TRF_OK;
+}
+
+/* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
+   the library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
+TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
+                                   int32_t bos, int eos, int extra,
+                                   const char *side, int64_t *rows, int64_t *longest,
+                                   trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_lengths(x, extra, c->max_length, side, rows, longest, err));
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++) {
+            int32_t id = x->ids[at];
+            if (eos && id == c->eos) continue;
+            if (id < 0 || id >= vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
+                                 "%s sequence %d, position %d: id must be 0 or more and below %d, "
+                                 "got %d", side,
+                                 i, k, vocab, id);
+            if ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
+                id == bos || id == c->eos)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, side,
+                                 "%s sequence %d, position %d: the id must not be special, got %d; "
+                                 "the library adds BOS and EOS itself", side, i, k, id);
+        }
+    return TRF_OK;
+}
+
+/* Checks sources, which get `tags` ids besides BOS and EOS. With segments a source may have EOS,
+   which ends one. */
+TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *x, int tags,
+                                      int64_t *rows, int64_t *longest, trf_error *err)
+{
+    return trf__check_side(c, x, c->source_vocab, c->bos, c->segments > 0,
+                           trf__source_added(c) + tags, "source", rows, longest, err);
+}
+
+/* Checks targets, or beginnings of targets; `side` is their name. */
+TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int extra,
+                                      const char *side, int64_t *rows, int64_t *longest,
+                                      trf_error *err)
+{
+    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), !c->target_eos, extra,
+                           side, rows, longest, err);
+}
+
+/* Checks that each source has its tag. */
+TRF__FN trf_status trf__check_tags(const trf_sequences *x, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < x->count; i++)
+        if (x->lengths[i] == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
+                             "source sequence %d is empty, but source_tagged needs its tag", i);
+    return TRF_OK;
+}
+
+/* Checks an option source_tagged. */
+TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error *err)
+{
+    if (!tagged || c->kind == TRF_ENCODER_DECODER) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
+                     "source_tagged needs an encoder-decoder model");
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
 // Presets fill in every field. trf_config_check names the first field whose value is wrong. Every
 // call that takes a configuration (create, load) checks all of it, so later chapters may rely on
-// it. The helpers for writing checks are here too.
+// it.
 //
 // Each options struct has one table, by which it is checked, written to files and read from them.
 // The table has a row for every field that is a number: type, name, smallest and largest value, and
@@ -11874,79 +18753,6 @@ TRF__FN trf_config trf__preset(int32_t layers, int32_t d_model, int32_t d_ff, in
 TRF_API trf_config trf_config_tiny(void) { return trf__preset(4, 128, 256, 4); }
 TRF_API trf_config trf_config_base(void) { return trf__preset(6, 512, 2048, 8); }
 TRF_API trf_config trf_config_big(void)  { return trf__preset(6, 1024, 4096, 16); }
-
-#define TRF__BELOW_ONE (1 - DBL_EPSILON / 2)    /* the largest value below 1 */
-
-/* Checks one range. err->what is the field's name. */
-TRF__FN trf_status trf__check_range(const char *field, double value, double low, double high,
-                                    trf_error *err)
-{
-    if (value >= low && value <= high) return TRF_OK;
-    if (low == high)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must be %.10g, got %.10g", field,
-                         low, value);
-    if (high < 1 && high >= 1 - 1e-12)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                         "%s must be 0 or more and below 1, got %.10g", field, value);
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
-                     "%s must be between %.10g and %.10g, got %.10g", field, low, high, value);
-}
-
-
-/* A field of an object. */
-#define TRF__RANGE(object, field, low, high) \
-    TRF__TRY(trf__check_range(#field, (double)(object)->field, low, high, err))
-
-/* A tensor of the caller must have exactly this shape; columns -1: a vector. */
-TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, int64_t rows,
-                                    int64_t columns, trf_error *err)
-{
-    if (!tensor || !tensor->data)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
-    if (columns < 0 ? tensor->rank == 1 && tensor->shape[0] == rows
-                    : tensor->rank == 2 && tensor->shape[0] == rows &&
-                    tensor->shape[1] == columns) return TRF_OK;
-    if (columns < 0)
-        return trf__fail(err, TRF_E_SHAPE, -1, name,
-                         "%s must have shape (%lld), got rank %d with first extent %lld",
-                         name, (long long)rows, tensor->rank, (long long)tensor->shape[0]);
-    return trf__fail(err, TRF_E_SHAPE, -1, name,
-                     "%s must have shape (%lld, %lld), got rank %d with first extents %lld and "
-                     "%lld", name, (long long)rows, (long long)columns,
-                     tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
-}
-
-/* Ranges first, then the device itself: probe asks the driver, which may be slow or missing. */
-TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
-{
-    const trf__backend *backend = trf__backend_of(device->kind);
-    TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
-    TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
-    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0,
-                              TRF_PRECISION_COUNT - 1, err));
-    TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
-                              TRF_PRODUCTS_COUNT - 1, err));
-    if (backend) return backend->probe(device, err);
-    if (device->kind == TRF_DEVICE_CUDA)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
-                         "TRF_DEVICE_CUDA: this program was built without CUDA (define "
-                         "TRF_WITH_CUDA or TRF_CUDA to have it)");
-    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
-                     (int)device->kind);
-}
-
-TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
-{
-    int format;
-    switch (weights) {
-    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
-    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
-    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
-    default: return NULL;
-    }
-    if (!device || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device->kind)->kernel(device, format);
-}
 
 // >>config-checks  which values a configuration may have, and which fit together
 
@@ -12149,6 +18955,223 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__head_check(c, err));
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>padded         parts of a batch; joined pairs; from padded arrays and to them
+//
+// Sources of two texts, and two functions for callers with (count, width) arrays, as other systems
+// use. Padding in the middle of a row is an error: to drop it would shift the ids after it without
+// notice.
+// -----------------------------------------------------------------------------------------------
+
+TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
+{
+    while (*n_first > 0 || *n_second > 0) {
+        if ((int64_t)*n_first + *n_second <= room) return;
+        if (*n_first > *n_second) --*n_first;
+        else --*n_second;
+    }
+}
+
+/* Ids of pair i, and one more for each of its sequences. */
+TRF__FN int64_t trf__pair_tokens(const trf_batch *batch, int32_t i)
+{
+    int64_t n = 0;
+    if (i < batch->source.count) n += (int64_t)batch->source.lengths[i] + 1;
+    if (i < batch->target.count) n += (int64_t)batch->target.lengths[i] + 1;
+    return n;
+}
+
+/* The pairs first .. first + n - 1 of one side. `skipped` is the number of ids before them. */
+TRF__FN trf_sequences trf__some_sequences(const trf_sequences *x, int32_t first, int32_t n,
+                                          int64_t skipped)
+{
+    trf_sequences some = *x;
+    if (x->count == 0) return some;
+    if (some.ids) some.ids += skipped;
+    some.lengths += first;
+    some.count = n;
+    return some;
+}
+
+TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
+                                  trf_batch *piece, trf_error *err)
+{
+    int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
+    int32_t pairs, i, first = 0, n = 0;
+    trf__clear(err);
+    if (!batch || !piece) return trf__fail_null(err, batch ? "piece" : "batch");
+    TRF__TRY(trf__check_range("parts", parts, 1, 1 << 20, err));
+    TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
+    TRF__TRY(trf__check_lengths(&batch->source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&batch->target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (batch->source.count && batch->target.count && batch->source.count != batch->target.count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequences, but target has %d", batch->source.count,
+                         batch->target.count);
+    pairs = batch->source.count ? batch->source.count : batch->target.count;
+    if (batch->ordinal < 0 || batch->ordinal > INT64_MAX - pairs)
+        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                         "ordinal must be between 0 and %lld, got %lld",
+                         (long long)(INT64_MAX - pairs), (long long)batch->ordinal);
+    for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
+    for (i = 0; i < pairs; i++) {
+        int64_t own = trf__pair_tokens(batch, i);
+        int64_t number = parts * (2 * before + own) / (2 * all);
+        before += own;
+        if (number > part) break;
+        if (number == part) { n++; continue; }
+        first++;
+        if (batch->source.count) skipped[0] += batch->source.lengths[i];
+        if (batch->target.count) skipped[1] += batch->target.lengths[i];
+    }
+    *piece = *batch;
+    piece->source = trf__some_sequences(&batch->source, first, n, skipped[0]);
+    piece->target = trf__some_sequences(&batch->target, first, n, skipped[1]);
+    piece->ordinal = batch->ordinal + first;
+    return TRF_OK;
+}
+
+/* How many EOS stand between the sequences of a pair. */
+TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_error *err)
+{
+    *n = 0;
+    if (!config) return trf__fail_null(err, "config");
+    if (config->segments < 1)
+        return trf__fail(err, TRF_E_STATE, -1, "segments",
+                         "only a model with segments reads pairs, segments is %d",
+                         config->segments);
+    *n = config->segments == 1 ? 2 : 1;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
+{
+    *n = (int32_t)trf__min64(needed, INT32_MAX);
+    if (needed <= capacity) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
+                     "the pair needs room for %lld ids, capacity is %d", (long long)needed,
+                     capacity);
+}
+
+/* The second sequence moves first: `ids` may be `first`. */
+TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
+                            const int32_t *second, int32_t n_second, int32_t *ids,
+                            int32_t capacity, int32_t *n, trf_error *err)
+{
+    int32_t between, i;
+    TRF__TRY(trf__begin(n, "n", err));
+    *n = 0;
+    TRF__TRY(trf__separators(config, &between, err));
+    if (n_first < 0) return trf__fail_below(err, "n_first", 0, n_first);
+    if (n_second < 0) return trf__fail_below(err, "n_second", 0, n_second);
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (!first && n_first) return trf__fail_null(err, "first");
+    if (!second && n_second) return trf__fail_null(err, "second");
+    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
+    if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
+    if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
+    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
+                                  const char *first, const char *second, int32_t *ids,
+                                  int32_t capacity, int32_t *n, trf_error *err)
+{
+    int32_t n_first = 0, n_second = 0, between, i;
+    trf_status one, other;
+    TRF__TRY(trf__begin(n, "n", err));
+    *n = 0;
+    TRF__TRY(trf__separators(config, &between, err));
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    if (one != TRF_OK && one != TRF_E_LIMIT) return one;
+    i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
+    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
+    if (other != TRF_OK && other != TRF_E_LIMIT) return other;
+    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    return TRF_OK;
+}
+
+/* Index of the first padding that precedes an id in its row, or -1. */
+TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
+                                        int32_t pad)
+{
+    int64_t row, last, i;
+    for (row = 0; row < (int64_t)count * width; row += width) {
+        last = row + width;
+        while (last > row && padded[last - 1] == pad) last--;
+        for (i = row; i < last; i++) if (padded[i] == pad) return i;
+    }
+    return -1;
+}
+
+TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
+                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
+{
+    int64_t n = 0, inner;
+    int32_t row, i;
+    trf__clear(err);
+    if (total) *total = 0;
+    if (count < 0) return trf__fail_below(err, "count", 0, count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
+    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
+    if (!total) return trf__fail_null(err, "total");
+    inner = trf__find_inner_padding(padded, count, width, pad);
+    if (inner >= 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
+                         "expected padding only at the end of row %lld, got it in column %lld "
+                         "before an id", (long long)(inner / width), (long long)(inner % width));
+    /* ids may be NULL: the first call then returns the size in *total */
+    for (row = 0; row < count; row++) {
+        int64_t begin = (int64_t)row * width;
+        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
+            ids[n + i] = padded[begin + i];
+        if (ids) lengths[row] = i;
+        n += i;
+    }
+    *total = n;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
+                                 int32_t *padded, trf_error *err)
+{
+    int64_t n = 0, k;
+    int32_t row, i;
+    TRF__TRY(trf__begin(sequences, "sequences", err));
+    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
+    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
+    for (row = 0; row < sequences->count; row++) {
+        int32_t length = sequences->lengths[row];
+        if (length < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths",
+                             "lengths must be 0 or more, sequence %d has %d",
+                             (int)row, (int)length);
+        if (length > width)
+            return trf__fail(err, TRF_E_LIMIT, row, "width",
+                             "expected at most %d ids per row, sequence %d has %d",
+                             (int)width, (int)row, (int)length);
+        n += length;
+    }
+    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
+    /* nothing would distinguish an id equal to the padding from it */
+    for (k = 0; k < n; k++)
+        if (sequences->ids[k] == pad)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
+                             "expected ids without padding (%d), got it at %lld",
+                             (int)pad, (long long)k);
+    for (n = k = row = 0; row < sequences->count; row++)
+        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++]
+        : pad;
+    return TRF_OK;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -15934,6 +22957,10 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
     return trf__hooks_check(&o->hooks, err);
 }
 
+#endif
+
+#if !defined(TRF_NO_TRAIN)
+
 // >>trainer        a model in training: what it owns
 
 struct trf_trainer {
@@ -17593,3358 +24620,861 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 #endif
 
 // -----------------------------------------------------------------------------------------------
-// >>text           numbers as text, UTF-8, sorting, CRC-32
+// >>token-files    pairs of ids in a file, for a corpus larger than memory
 //
-// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
-// significant digits hold a float and 17 a double, exactly. The sort is a heap sort: it needs no
-// recursion and no memory, and no input makes it slow. CRC-32 is the one of zip and PNG (IEEE
-// 802.3, polynomial 0xEDB88320 reflected).
+// A file is a head, blocks of pairs, and an end. Numbers are unsigned and little-endian.
+//
+//     head     0   8  "TRFTOKEN"
+//              8   4  1, the version
+//             12   4  bytes of an id: 2 or 4. The label -1 has all bits set
+//             16   4  bytes of a length: 2 if max_length < 65536, else 4
+//             20   4  max_length
+//             24  16  fingerprints of the vocabularies of source and target; 0: none
+//             40   4  CRC-32 of bytes 0..39
+//     block    0   4  number of its pairs n, 1..1024
+//              4   8  number of pairs before it
+//             12   8  bytes of its records
+//             20   8  mark of its last pair
+//             28      n times: length of the source, length of the target
+//                  4  CRC-32 of the block so far
+//                     n records: CRC-32 of the ids, 4 bytes; ids of the source; ids of the target
+//     end      0  28  as a block with n = 0: pairs before it, 0, mark of the last pair
+//             28  16  number of ids of all sources; of all targets
+//             44  16  number of unk among these
+//             60   8  fingerprint of the pairs (trf__hash_pair)
+//             68   4  ids of the longest side
+//             72   4  CRC-32 of the end so far
+//
+// A block ends after 1024 pairs, or when its records have 1 MiB. So the bytes of a file depend on
+// its pairs and marks alone, not on where writing was interrupted. A reader has the lengths of all
+// pairs and the position of each block; the position of a record follows from the lengths before it
+// in its block. Each record has a checksum of its own, so that one pair can be checked without the
+// pairs around it. Files are larger by 8 bytes a pair than their ids.
 // -----------------------------------------------------------------------------------------------
 
-/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
-TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
-{
-    char text[64];
-    size_t n = 0;
-    const char *c;
-    if (size == 0) return;
-    if (x != x) snprintf(text, sizeof text, "nan");
-    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
-    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
-    for (c = text; *c && n + 1 < size; c++) {
-        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
-            to[n++] = *c;
-        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
-                                                                  several */
-    }
-    to[n] = 0;
-}
+enum { TRF__TOKEN_HEAD = 44, TRF__TOKEN_BLOCK = 28, TRF__TOKEN_END = 76, TRF__BLOCK_PAIRS = 1024,
+       TRF__BLOCK_BYTES = 1 << 20,
+       /* the longest block without its records */
+       TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
 
-/* Reads 0|-?[1-9][0-9]*: each number has one spelling, and must fit. Returns 1 and sets *x, or
-   returns 0 and leaves *x as it was. */
-TRF__FN int trf__parse_int(const char *text, int64_t *x)
-{
-    int negative = *text == '-';
-    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
-    const char *c = text + negative;
-    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
-    for (; *c; c++) {
-        uint64_t digit = (uint64_t)(*c - '0');
-        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
-        value = value * 10 + digit;
-    }
-    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
-    return 1;
-}
+typedef struct trf__token_block {
+    int64_t first;              /* number of its first pair */
+    int64_t records;            /* position of its records */
+} trf__token_block;
 
-/* Reads a decimal number, "inf", "-inf" or "nan". The whole text must match, and the value must be
-   within the range of double. Returns 1 and sets *x, or returns 0. strtod gets "-1.25e3" as
-   "-125e1": without a point, the locale's decimal point does not matter. */
-TRF__FN int trf__parse_real(const char *text, double *x)
-{
-    char plain[96];
-    size_t n = 0, digits = 0;
-    int64_t exponent = 0;
-    int point = 0;
-    const char *c = text;
-    double value;
-    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
-    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
-    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
-    if (*c == '-') plain[n++] = *c++;
-    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
-        if (*c == '.') { point = 1; continue; }
-        /* `plain` holds a sign, 64 digits and the exponent */
-        if (++digits > 64) return 0;
-        plain[n++] = *c;
-        exponent -= point;
-    }
-    if (!digits || c[-1] == '.') return 0;
-    if (*c == 'e' || *c == 'E') {
-        int negative = c[1] == '-';
-        int64_t written = 0;
-        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
-        if (!*c) return 0;
-        /* larger exponents are out of range in any case, and must not overflow */
-        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000)
-            written = written * 10 + (*c - '0');
-        exponent += negative ? -written : written;
-    }
-    if (*c) return 0;
-    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
-    value = strtod(plain, NULL);
-    if (!trf__is_finite(value)) return 0;
-    *x = value;
-    return 1;
-}
+/* What a block of a pool occupies of the file, and where its bytes are in memory. */
+typedef struct trf__token_piece { int64_t at, bytes, offset; } trf__token_piece;
 
-/* Text is written by two runs of the same calls: the first counts its bytes (to = NULL), the second
-   writes them into a block of that size. */
-typedef struct trf__text { char *to; size_t n; } trf__text;
-
-TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
-{
-    if (text->to) memcpy(text->to + text->n, s, n);
-    text->n += n;
-}
-
-TRF__FN void trf__put(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
-
-/* Appends a number or another short text, of at most 63 bytes. */
-TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
-{
-    char s[64];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(s, sizeof s, format, arguments);
-    va_end(arguments);
-    trf__put(text, s);
-}
-
-/* Appends a string of JSON with its quotes, in the shortest escapes. */
-TRF__FN void trf__put_string(trf__text *text, const char *s)
-{
-    static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
-    trf__put(text, "\"");
-    for (; *s; s++) {
-        unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') trf__put(text, "\\");
-        if (c >= 32) trf__put_bytes(text, s, 1);
-        else if (c < 8 || c == 11 || c > 13) trf__putf(text, "\\u%04x", (unsigned)c);
-        else trf__putf(text, "\\%c", letters[c - 8]);
-    }
-    trf__put(text, "\"");
-}
-
-/* An unsigned little-endian number, whatever the byte order of the host. */
-TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
-{
-    uint64_t value = 0;
-    int i;
-    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
-    return value;
-}
-
-/* Writes an unsigned number in little-endian order, whatever the order of the host. */
-TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
-{
-    int i;
-    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
-}
-
-TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
-
-/* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
-   the sum of all bytes so far, so that data may come in parts. */
-typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
-
-/* Fills the tables: table 0 bit by bit, each next one by a zero byte after the one before. */
-TRF__FN void trf__crc_begin(trf__crc *crc)
-{
-    uint32_t i, k, bits;
-    for (i = 0; i < 256; i++) {
-        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
-        crc->table[0][i] = bits;
-    }
-    for (k = 1; k < 16; k++)
-        for (i = 0; i < 256; i++)
-            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k -
-            1][i] & 255];
-    crc->value = 0;
-}
-
-TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
-{
-    const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value, next;
-    int k;
-    /* the 32 bits so far act on the first four of sixteen bytes */
-    for (; n >= 16; n -= 16, p += 16, c = next)
-        TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
-            next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
-    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
-    crc->value = ~c;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>vocab          words and characters as numbers
-//
-// A vocabulary learns by counting and is finished once. After that, trf_vocab_add only appends
-// tokens. All tokens lie in one block of bytes, each followed by a NUL. A hash table (open
-// addressing, double hashing, at most half full) finds them. While a vocabulary learns, the table
-// holds every token seen. Finishing keeps the frequent ones in the order of their ids: token i of
-// the array has the id i + 4. Until then the size is 4.
-//
-// Ids 0 to 3 read "<pad>", "<s>", "</s>", "<unk>". Words with these spellings are never learned:
-// "<s>" in a text is an unknown word like any other (id 3), so no text can smuggle in a special
-// id. (A SentencePiece model may have a piece with such a spelling, which has its own id.) Text is
-// strict UTF-8: no overlong forms, no surrogates, nothing above U+10FFFF. Blanks separate words;
-// among characters, a blank is a token like any other. A token has at most 1 MiB.
-//
-// Files store the bytes of a finished vocabulary as they lie in memory: the tokens from id 4 on,
-// each followed by a NUL. For subwords they store the file that these came from; for SentencePiece
-// the ids of a map stand before it, if there is one. No token contains a NUL, so nothing needs an
-// escape. The reader trusts nothing, and errors give the offset.
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
-#define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
-
-/* as files and errors call them */
-static const char *const trf__kind_names[TRF_TOKEN_KIND_COUNT] = {"words", "characters",
-                                                                  "sentencepiece", "wordpiece",
-                                                                  "byte_bpe"};
-
-typedef struct trf__token {
-    int64_t begin;          /* offset of its bytes */
-    int64_t count;          /* how often it was seen; unused after learning, but with byte-level
-                               BPE what kind of token it is */
+/* What reader and writer have in common. */
+typedef struct trf__token_form {
+    int32_t id_bytes, length_bytes, max_length;
+    unsigned char head[TRF__TOKEN_HEAD];
+    trf_token_facts facts;      /* of the whole file, or so far */
     uint64_t hash;
-    int32_t length;         /* in bytes, without the NUL */
-} trf__token;
+    trf__crc crc;               /* its tables */
+} trf__token_form;
 
-typedef struct trf__pieces trf__pieces;         /* >>pieces */
-typedef struct trf__wordpiece trf__wordpiece;   /* >>wordpiece */
-typedef struct trf__byte_bpe trf__byte_bpe;     /* >>byte-bpe */
-
-struct trf_vocab {
+typedef struct trf__token_reader {
     trf_hooks hooks;
-    trf_token_kind kind;
-    int32_t finished;
-    int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
-    trf__token *tokens;
-    int64_t n_tokens, token_capacity;
-    char *bytes;
-    int64_t n_bytes, byte_capacity;
-    int32_t *slots;         /* number of a token plus 1, or 0 for an empty slot */
-    int64_t n_slots;        /* 0 or a power of two */
-    char *stored;           /* of subwords: their file, with a map before it if there is one; or
-                               NULL */
-    int64_t n_stored;
-    trf__pieces *pieces;    /* of a SentencePiece model, or NULL */
-    trf__wordpiece *wordpiece;      /* of WordPiece, or NULL */
-    trf__byte_bpe *byte_bpe;        /* of byte-level BPE, or NULL */
-};
+    trf__token_form form;
+    char *path;
+    int fd;
+    int64_t bytes;              /* of the file */
+    unsigned char top[TRF__BLOCK_TOP];      /* of the block read last; or the end */
+    unsigned char *lengths;     /* of all pairs; not of a file that is continued */
+    int64_t length_capacity;    /* in bytes */
+    trf__token_block *blocks;
+    int64_t n_blocks, block_capacity;
+    unsigned char *records;
+    int64_t record_capacity;
+    int32_t *ids;               /* of a pair of a file that is continued */
+    int64_t id_capacity;
+    trf__token_piece *pieces;   /* of the loaded pool, in the order of the file */
+    int64_t n_pieces, piece_capacity;
+    unsigned char *loaded;      /* their bytes */
+    int64_t loaded_capacity;
+} trf__token_reader;
 
-TRF__FN trf_status trf__fail_learning(trf_error *err)
+enum { TRF__POOL_BLOCK = 1024 };        /* pairs that the corpus shuffles as one */
+
+/* One step of a running 64-bit hash. */
+TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
 {
-    return trf__fail(err, TRF_E_STATE, -1, "vocab",
-                     "expected a finished vocabulary, got one that still learns");
+    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
+    return hash ^ hash >> 32;
 }
 
-TRF__FN trf_status trf__fail_finished(trf_error *err)
-{
-    return trf__fail(err, TRF_E_STATE, -1, "vocab",
-                     "expected a vocabulary that still learns, got a finished one");
-}
-
-TRF__FN const char *trf__special_text(int32_t id)
-{
-    switch (id) {
-    case 0: return "<pad>";
-    case 1: return "<s>";
-    case 2: return "</s>";
-    default: return "<unk>";
-    }
-}
-
-/* Whether a token has the spelling of a special id. */
-TRF__FN int trf__is_special(const char *token, size_t length)
-{
-    int32_t id;
-    for (id = 0; id < TRF__SPECIALS; id++)
-        if (strlen(trf__special_text(id)) == length && !memcmp(trf__special_text(id), token,
-                                                               length)) return 1;
-    return 0;
-}
-
-/* Whether a vocabulary cuts words into parts by a file that was made elsewhere. */
-TRF__FN int trf__is_subwords(trf_token_kind kind)
-{
-    return kind != TRF_WORDS && kind != TRF_CHARACTERS;
-}
-
-TRF__FN int trf__is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
-
-/* Returns the length of the next token of a text that is valid UTF-8, or 0 at its end. *at moves
-   past the token. */
-TRF__FN size_t trf__next_token(trf_token_kind kind, const char **at, const char **token)
-{
-    const char *end;
-    if (kind == TRF_WORDS) while (trf__is_blank(**at)) ++*at;
-    *token = end = *at;
-    if (!*end) return 0;
-    if (kind == TRF_CHARACTERS) end += trf__utf8_at(end, 4);     /* stops at a NUL */
-    else while (*end && !trf__is_blank(*end)) end++;
-    *at = end;
-    return (size_t)(end - *token);
-}
-
-/* FNV-1a, which may go on with more bytes. */
-#define TRF__HASH_START 0xCBF29CE484222325u
-TRF__FN uint64_t trf__hash_more(uint64_t h, const char *bytes, size_t length)
-{
-    size_t i;
-    for (i = 0; i < length; i++) h = (h ^ (unsigned char)bytes[i]) * 0x100000001B3u;
-    return h;
-}
-
-/* A final mix, so that the low bits, which choose the slot, depend on all others. */
-TRF__FN uint64_t trf__hash_end(uint64_t h)
-{
-    h = (h ^ h >> 32) * 0x9E3779B97F4A7C15u;
-    return h ^ h >> 29;
-}
-
-TRF__FN uint64_t trf__hash_bytes(const char *bytes, size_t length)
-{
-    return trf__hash_end(trf__hash_more(TRF__HASH_START, bytes, length));
-}
-
-/* The distance from a taken slot to the next one to try. It depends on the hash, so that tokens
-   crafted for the same first slot do not make one long chain. It is odd and the table's size is a
-   power of two, so that every slot is reached. */
-TRF__FN uint64_t trf__slot_step(uint64_t hash) { return hash >> 32 | 1; }
-
-/* Returns the number of a token, or -1. Half the slots are empty, so the loop ends. */
-TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t length, uint64_t hash)
-{
-    uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
-    if (!v->n_slots) return -1;
-    for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        const trf__token *t = &v->tokens[v->slots[at] - 1];
-        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token,
-                                                                      length))
-            return v->slots[at] - 1;
-    }
-    return -1;
-}
-
-/* Enters a token that is not in the table. */
-TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
-{
-    uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
-    while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    v->slots[at] = (int32_t)number + 1;
-}
-
-/* Doubles the table if one more token would fill more than half of it. On failure the old table
-   stays. */
-TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
-{
-    int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
-    int32_t *slots;
-    if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
-    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
-    if (!slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
-                         (long long)wanted);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *slots));
-    v->slots = slots;
-    v->n_slots = wanted;
-    /* slots depend on the table's size, so every token is entered again */
-    for (i = 0; i < v->n_tokens; i++) trf__vocab_fill_slot(v, i);
-    return TRF_OK;
-}
-
-/* Adds a token that is not in the table yet. On failure no token has changed. `token` may point
-   into the vocabulary's own bytes, which may move here: `own` is its offset in them. */
-TRF__FN trf_status trf__vocab_insert(trf_vocab *v, const char *token, size_t length, uint64_t hash,
-                                     int64_t count, trf_error *err)
-{
-    int64_t n_bytes = v->n_bytes + (int64_t)length + 1;
-    uintptr_t own = (uintptr_t)token - (uintptr_t)v->bytes;
-    trf__token *t;
-    if (v->n_tokens >= TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_LIMIT, -1, "vocab",
-                         "expected at most %lld different tokens, got more",
-                         (long long)TRF__MAX_TOKENS);
-    TRF__GROW(trf__token, v->tokens, v->token_capacity, v->n_tokens + 1, &v->hooks);
-    TRF__GROW(char, v->bytes, v->byte_capacity, n_bytes, &v->hooks);
-    TRF__TRY(trf__vocab_grow_slots(v, err));
-    if (own < (uintptr_t)v->n_bytes) token = v->bytes + own;        /* the bytes may have moved */
-    t = &v->tokens[v->n_tokens];
-    t->begin = v->n_bytes;
-    t->count = count;
-    t->hash = hash;
-    t->length = (int32_t)length;
-    memcpy(v->bytes + t->begin, token, length);
-    v->bytes[t->begin + (int64_t)length] = 0;
-    v->n_bytes = n_bytes;
-    trf__vocab_fill_slot(v, v->n_tokens++);
-    return TRF_OK;
-}
-
-// >>vocab-learn    counting tokens and keeping the most frequent
-//
-// A learning vocabulary may hold millions of tokens, most of them seen once. Finishing copies the
-// tokens that stay to a new vocabulary, which replaces the old one.
-
-TRF__FN void trf__vocab_init(trf_vocab *v, trf_token_kind kind, const trf_hooks *hooks)
-{
-    int i;
-    memset(v, 0, sizeof *v);
-    if (hooks) v->hooks = *hooks;
-    v->kind = kind;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) v->special[i] = i < TRF__SPECIALS ? i : -1;
-}
-
-TRF__FN void trf__pieces_release(trf_vocab *v);
-TRF__FN void trf__wordpiece_release(trf_vocab *v);
-TRF__FN void trf__byte_bpe_release(trf_vocab *v);
-
-TRF__FN void trf__vocab_release(trf_vocab *v)
-{
-    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
-    trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
-    trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
-    trf__pieces_release(v);
-    trf__wordpiece_release(v);
-    trf__byte_bpe_release(v);
-}
-
-TRF_API void trf_vocab_destroy(trf_vocab *vocab)
-{
-    trf_hooks hooks;
-    if (!vocab) return;
-    hooks = vocab->hooks;
-    trf__vocab_release(vocab);
-    trf__free(&hooks, vocab, sizeof *vocab);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_create(trf_vocab **vocab, trf_token_kind kind, const trf_hooks *hooks,
-                                    trf_error *err)
-{
-    trf_hooks none;
-    trf_vocab *v;
-    TRF__ZERO(none);
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (kind != TRF_WORDS && kind != TRF_CHARACTERS)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
-                         "kind must be words or characters, got %d", (int)kind);
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    v = (trf_vocab *)trf__alloc(hooks ? hooks : &none, sizeof *v);
-    if (!v) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a vocabulary");
-    trf__vocab_init(v, kind, hooks);
-    *vocab = v;
-    return TRF_OK;
-}
-
-/* Two runs, so that a line counts as a whole or not at all. The first adds the missing tokens with
-   a count of 0: finishing drops such tokens. The second counts, and cannot fail. */
-TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error *err)
-{
-    const char *at = line, *token;
-    size_t length;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!line) return trf__fail_null(err, "line");
-    if (vocab->finished) return trf__fail_finished(err);
-    TRF__TRY(trf__check_utf8(line, "line", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        uint64_t hash = trf__hash_bytes(token, length);
-        if (length > TRF__MAX_TOKEN_BYTES)
-            return trf__fail(err, TRF_E_LIMIT, token - line, "line",
-                             "expected a word of at most %d bytes, got %llu",
-                             (int)TRF__MAX_TOKEN_BYTES, (unsigned long long)length);
-        if (trf__is_special(token, length) || trf__vocab_find(vocab, token, length, hash) >= 0)
-            continue;
-        TRF__TRY(trf__vocab_insert(vocab, token, length, hash, 0, err));
-    }
-    at = line;
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t i = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        if (i >= 0) vocab->tokens[i].count++;
-    }
-    return TRF_OK;
-}
-
-/* Order of ids: higher counts first, equal counts by their bytes, a prefix before its
-   continuation. */
-TRF__FN int trf__by_count(const void *vocab, const void *a, const void *b)
-{
-    const char *bytes = ((const trf_vocab *)vocab)->bytes;
-    const trf__token *x = (const trf__token *)a, *y = (const trf__token *)b;
-    int order;
-    if (x->count != y->count) return x->count > y->count ? -1 : 1;
-    order = memcmp(bytes + x->begin, bytes + y->begin, (size_t)trf__min64(x->length, y->length));
-    return order ? order : x->length - y->length;
-}
-
-TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
-                                    trf_error *err)
-{
-    trf_vocab kept;
-    const void **order;
-    int64_t n = 0, i;
-    size_t order_bytes;
-    trf_status status = TRF_OK;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (max_size <= TRF__SPECIALS)
-        return trf__fail_below(err, "max_size", TRF__SPECIALS + 1, max_size);
-    if (min_count < 1) return trf__fail_below(err, "min_count", 1, min_count);
-    if (vocab->finished) return trf__fail_finished(err);
-    for (i = 0; i < vocab->n_tokens; i++) n += vocab->tokens[i].count >= min_count;
-    order_bytes = trf__bytes(n, sizeof *order);
-    order = (const void **)trf__alloc(&vocab->hooks, order_bytes);
-    if (!order)
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory to sort %lld tokens",
-                         (long long)n);
-    for (n = i = 0; i < vocab->n_tokens; i++)
-        if (vocab->tokens[i].count >= min_count) order[n++] = &vocab->tokens[i];
-    trf__sort(order, (size_t)n, trf__by_count, vocab);
-
-    /* the old vocabulary stays until the new one is complete */
-    trf__vocab_init(&kept, vocab->kind, &vocab->hooks);
-    kept.finished = 1;
-    for (i = 0; !status && i < trf__min64(n, max_size - TRF__SPECIALS); i++) {
-        const trf__token *t = (const trf__token *)order[i];
-        status = trf__vocab_insert(&kept, vocab->bytes + t->begin, (size_t)t->length, t->hash,
-                                   t->count, err);
-    }
-    trf__free(&vocab->hooks, order, order_bytes);
-    if (status) { trf__vocab_release(&kept); return status; }
-    trf__vocab_release(vocab);
-    *vocab = kept;
-    return TRF_OK;
-}
-
-// >>subwords       what the vocabularies of files have in common
-//
-// Another program made the file. The vocabulary keeps the bytes, and model files store them. All
-// numbers are little-endian and have 32 bits.
-
-/* Begins the vocabulary of a file, whose bytes are copied. `name` is the caller's name of them. */
-TRF__FN trf_status trf__subwords_begin(trf_vocab **vocab, trf_token_kind kind, const char *name,
-                                       const void *file, size_t bytes, const trf_hooks *hooks,
-                                       trf_error *err)
-{
-    trf_vocab *v;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!file) return trf__fail_null(err, name);
-    if (bytes > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "bytes",
-                         "expected a %s of less than 2 GiB, got a larger one", name);
-    TRF__TRY(trf_vocab_create(&v, TRF_WORDS, hooks, err));
-    v->kind = kind;
-    v->stored = (char *)trf__alloc(&v->hooks, bytes);
-    if (!v->stored) {
-        trf_vocab_destroy(v);
-        return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a file of %llu bytes",
-                         (unsigned long long)bytes);
-    }
-    memcpy(v->stored, file, bytes);
-    v->n_stored = (int64_t)bytes;
-    *vocab = v;
-    return TRF_OK;
-}
-
-/* Ends the making of a vocabulary: *v gets it, or an error destroys it. */
-TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_status status)
-{
-    if (status) { trf_vocab_destroy(made); made = NULL; }
-    else made->finished = 1;
-    *v = made;
-    return status;
-}
-
-/* The number at an offset of the stored bytes. */
-TRF__FN uint32_t trf__stored_number(const trf_vocab *v, int64_t at)
-{
-    return (uint32_t)trf__from_little((const unsigned char *)v->stored + at, 4);
-}
-
-/* A signed number: two's complement. */
-TRF__FN int32_t trf__stored_signed(const trf_vocab *v, int64_t at)
-{
-    uint32_t u = trf__stored_number(v, at);
-    return u <= INT32_MAX ? (int32_t)u : -(int32_t)(UINT32_MAX - u) - 1;
-}
-
-/* Reads the special ids at an offset of the stored bytes. `least`: 0 if unk must exist, else -1. */
-TRF__FN trf_status trf__stored_specials(trf_vocab *v, int64_t at, int64_t n_tokens, int32_t least,
-                                        trf_error *err)
-{
-    int i;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++, at += 4) {
-        int32_t id = trf__stored_signed(v, at), first = i == TRF_SPECIAL_UNK ? least : -1;
-        if (id < first || id >= n_tokens)
-            return trf__fail(err, TRF_E_FORMAT, at, trf__kind_names[v->kind],
-                             "byte %lld: expected an id from %d to %lld, got %d", (long long)at,
-                             (int)first, (long long)n_tokens - 1, (int)id);
-        v->special[i] = id;
-    }
-    return TRF_OK;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>pieces         SentencePiece models: raw text to subwords and back
-//
-// A reader of the files that SentencePiece trains (Kudo and Richardson 2018): unigram (Kudo 2018)
-// and BPE (Sennrich et al. 2016). Its results equal those of libsentencepiece 0.2.3, so its steps,
-// its rounding and its limits are the same.
-//
-//   text -> normalised     the longest matching rule of the model's map replaces a part; blanks
-//                          become U+2581
-//        -> pieces         unigram: the path with the highest sum of scores; BPE: the best pair
-//                          is merged, again and again
-//        -> ids            4 + number of the piece among the pieces of text, or what a map says
-//                          (>>pieces-map); a run of unknown pieces is one unk, or bytes
-//
-// The file is a protocol buffer. Only a dozen of its fields matter, so trf__wire_next reads them: a
-// library would be larger than this chapter. The file may be hostile, and errors give the offset.
-// Pieces are tokens of the vocabulary. A double array (Aoe 1989) finds them by their first bytes:
-// the child of node s for byte c is cell base(s) + c, if the parent of that cell is s.
-// -----------------------------------------------------------------------------------------------
-
-/* types of pieces, by their numbers in the file; 0: a token of a map that is no piece */
-enum { TRF__PIECE_MORE = 0, TRF__PIECE_NORMAL = 1, TRF__PIECE_UNKNOWN, TRF__PIECE_CONTROL,
-       TRF__PIECE_USER, TRF__PIECE_UNUSED, TRF__PIECE_BYTE };
-#define TRF__SPACE "\xE2\x96\x81"               /* U+2581 */
-#define TRF__REPLACEMENT "\xEF\xBF\xBD"         /* U+FFFD */
-
-/* type: TRF__PIECE_BYTE + b stands for byte b; id: -1 for a piece that a map leaves out */
-typedef struct trf__piece { float score; int32_t type, id; } trf__piece;
-/* parent -1: the cell is free; token -1: no piece ends here */
-typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
-
-struct trf__pieces {
-    const char *model;              /* the file behind a map; rules and replaced point into it */
-    int64_t model_bytes;
-    int32_t *tokens;                /* of a map: the token of each id, or -1; else NULL */
-    int32_t size;                   /* of a map: number of ids */
-    int32_t n_mapped, n_more;       /* of a map: how many pieces and further tokens it has */
-    int32_t n_read;                 /* pieces of the file read so far */
-    int32_t codes;                  /* a text may begin with >>code<< */
-    const unsigned char *rules;     /* double array of the map of characters */
-    uint32_t n_rules;
-    const char *replaced, *unknown; /* the replacements of the map; the text of unk */
-    size_t n_replaced, n_unknown;
-    trf__piece *pieces;             /* one for each token */
-    int64_t capacity;
-    trf__cell *cells;
-    int64_t n_cells;
-    float least;                    /* lowest score of a normal piece */
-    int32_t bytes[256];             /* token of each byte, or -1 */
-    int32_t types;                  /* bit 1 << type: the model has such pieces */
-    /* options of the model; nuls: it has a piece that is a NUL */
-    int32_t unigram, byte_fallback, dummy_prefix, remove_extra, escape, suffix, nuls;
-};
-
-// >>pieces-map     ids of a published model, which are not those of its SentencePiece file
-//
-// With a map, every piece is a token, control and unknown pieces too, and so are the further
-// tokens. A map stands before the SentencePiece file, whose first byte is never 'T'. All numbers
-// are little-endian and have 32 bits:
-//
-//   "TRFPM" 0 0 1                      8 bytes
-//   flags                              bit 0: a text may begin with a code, as in ">>fr<< Hello"
-//   number of ids
-//   pad bos eos unk mask cls sep       ids, -1 for none
-//   number of pieces of the file, number of further tokens, bytes of their texts
-//   id of each piece                   -1: the model lacks it
-//   id of each further token
-//   texts of the further tokens        UTF-8, each followed by a NUL
-//   the SentencePiece file
-//
-// Faults name an array of trf_piece_ids and the index in it.
-
-enum { TRF__MAP_HEADER = 56, TRF__MAP_SIZE = 1 << 24 };
-
-/* A signed number of the map. */
-TRF__FN int32_t trf__map_number(const trf_vocab *v, int64_t index)
-{
-    return trf__stored_signed(v, 8 + 4 * index);
-}
-/* Index of the id of piece 0. The further tokens' ids follow. */
-enum { TRF__MAP_IDS = (TRF__MAP_HEADER - 8) / 4 };
-
-TRF__FN trf_status trf__map_fail(const char *array, int64_t at, const char *fault, int32_t got,
-                                 trf_error *err)
-{
-    if (at < 0)
-        return trf__fail(err, TRF_E_FORMAT, at, array, "%s: expected %s, got %d", array, fault,
-                         (int)got);
-    return trf__fail(err, TRF_E_FORMAT, at, array, "%s[%lld]: expected %s, got %d", array,
-                     (long long)at, fault, (int)got);
-}
-
-/* Checks an id of a map, or -1. */
-TRF__FN trf_status trf__map_range(const trf__pieces *p, const char *array, int64_t at, int32_t id,
-                                  int32_t least, trf_error *err)
-{
-    if (id >= least && id < p->size) return TRF_OK;
-    return trf__map_fail(array, at, least < 0 ? "-1 or an id below size" : "an id below size", id,
-                         err);
-}
-
-/* Reads the map's header, if there is a map, and finds the file behind it. */
-TRF__FN trf_status trf__read_map(trf_vocab *v, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int64_t texts, rest = v->n_stored - TRF__MAP_HEADER;
-    int i;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFPM\0\0\1", 8)) return TRF_OK;
-    if (rest < 0)
-        return trf__map_fail("pieces", -1, "a map of 56 bytes or more", (int32_t)v->n_stored, err);
-    p->codes = trf__map_number(v, 0);
-    if (p->codes != 0 && p->codes != 1)
-        return trf__map_fail("codes", -1, "0 or 1", p->codes, err);
-    p->size = trf__map_number(v, 1);
-    if (p->size < 1 || p->size > TRF__MAP_SIZE) {
-        i = p->size;
-        p->size = 0;
-        return trf__map_fail("size", -1, "1 to 16777216 ids", i, err);
-    }
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) {
-        v->special[i] = trf__map_number(v, 2 + i);
-        TRF__TRY(trf__map_range(p, "special", i, v->special[i], -1, err));
-    }
-    p->n_mapped = trf__map_number(v, 9);
-    p->n_more = trf__map_number(v, 10);
-    texts = trf__map_number(v, 11);
-    if (p->n_mapped < 1 || p->n_mapped > rest / 4)
-        return trf__map_fail("pieces", -1, "the number of the file's pieces", p->n_mapped, err);
-    rest -= 4 * (int64_t)p->n_mapped;
-    if (p->n_more < 0 || p->n_more > rest / 4)
-        return trf__map_fail("more", -1, "the number of the further tokens", p->n_more, err);
-    rest -= 4 * (int64_t)p->n_more;
-    if (texts < 0 || texts > rest)
-        return trf__map_fail("more", -1, "the bytes of the further tokens", (int32_t)texts, err);
-    p->model_bytes = rest - texts;
-    p->model = v->stored + (v->n_stored - p->model_bytes);
-    return TRF_OK;
-}
-
-/* The id of the piece that is read next. */
-TRF__FN trf_status trf__mapped_id(trf_vocab *v, int32_t *id, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    if (p->n_read == p->n_mapped)
-        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
-                             p->n_mapped, err);
-    *id = trf__map_number(v, TRF__MAP_IDS + p->n_read);
-    return trf__map_range(p, "pieces", p->n_read++, *id, -1, err);
-}
-
-/* Whether text can contain a piece: bytes, control and unknown pieces stand for something else. */
-TRF__FN int trf__is_text_piece(int32_t type)
-{
-    return type == TRF__PIECE_NORMAL || type == TRF__PIECE_USER || type == TRF__PIECE_UNUSED;
-}
-
-/* Whether a text can be a token: UTF-8 without NUL. */
-TRF__FN int trf__is_line(const char *text, size_t n)
-{
-    return trf_find_invalid_utf8(text, n) < 0 && !memchr(text, 0, n);
-}
-
-/* Enters the piece that was read last as a token. Without a map its id is 4 and its number. */
-TRF__FN trf_status trf__enter_piece(trf_vocab *v, const char *text, size_t length, trf__piece piece,
-                                    trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    TRF__TRY(trf__vocab_insert(v, text, length, trf__hash_bytes(text, length), 0, err));
-    TRF__GROW(trf__piece, p->pieces, p->capacity, v->n_tokens, &v->hooks);
-    if (!p->n_mapped) piece.id = (int32_t)v->n_tokens - 1 + TRF__SPECIALS;
-    p->pieces[v->n_tokens - 1] = piece;
-    return TRF_OK;
-}
-
-/* Enters the further tokens. Their texts end where the file begins. */
-TRF__FN trf_status trf__enter_more(trf_vocab *v, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int64_t first = TRF__MAP_IDS + (int64_t)p->n_mapped;
-    const char *text = v->stored + 8 + 4 * (first + p->n_more);
-    int32_t i;
-    for (i = 0; i < p->n_more; i++) {
-        const char *end = (const char *)memchr(text, 0, (size_t)(p->model - text));
-        size_t n = end ? (size_t)(end - text) : 0;
-        trf__piece piece = {0, TRF__PIECE_MORE, -1};
-        piece.id = trf__map_number(v, first + i);
-        TRF__TRY(trf__map_range(p, "more_ids", i, piece.id, 0, err));
-        if (n < 1 || n > TRF__MAX_TOKEN_BYTES || !trf__is_line(text, n))
-            return trf__map_fail("more", i, "a text of UTF-8, of 1 byte to 1 MiB, and its NUL",
-                                 (int32_t)trf__min64((int64_t)n, INT32_MAX), err);
-        if (trf__vocab_find(v, text, n, trf__hash_bytes(text, n)) >= 0)
-            return trf__map_fail("more", i, "every token once", 2, err);
-        TRF__TRY(trf__enter_piece(v, text, n, piece, err));
-        text = end + 1;
-    }
-    if (text == p->model) return TRF_OK;
-    return trf__map_fail("more", p->n_more, "the SentencePiece file after the last token",
-                         *text, err);
-}
-
-/* Special ids belong to tokens that no text contains. A special token of `more` becomes a control
-   piece. */
-TRF__FN trf_status trf__check_special(const trf_vocab *v, int which, trf_error *err)
-{
-    const trf__pieces *p = v->pieces;
-    int32_t id = v->special[which], token = id < 0 ? -1 : p->tokens[id], type;
-    if (id < 0) return TRF_OK;
-    if (token < 0) return trf__map_fail("special", which, "the id of a token", id, err);
-    type = p->pieces[token].type;
-    if (type == TRF__PIECE_MORE) p->pieces[token].type = TRF__PIECE_CONTROL;
-    else if (type != TRF__PIECE_CONTROL && type != TRF__PIECE_UNKNOWN)
-        return trf__map_fail("special", which, "the id of no piece of text", id, err);
-    return TRF_OK;
-}
-
-/* Finishes a vocabulary with a map: the token of each id, and what special ids need. */
-TRF__FN trf_status trf__apply_map(trf_vocab *v, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int32_t i;
-    if (p->n_read < p->n_mapped)
-        return trf__map_fail("pieces", p->n_read, "as many ids as the file has pieces",
-                             p->n_mapped, err);
-    TRF__TRY(trf__enter_more(v, err));
-    p->tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(p->size, sizeof *p->tokens));
-    if (!p->tokens)
-        return trf__fail(err, TRF_E_NOMEM, -1, "size", "no memory for %d ids", (int)p->size);
-    for (i = 0; i < p->size; i++) p->tokens[i] = -1;
-    for (i = 0; i < v->n_tokens; i++) {
-        int32_t id = p->pieces[i].id, more = i >= p->n_mapped;
-        if (id >= 0 && p->tokens[id] >= 0)
-            return trf__map_fail(more ? "more_ids" : "pieces", more ? i - p->n_mapped : i,
-                                 "every id once", id, err);
-        if (id >= 0) p->tokens[id] = i;
-        else if (v->special[TRF_SPECIAL_UNK] < 0 && (trf__is_text_piece(p->pieces[i].type) ||
-                                                     p->pieces[i].type >= TRF__PIECE_BYTE))
-            return trf__map_fail("pieces", i, "an id, as there is no unk", id, err);
-    }
-    if (v->special[TRF_SPECIAL_UNK] < 0 && !p->byte_fallback)
-        return trf__map_fail("special", TRF_SPECIAL_UNK, "unk, as there is no byte fallback", -1,
-                             err);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) TRF__TRY(trf__check_special(v, i, err));
-    return TRF_OK;
-}
-
-/* The token of an id, or -1: a special id without a token, or an id that nothing has. */
-TRF__FN int32_t trf__token_of(const trf_vocab *v, int32_t id)
-{
-    if (v->pieces->tokens) return v->pieces->tokens[id];
-    return id < TRF__SPECIALS ? -1 : id - (int32_t)TRF__SPECIALS;
-}
-
-/* The type of a token. No token is a control piece: text shows neither. */
-TRF__FN int32_t trf__type_of(const trf__pieces *p, int32_t token)
-{
-    return token < 0 ? (int32_t)TRF__PIECE_CONTROL : p->pieces[token].type;
-}
-
-/* The id of the token with this text, or -1. Control and unknown pieces are not found. */
-TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n, uint64_t hash)
-{
-    int32_t token = trf__vocab_find(v, text, n, hash), type = trf__type_of(v->pieces, token);
-    if (type == TRF__PIECE_CONTROL || type == TRF__PIECE_UNKNOWN) return -1;
-    return v->pieces->pieces[token].id;
-}
-
-// >>pieces-file    reading the protocol buffers of a SentencePiece model
-//
-// trf__read_pieces walks over the file for trf_vocab_from_sentencepiece. Fields with unknown
-// numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
-
-/* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's
-   number, or the count of its bytes at `bytes`. */
-typedef struct trf__wire {
-    const unsigned char *begin, *at, *end, *bytes;
-    uint64_t value, key;
-} trf__wire;
-
-/* A number in groups of 7 bits, lowest first. Returns 0 if it does not end within 64 bits. */
-TRF__FN int trf__wire_number(trf__wire *w, uint64_t *value)
-{
-    int shift;
-    for (*value = 0, shift = 0; w->at < w->end && shift < 64; shift += 7) {
-        *value |= (uint64_t)(*w->at & 127) << shift;
-        if (!(*w->at++ & 128)) return 1;
-    }
-    return 0;
-}
-
-/* Reports a fault of the bytes at w->bytes. */
-TRF__FN trf_status trf__wire_fail(const trf__wire *w, trf_status status, const char *fault,
+/* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
+   on. Trainers check the upper bound, because they know the vocabularies. */
+TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
+                                  int32_t least, const char *what, const char *n_what,
                                   trf_error *err)
 {
-    long long at = (long long)(w->bytes - w->begin);
-    return trf__fail(err, status, at, "sentencepiece", "byte %lld: %s", at, fault);
-}
-
-/* Moves to the next field; *more = 0 at the end of the message. Wire types: 0 is a number, 1 eight
-   bytes, 2 counted bytes, 5 four bytes. */
-TRF__FN trf_status trf__wire_next(trf__wire *w, int *more, trf_error *err)
-{
-    int type, good;
-    if (!(*more = w->at < w->end)) return TRF_OK;
-    w->bytes = w->at;
-    good = trf__wire_number(w, &w->key) && w->key >= 8 && w->key >> 32 == 0;
-    type = (int)(w->key & 7);
-    if (type == 0 || type == 2) good = good && trf__wire_number(w, &w->value);
-    else { w->value = type == 5 ? 4 : 8; good = good && (type == 1 || type == 5); }
-    good = good && (type == 0 || w->value <= (uint64_t)(w->end - w->at));
-    if (!good)
-        return trf__wire_fail(w, TRF_E_FORMAT,
-                              "expected a field of a SentencePiece model, got something else", err);
-    w->bytes = w->at;
-    if (type != 0) w->at += w->value;
-    if (type == 5) w->value = trf__from_little(w->bytes, 4);
+    int32_t i;
+    if (n < 0) return trf__fail_below(err, n_what, 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, what);
+    if (n > max_length)
+        return trf__fail(err, TRF_E_LIMIT, max_length, n_what,
+                         "%s of pair %lld must be at most max_length = %d, got %d",
+                         n_what, (long long)pair, (int)max_length, (int)n);
+    for (i = 0; i < n; i++)
+        if (ids[i] < least)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what,
+                             "%s must be %d or more, pair %lld has %d at position %d",
+                             least ? "labels" : "ids", (int)least, (long long)pair,
+                             (int)ids[i], (int)i);
     return TRF_OK;
 }
 
-/* Value of the byte that "<0x0A>" names, or -1. */
-TRF__FN int trf__byte_of(const char *text, size_t length)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    const char *high, *low;
-    if (length != 6 || memcmp(text, "<0x", 3) || text[5] != '>') return -1;
-    high = (const char *)memchr(digits, text[3], 16);
-    low = (const char *)memchr(digits, text[4], 16);
-    return high && low ? (int)(16 * (high - digits) + (low - digits)) : -1;
-}
-
-/* Adds one piece: field 1 is its text, 2 its score, 3 its type. w is the caller's cursor by value,
-   so this function may move it. Unknown and control pieces have no text, hence no token unless
-   there is a map. */
-TRF__FN trf_status trf__read_piece(trf_vocab *v, trf__wire w, int *unknowns, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    const char *text = (const char *)w.at, *fault = NULL;
-    size_t length = 0;
-    const trf__wire whole = w;
-    trf__piece piece = {0, TRF__PIECE_NORMAL, -1};
-    int type = TRF__PIECE_NORMAL, more, byte, nul;
-    for (;;) {
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) break;
-        if (w.key == 8 * 1 + 2) { text = (const char *)w.bytes; length = (size_t)w.value; }
-        if (w.key == 8 * 2 + 5) piece.score = (float)trf__from_float((uint32_t)w.value);
-        if (w.key == 8 * 3 + 0 && w.value >= 1 && w.value <= TRF__PIECE_BYTE) type = (int)w.value;
-    }
-    /* a model with byte fallback may have the piece NUL; it is never used */
-    if ((nul = length == 1 && !*text && type != TRF__PIECE_UNKNOWN)) {
-        type = TRF__PIECE_UNUSED; p->nuls = 1;
-    }
-    byte = type == TRF__PIECE_BYTE ? trf__byte_of(text, length) : 0;
-    *unknowns += type == TRF__PIECE_UNKNOWN;
-    if (length == 0) fault = "expected a piece, got an empty one";
-    else if (length > 7999) fault = "expected a piece of at most 7999 bytes, got a longer one";
-    else if (!nul && !trf__is_line(text, length)) fault = "expected UTF-8 without NUL";
-    else if (!trf__is_finite((double)piece.score)) fault =
-        "expected a finite score, got one that is infinite or not a number";
-    else if (byte < 0) fault = "expected a byte written as in <0x0A>";
-    else if (*unknowns > 1) fault = "expected one unknown piece, got a second one";
-    else if (trf__vocab_find(v, text, length, trf__hash_bytes(text, length)) >= 0) fault =
-        "expected every piece once, got one twice";
-    if (fault) return trf__wire_fail(&whole, TRF_E_FORMAT, fault, err);
-    if (p->n_mapped) TRF__TRY(trf__mapped_id(v, &piece.id, err));
-    else if (type == TRF__PIECE_UNKNOWN || type == TRF__PIECE_CONTROL) return TRF_OK;
-    piece.type = type + byte;
-    TRF__TRY(trf__enter_piece(v, text, length, piece, err));
-    p->types |= 1 << type;
-    if (type == TRF__PIECE_BYTE) p->bytes[byte] = (int32_t)v->n_tokens - 1;
-    if (type == TRF__PIECE_NORMAL && piece.score < p->least) p->least = piece.score;
-    return TRF_OK;
-}
-
-/* The map is a double array of another kind (darts-clone). A cell with its highest bit set is a
-   value: its other bits are an offset in `replaced`. Any other cell has its label in bits 0 to 7.
-   Bit 8 tells whether one child is a value. The rest is an offset: the child for byte c is cell
-   (own index ^ offset ^ c), the value is cell (own index ^ offset). */
-TRF__FN uint64_t trf__rule_cell(const trf__pieces *p, uint64_t at)
-{
-    return trf__from_little(p->rules + 4 * at, 4);
-}
-/* the offset; bit 9 scales it by 256 */
-TRF__FN uint64_t trf__rule_edge(uint64_t cell) { return cell >> 10 << ((cell & 1u << 9) >> 6); }
-
-/* Whether the first cell is a root, every offset leads to 256 cells within the array, and every
-   value to a text. After this check trf__rule needs none. */
-TRF__FN int trf__rules_sound(const trf__pieces *p)
-{
-    uint64_t at, cell = trf__rule_cell(p, 0), to;
-    int sound = !(cell & (1u << 31 | 511)) && cell >> 10 > 0;
-    for (at = 0; sound && at < p->n_rules; at++) {
-        cell = trf__rule_cell(p, at);
-        to = at ^ trf__rule_edge(cell);
-        if (cell >> 31) sound = (cell & INT32_MAX) < p->n_replaced;
-        else sound = (to | 255) < p->n_rules && (!(cell >> 8 & 1) || trf__rule_cell(p, to) >> 31);
-    }
-    return sound;
-}
-
-/* The map: the size of its double array (4 bytes), the array, and the replacements, each followed
-   by a NUL. darts-clone fills blocks of 256 cells, which are 1024 bytes. */
-TRF__FN trf_status trf__read_rules(trf__pieces *p, const trf__wire *w, trf_error *err)
-{
-    uint64_t bytes = w->value > 4 ? trf__from_little(w->bytes, 4) : 0;
-    if (bytes >= 1024 && bytes % 1024 == 0 && bytes < w->value - 4 && !w->bytes[w->value - 1]) {
-        /* replacements must end with a NUL, so that none runs past the file */
-        p->rules = w->bytes + 4;
-        p->n_rules = (uint32_t)(bytes / 4);
-        p->replaced = (const char *)w->bytes + 4 + bytes;
-        p->n_replaced = (size_t)(w->value - 4 - bytes);
-        if (trf__rules_sound(p)) return TRF_OK;
-    }
-    return trf__wire_fail(w, TRF_E_FORMAT, "the character map is damaged", err);
-}
-
-/* Reads message number `of` of the file: 2 is how the model was trained, 3 how text is normalised,
-   5 how answers are. */
-TRF__FN trf_status trf__read_spec(trf__pieces *p, trf__wire w, uint64_t of, trf_error *err)
-{
-    int more;
-    for (;;) {
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) return TRF_OK;
-        if (of == 2 && w.key == 8 * 3 + 0 && w.value != 1 && w.value != 2)
-            return trf__wire_fail(&w, TRF_E_UNSUPPORTED, "expected a model of type unigram or BPE",
-                                  err);
-        if (of == 5 && w.key == 8 * 2 + 2 && w.value > 0)
-            return trf__wire_fail(&w, TRF_E_UNSUPPORTED,
-                                  "models that change the decoded text (a denormalizer) are not "
-                                  "supported", err);
-        if (of == 2 && w.key == 8 * 44 + 2 && !trf__is_line((const char *)w.bytes, (size_t)w.value))
-            return trf__wire_fail(&w, TRF_E_FORMAT, "expected UTF-8 without NUL", err);
-        if (of == 2 && w.key == 8 * 3 + 0) p->unigram = w.value == 1;
-        if (of == 2 && w.key == 8 * 24 + 0) p->suffix = w.value != 0;
-        if (of == 2 && w.key == 8 * 35 + 0) p->byte_fallback = w.value != 0;
-        if (of == 2 && w.key == 8 * 44 + 2) {
-            p->unknown = (const char *)w.bytes; p->n_unknown = (size_t)w.value;
-        }
-        /* an empty map replaces an earlier one */
-        if (of == 3 && w.key == 8 * 2 + 2 && w.value == 0) p->n_rules = 0;
-        if (of == 3 && w.key == 8 * 2 + 2 && w.value > 0) TRF__TRY(trf__read_rules(p, &w, err));
-        if (of == 3 && w.key == 8 * 3 + 0) p->dummy_prefix = w.value != 0;
-        if (of == 3 && w.key == 8 * 4 + 0) p->remove_extra = w.value != 0;
-        if (of == 3 && w.key == 8 * 5 + 0) p->escape = w.value != 0;
-    }
-}
-
-/* Walks over the whole file: field 1 is a piece, fields 2, 3 and 5 are options. */
-TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int more, unknowns = 0, i, n = 0;
-    const unsigned char *begin = (const unsigned char *)p->model;
-    trf__wire w = {begin, begin, begin + p->model_bytes, begin, 0, 0};
-    for (;;) {
-        trf__wire inner;
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) break;
-        inner = w;
-        inner.at = w.bytes;
-        inner.end = w.at;
-        if (w.key == 8 * 1 + 2) TRF__TRY(trf__read_piece(v, inner, &unknowns, err));
-        if (w.key == 8 * 2 + 2 || w.key == 8 * 3 + 2 || w.key == 8 * 5 + 2)
-            TRF__TRY(trf__read_spec(p, inner, w.key / 8, err));
-    }
-    /* a character without a piece becomes unk or bytes, so the model needs the one or the others */
-    for (i = 0; i < 256; i++) n += p->bytes[i] >= 0;
-    if (p->nuls && !p->byte_fallback)
-        return trf__wire_fail(&w, TRF_E_FORMAT, "a piece that is NUL needs byte fallback", err);
-    if (v->n_tokens > 0 && (unknowns || p->byte_fallback) && n == (p->byte_fallback ? 256 : 0))
-        return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, p->model_bytes, "sentencepiece",
-                     "expected pieces, one of them the unknown piece and %d of them byte pieces; "
-                     "got %lld pieces, %d of them unknown and %d byte pieces",
-                     p->byte_fallback ? 256 : 0, (long long)v->n_tokens, unknowns, n);
-}
-
-// >>pieces-index   a tree of bytes in which pieces are found
-//
-// The double array is built once for each model, breadth first over the sorted pieces.
-
-/* Child of a node for a byte, or -1. Every base has 256 cells behind it: no bound to check. */
-TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
-{
-    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
-    return p->cells[cell].parent == node ? cell : -1;
-}
-
-/* Makes the number of cells at least `needed`. New cells are free. */
-TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int64_t i = p->n_cells;
-    if (needed > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
-                         "the pieces have too many bytes for their index");
-    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) {
-        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
-    }
-    return TRF_OK;
-}
-
-/* Tokens lo..hi-1 of the sorted list share their first `depth` bytes, which lead to `node`. */
-typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
-
-/* Chooses the base of one branch: the first where the cells of all next bytes are free, searched
-   from *from on. Each child becomes a branch. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
-                              trf__branch *branches, int64_t *n, int64_t *from, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
-    int32_t letters = 0, letter[256], begin[257], i;
-    int64_t cell, busy = 0;
-    /* the piece that ends here is a prefix of the others, so it sorts first */
-    if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
-    for (i = at.lo; i < at.hi; i++) {
-        t = (const trf__token *)sorted[i];
-        cell = (unsigned char)v->bytes[t->begin + at.depth];
-        if (letters == 0 || letter[letters - 1] != cell) {
-            letter[letters] = (int32_t)cell; begin[letters++] = i;
-        }
-    }
-    if (letters == 0) return TRF_OK;
-    begin[letters] = at.hi;
-    for (cell = trf__max64(*from, letter[0] + 1); ; cell++) {
-        TRF__TRY(trf__more_cells(v, cell + 257, err));
-        if (p->cells[cell].parent >= 0) { busy++; continue; }
-        for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
-        if (i == letters) break;
-    }
-    /* nearly all cells up to here are taken, or the search was long: the next one begins here */
-    if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
-    p->cells[at.node].base = (int32_t)(cell - letter[0]);
-    for (i = 0; i < letters; i++) {
-        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1],
-                            at.depth + 1};
-        branches[(*n)++] = next;
-        p->cells[next.node].parent = at.node;
-    }
-    return TRF_OK;
-}
-
-/* Builds the double array of all pieces that text can contain. A branch stands for one prefix of a
-   token, so n_bytes + 1 branches suffice. */
-TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
-{
-    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *));
-    size_t more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
-    const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
-    trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
-    int64_t done, planted = 1, from = 1;
-    trf_status status = TRF_E_NOMEM;
-    int32_t i, n = 0;
-    if (!sorted || !branches)
-        trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
-    else {
-        for (i = 0; i < v->n_tokens; i++)
-            if (trf__is_text_piece(v->pieces->pieces[i].type)) sorted[n++] = v->tokens + i;
-        trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
-        branches[0].hi = n;
-        status = trf__more_cells(v, 512, err);
-        /* the root is its own parent, so that no node takes its cell */
-        if (!status) v->pieces->cells[0].parent = 0;
-        for (done = 0; !status && done < planted; done++)
-            status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
-    }
-    trf__free(&v->hooks, branches, more);
-    trf__free(&v->hooks, sorted, bytes);
-    return status;
-}
-
-TRF__FN void trf__pieces_release(trf_vocab *v)
-{
-    trf__pieces *p = v->pieces;
-    if (!p) return;
-    trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
-    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
-    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
-    trf__free(&v->hooks, p, sizeof *p);
-}
-
-// >>pieces-normal  the model's character map, blanks, user-defined pieces
-//
-// The steps of libsentencepiece's normalizer. A user-defined piece stays as it is. Else the longest
-// matching rule replaces its text. Else one character is copied, and a byte that is not UTF-8
-// becomes U+FFFD.
-
-/* Length of the longest user-defined piece at the beginning of the text, or 0. Only the 64 shortest
-   matches count. */
-TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
-{
-    const trf__pieces *p = v->pieces;
-    int32_t node = 0, found = 0, token;
-    size_t i, longest = 0;
-    if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
-    for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
-        token = p->cells[node].token;
-        if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
-    }
-    return longest;
-}
-
-/* Length of the longest rule that matches the beginning of the text, or 0. *to is its replacement.
-   Only the 32 shortest matches count. A hostile map may contain a cycle, hence the limit of a
-   thousand bytes: no real rule is longer. */
-TRF__FN size_t trf__rule(const trf__pieces *p, const char *text, size_t n, const char **to)
-{
-    uint64_t at = 0, cell = p->n_rules ? trf__rule_cell(p, 0) : 0;
-    size_t i, longest = 0, found = 0;
-    for (i = 0; p->n_rules && i < n && i < 1000 && found < 32; i++) {
-        at ^= trf__rule_edge(cell) ^ (unsigned char)text[i];
-        cell = trf__rule_cell(p, at);
-        if ((cell & (1u << 31 | 255)) != (unsigned char)text[i]) break;
-        if (!(cell >> 8 & 1)) continue;
-        *to = p->replaced + (trf__rule_cell(p, at ^ trf__rule_edge(cell)) & INT32_MAX);
-        longest = i + 1;
-        found++;
-    }
-    return longest;
-}
-
-/* Normalises the beginning of the text to *length bytes at *to. Returns how many bytes it read. */
-TRF__FN size_t trf__normal_prefix(const trf_vocab *v, const char *text, size_t n, const char **to,
-                                  size_t *length)
-{
-    size_t taken;
-    *to = text;
-    if ((*length = trf__user_defined(v, text, n)) > 0) return *length;
-    if ((taken = trf__rule(v->pieces, text, n, to)) > 0) { *length = strlen(*to); return taken; }
-    if ((*length = (size_t)trf__utf8_at(text, n)) > 0) return *length;
-    *to = TRF__REPLACEMENT;
-    *length = 3;
-    return 1;
-}
-
-/* A text that grows. */
-typedef struct trf__growing { char *bytes; int64_t n, capacity; } trf__growing;
-
-/* Positions in a normalised text are int32_t, and BPE has three heap entries for each byte. */
-TRF__FN trf_status trf__normal_limit(int64_t n, size_t more, trf_error *err)
-{
-    if (more <= INT32_MAX / 4 && n <= INT32_MAX / 4 - (int64_t)more) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "text",
-                     "expected a text of at most 512 MiB, got a longer one");
-}
-
-/* Appends n bytes. A blank may become the three bytes of U+2581. */
-TRF__FN trf_status trf__normal_add(const trf_vocab *v, trf__growing *to, const char *text, size_t n,
+TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32_t *source,
+                                   int32_t n_source, const int32_t *target, int32_t n_target,
                                    trf_error *err)
 {
-    size_t i;
-    TRF__TRY(trf__normal_limit(to->n, n, err));
-    TRF__GROW(char, to->bytes, to->capacity, to->n + 3 * (int64_t)n, &v->hooks);
-    for (i = 0; i < n; i++)
-        if (text[i] != ' ' || !v->pieces->escape) to->bytes[to->n++] = text[i];
-        else { memcpy(to->bytes + to->n, TRF__SPACE, 3); to->n += 3; }
-    return TRF_OK;
+    if (pair == INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
+                         "expected at most 2147483647 pairs, got more");
+    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
+    return trf__pair_side(max_length, pair, target, n_target, -1, "target", "n_target", err);
 }
 
-/* Appends the normalised text. remove_extra drops blanks at both ends and repeated ones.
-   dummy_prefix adds a blank in front, or with `suffix` at the end, except to a text of blanks. */
-TRF__FN trf_status trf__normalise(const trf_vocab *v, const char *text, size_t n, trf__growing *to,
-                                  trf_error *err)
+/* The fingerprint of the pairs so far and of one more. */
+TRF__FN uint64_t trf__hash_pair(uint64_t hash, const int32_t *source, int32_t n_source,
+                                const int32_t *target, int32_t n_target)
 {
-    const trf__pieces *p = v->pieces;
-    const char *space = p->escape ? TRF__SPACE : " ", *part;
-    int64_t wide = p->escape ? 3 : 1;
-    int after_space = p->remove_extra, blank = p->remove_extra;
-    size_t length, taken;
-    if (n == 0) return TRF_OK;
-    if (p->dummy_prefix && !p->suffix) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
-    for (; n > 0; text += taken, n -= taken) {
-        taken = trf__normal_prefix(v, text, n, &part, &length);
-        blank = blank && length == 1 && *part == ' ';
-        for (; after_space && length > 0 && *part == ' '; part++) length--;
-        if (length == 0) continue;
-        TRF__TRY(trf__normal_add(v, to, part, length, err));
-        after_space = p->remove_extra && part[length - 1] == ' ';
-    }
-    while (p->remove_extra && to->n >= wide && !memcmp(to->bytes + to->n - wide, space,
-                                                       (size_t)wide)) to->n -= wide;
-    if (p->dummy_prefix && p->suffix && !blank) TRF__TRY(trf__normal_add(v, to, " ", 1, err));
-    return trf__normal_limit(to->n, 0, err);
+    int32_t i;
+    hash = trf__hash_add(hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
+    for (i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
+    for (i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
+    return hash;
 }
 
-/* Bytes of a character by its first byte, at most `left`. */
-TRF__FN int32_t trf__char_bytes(const char *at, int64_t left)
+/* A fingerprint of what the ids mean. 0: no vocabulary. */
+TRF__FN uint64_t trf__vocab_fingerprint(const trf_vocab *v)
 {
-    static const char bytes[] = "\1\1\1\1\1\1\1\1\1\1\1\1\2\2\3\4";
-    return (int32_t)trf__min64(bytes[(unsigned char)*at >> 4], left);
-}
-
-// >>pieces-cut     unigram (Viterbi)
-//
-// Both algorithms read a normalised text and give its pieces in order to trf__give_piece. Their
-// scratch memory is proportional to the text.
-
-/* Ids beyond the capacity are only counted. n_unknown: how many of the n are unk. unknown: 1 after
-   an unknown piece. Then `run` is the beginning of the run of such pieces, with its hash. */
-typedef struct trf__ids {
-    int32_t *ids;
-    int32_t capacity, unknown;
-    int64_t n, n_unknown;
-    const char *run;
-    size_t n_run;
     uint64_t hash;
-    int known;                  /* 1: the run is a token of the map */
-} trf__ids;
-
-TRF__FN void trf__give_id(trf__ids *to, int32_t id, int unknown)
-{
-    if (to->n++ < to->capacity) to->ids[to->n - 1] = id;
-    to->n_unknown += unknown;
-}
-
-/* Appends the id of a token, or unk for one that a map leaves out. */
-TRF__FN void trf__give_token(const trf_vocab *v, trf__ids *to, int32_t token)
-{
-    int32_t id = v->pieces->pieces[token].id;
-    trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
-}
-
-/* Lengthens a run of unknown characters, which is one unk, or the further token of a map that has
-   its text. */
-TRF__FN void trf__give_run(const trf_vocab *v, trf__ids *to, const char *text, size_t n)
-{
-    const trf__pieces *p = v->pieces;
-    int32_t token;
-    if (!to->unknown) {
-        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
-        to->run = text;
-        to->n_run = 0;
-        to->known = 0;
-        to->hash = TRF__HASH_START;
-    }
-    if (!p->tokens) return;
-    to->n_run += n;
-    to->hash = trf__hash_more(to->hash, text, n);
-    token = trf__vocab_find(v, to->run, to->n_run, trf__hash_end(to->hash));
-    to->n--;
-    to->n_unknown -= !to->known;
-    to->known = trf__type_of(p, token) == TRF__PIECE_MORE;
-    trf__give_id(to, to->known ? p->pieces[token].id : v->special[TRF_SPECIAL_UNK], !to->known);
-}
-
-/* Appends a piece. Token -1 stands for bytes without a piece: they become byte pieces, or one unk
-   for a whole run. */
-TRF__FN void trf__give_piece(const trf_vocab *v, trf__ids *to, int32_t token, const char *text,
-                             int32_t n)
-{
-    int32_t i;
-    if (token >= 0) trf__give_token(v, to, token);
-    else if (v->pieces->byte_fallback)
-        for (i = 0; i < n; i++)
-            trf__give_token(v, to, v->pieces->bytes[(unsigned char)text[i]]);
-    else trf__give_run(v, to, text, (size_t)n);
-    to->unknown = token < 0;
-}
-
-/* Unigram (Kudo 2018, 3.2): the best path from the beginning to every byte. A character that is no
-   piece itself can be unknown, 10 below the lowest score. A user-defined piece scores 0.1 for every
-   byte but the first. */
-/* from -1: no path yet */
-typedef struct trf__path { float score; int32_t from, token; } trf__path;
-
-/* Keeps the better of two paths, and the first of equal ones. */
-TRF__FN void trf__path_to(trf__path *to, float score, int32_t from, int32_t token)
-{
-    if (to->from < 0 || score > to->score) {
-        to->score = score; to->from = from; to->token = token;
-    }
-}
-
-TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__path *ways,
-                          trf__ids *to)
-{
-    const trf__pieces *p = v->pieces;
-    const float unknown = p->least - 10.0f;
-    int32_t at, end, node, token, step, reached = 0;
-    for (at = 0; at <= n; at++) { ways[at].score = 0; ways[at].from = -1; ways[at].token = -1; }
-    for (at = 0; at < n; at += step) {
-        float till = ways[at].score;
-        int single = 0;
-        if (till < -100000.0f || till > 100000.0f) {            /* small sums keep their digits */
-            for (end = at; end <= reached; end++) ways[end].score -= till;
-            till = 0;
-        }
-        step = trf__char_bytes(text + at, n - at);
-        for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
-            token = p->cells[node].token;
-            if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
-            trf__path_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
-                ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);
-            single |= end - at == step;
-        }
-        if (!single) trf__path_to(&ways[at + step], unknown + till, at, -1);
-        reached = (int32_t)trf__max64(reached, trf__max64(end, at + step));
-    }
-    /* reverse the path: now from is where a piece ends, and token is that piece */
-    for (end = n, at = ways[n].from, token = ways[n].token; end > 0; ) {
-        int32_t before = ways[at].from, its = ways[at].token;
-        ways[at].from = end;
-        ways[at].token = token;
-        end = at; at = before; token = its;
-    }
-    for (at = 0; at < n; at = ways[at].from)
-        trf__give_piece(v, to, ways[at].token, text + at, ways[at].from - at);
-}
-
-// >>bpe            byte-pair encoding: the best pair of neighbours merges first
-/* Symbols form a chain; at first they are characters and user-defined pieces, or bytes. The heap
-   holds the pairs of neighbours that merge: the best score first, equal ones from the left. A
-   symbol's node is where its bytes lead to in the tree of pieces, or -1; of bytes (>>byte-bpe), it
-   is the symbol's token. */
-typedef struct trf__symbol { int32_t begin, length, before, next, node, frozen; } trf__symbol;
-/* score: the bits of a float, so mapped that integers have the order of the floats. node: that of
-   both symbols together */
-typedef struct trf__merge { int32_t score, left, right, length, node; } trf__merge;
-typedef struct trf__bpe trf__bpe;
-struct trf__bpe {
-    const trf_vocab *v;
-    /* Whether two neighbours merge; then it sets the score and the node of the pair. */
-    int (*merges)(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r, trf__merge *pair);
-    const char *text;
-    trf__symbol *symbols;
-    trf__merge *heap;
-    int32_t *split;         /* of each unused token: length of the left symbol of the last pair
-                               that formed it, else 0 */
-    int32_t n_symbols, n_pairs;
-};
-
-TRF__FN int trf__merge_before(const trf__merge *a, const trf__merge *b)
-{
-    return a->score > b->score || (a->score == b->score && a->left < b->left);
-}
-
-TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, int32_t n)
-{
-    int32_t i;
-    for (i = 0; node >= 0 && i < n; i++) node = trf__child(p, node, text[i]);
-    return node;
-}
-
-/* The piece that ends at a node, or -1. */
-TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node)
-{
-    return node >= 0 ? p->cells[node].token : -1;
-}
-
-/* Neighbours merge if they form a piece: trf__bpe's `merges` for SentencePiece. */
-TRF__FN int trf__pieces_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
-                              trf__merge *pair)
-{
-    const trf__pieces *p = b->v->pieces;
-    int32_t token;
-    if (l->frozen || r->frozen) return 0;
-    pair->node = trf__walk(p, l->node, b->text + r->begin, r->length);
-    token = trf__token_at(p, pair->node);
-    if (token < 0) return 0;
-    if (p->pieces[token].type == TRF__PIECE_UNUSED) b->split[token] = l->length;
-    memcpy(&pair->score, &p->pieces[token].score, sizeof pair->score);
-    if (pair->score < 0) pair->score ^= INT32_MAX;          /* more negative is lower; -0 < 0 */
-    return 1;
-}
-
-/* Pushes a pair if it merges. Pairs whose symbols merge later stay in the heap, and trf__bpe_merge
-   skips them: at most n pairs at the start and two for each merge, below 3 n. */
-TRF__FN void trf__bpe_add(trf__bpe *b, int32_t left, int32_t right)
-{
-    trf__merge pair = {0, left, right, 0, -1};
-    int32_t at;
-    if (left < 0 || right < 0) return;
-    if (!b->merges(b, b->symbols + left, b->symbols + right, &pair)) return;
-    pair.length = b->symbols[left].length + b->symbols[right].length;
-    for (at = b->n_pairs++; at > 0 && trf__merge_before(&pair, b->heap + (at - 1) / 2);
-         at = (at - 1) / 2)
-        b->heap[at] = b->heap[(at - 1) / 2];
-    b->heap[at] = pair;
-}
-
-/* Pops the best pair. */
-TRF__FN trf__merge trf__bpe_best(trf__bpe *b)
-{
-    trf__merge best = b->heap[0], last = b->heap[--b->n_pairs];
-    int32_t at = 0, child;
-    for (; (child = 2 * at + 1) < b->n_pairs; at = child) {
-        if (child + 1 < b->n_pairs && trf__merge_before(b->heap + child + 1, b->heap + child))
-            child++;
-        if (!trf__merge_before(b->heap + child, &last)) break;
-        b->heap[at] = b->heap[child];
-    }
-    b->heap[at] = last;
-    return best;
-}
-
-/* Gives the pieces of a symbol. An unused piece splits into the pair that formed it, and so do its
-   parts, to a depth of 101. The heap is empty by now and serves as the stack. A score there is the
-   remaining depth less one. */
-TRF__FN void trf__bpe_give(const trf__bpe *b, trf__ids *to, int32_t begin, int32_t length)
-{
-    const trf__pieces *p = b->v->pieces;
-    trf__merge whole = {100, begin, 0, length, -1};
-    int32_t n = 1;
-    b->heap[0] = whole;
-    while (n > 0) {
-        trf__merge part = b->heap[--n];
-        int32_t token = trf__token_at(p, trf__walk(p, 0, b->text + part.left, part.length));
-        int unused = part.score-- >= 0 && token >= 0 && p->pieces[token].type == TRF__PIECE_UNUSED;
-        if (unused && b->split[token] > 0) {
-            b->heap[n] = b->heap[n + 1] = part;
-            b->heap[n + 1].length = b->split[token];
-            b->heap[n].left += b->split[token];
-            b->heap[n].length -= b->split[token];
-            n += 2;
-        } else trf__give_piece(b->v, to, unused ? -1 : token, b->text + part.left, part.length);
-    }
-}
-
-/* Merges the best pair until none is left. Symbol 0 begins the chain of what remains. */
-TRF__FN void trf__bpe_merge(trf__bpe *b)
-{
-    int32_t i;
-    for (i = 1; i < b->n_symbols; i++) trf__bpe_add(b, i - 1, i);
-    while (b->n_pairs > 0) {
-        trf__merge best = trf__bpe_best(b);
-        trf__symbol *l = b->symbols + best.left, *r = b->symbols + best.right;
-        /* a pair is stale if one of its symbols has merged since: the lengths differ */
-        if (!l->length || !r->length || l->length + r->length != best.length) continue;
-        l->node = best.node;
-        l->length = best.length;
-        l->next = r->next;
-        if (r->next >= 0) b->symbols[r->next].before = best.left;
-        r->length = 0;
-        trf__bpe_add(b, l->before, best.left);
-        trf__bpe_add(b, best.left, l->next);
-    }
-}
-
-/* Gives the pieces of a normalised text of n bytes from left to right. */
-TRF__FN void trf__bpe_run(trf__bpe *b, int32_t n, trf__ids *to)
-{
-    const trf__pieces *p = b->v->pieces;
-    int32_t at, i, step;
-    for (at = 0; at < n; at += step) {
-        int32_t frozen = (int32_t)trf__user_defined(b->v, b->text + at, (size_t)(n - at));
-        trf__symbol s = {at, 0, b->n_symbols - 1, -1, 0, frozen};
-        s.length = step = frozen ? frozen : trf__char_bytes(b->text + at, n - at);
-        s.node = trf__walk(p, 0, b->text + at, step);
-        if (at + step < n) s.next = b->n_symbols + 1;
-        b->symbols[b->n_symbols++] = s;
-    }
-    trf__bpe_merge(b);
-    for (i = 0; i >= 0; i = b->symbols[i].next) trf__bpe_give(b, to, b->symbols[i].begin,
-                                                              b->symbols[i].length);
-}
-
-/* Gives the ids of a normalised text. The scratch memory is one block: paths for unigram; symbols,
-   heap and splits for BPE. */
-TRF__FN trf_status trf__pieces_cut(const trf_vocab *v, const char *text, int32_t n, trf__ids *to,
-                                   trf_error *err)
-{
-    const trf__pieces *p = v->pieces;
-    int64_t splits = !p->unigram && p->types & 1 << TRF__PIECE_UNUSED ? v->n_tokens : 0;
-    size_t each = p->unigram ? sizeof(trf__path) : sizeof(trf__symbol) + 3 * sizeof(trf__merge);
-    size_t bytes = trf__add_size(trf__bytes((int64_t)n + 1, each),
-                                 trf__bytes(splits, sizeof(int32_t)));
-    void *work = trf__alloc(&v->hooks, bytes);
-    trf__bpe b;
-    if (!work)
-        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to cut a text of %d bytes",
-                         (int)n);
-    if (p->unigram) trf__unigram(v, text, n, (trf__path *)work, to);
-    else {
-        TRF__ZERO(b);
-        b.v = v;
-        b.merges = trf__pieces_merge;
-        b.text = text;
-        b.symbols = (trf__symbol *)work;
-        b.heap = (trf__merge *)(void *)(b.symbols + n);
-        b.split = (int32_t *)(void *)(b.heap + 3 * (int64_t)n);
-        memset(b.split, 0, trf__bytes(splits, sizeof *b.split));
-        trf__bpe_run(&b, n, to);
-    }
-    trf__free(&v->hooks, work, bytes);
-    return TRF_OK;
-}
-
-/* Gives the token of a code at the beginning of a text, as in ">>fr<< Hello". Returns its length,
-   or 0: there is none. */
-TRF__FN size_t trf__give_code(const trf_vocab *v, const char *text, trf__ids *to)
-{
-    const char *end = strncmp(text, ">>", 2) ? NULL : strstr(text, "<<");
-    size_t n = end ? (size_t)(end + 2 - text) : 0;
-    int32_t id = n ? trf__id_of_text(v, text, n, trf__hash_bytes(text, n)) : -1;
-    if (n) trf__give_id(to, id < 0 ? v->special[TRF_SPECIAL_UNK] : id, id < 0);
-    return n;
-}
-
-TRF__FN trf_status trf__pieces_encode(const trf_vocab *v, const char *text, trf__ids *to,
-                                      trf_error *err)
-{
-    trf__growing normal;
-    trf_status status;
-    TRF__ZERO(normal);
-    if (v->pieces->codes) text += trf__give_code(v, text, to);
-    status = trf__normalise(v, text, strlen(text), &normal, err);
-    if (!status && normal.n > 0)
-        status = trf__pieces_cut(v, normal.bytes, (int32_t)normal.n, to, err);
-    trf__free(&v->hooks, normal.bytes, (size_t)normal.capacity);
-    return status;
-}
-
-// >>pieces-text    bytes, blanks, unknown pieces
-//
-// The text of an id is written whole or not at all, so a buffer that is too small never ends within
-// a character.
-
-/* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
-   `cut` is the index of the first id that did not fit, or -1. */
-typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
-
-/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
-   whole or not at all. */
-TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
-{
-    to->whole = trf__add_size(to->whole, length);
-    if (to->whole >= to->size && to->cut < 0) to->cut = i;
-    return to->cut < 0;
-}
-
-/* Appends the text of id number i: after a blank if `blank` is set, with a blank for every U+2581
-   if `spaces` is set. */
-TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n,
-                             int spaces)
-{
-    size_t at, length = n + (size_t)blank;
-    for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
-    if (!trf__answer_room(to, i, length)) return;
-    if (blank) to->text[to->written++] = ' ';
-    for (at = 0; at < n; at++) {
-        int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
-        to->text[to->written++] = space ? ' ' : text[at];
-        if (space) at += 2;
-    }
-}
-
-/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
-   number. */
-TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
-{
-    int m;
-    for (m = 0; m < 4 && m < n; m++) {
-        int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
-        if (type < TRF__PIECE_BYTE) break;
-        bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
-    }
-    return m;
-}
-
-/* Pieces to text. Blanks at the beginning that normalising has added are dropped. Bytes join into
-   characters; a byte outside any character becomes U+FFFD. */
-TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
-{
-    const trf__pieces *p = v->pieces;
-    int first = 1, dropped = 0;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t;
-        int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
-        int unknown = ids[i] == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN;
-        char bytes[4];
-        size_t m, k = 0;
-        if (type == TRF__PIECE_CONTROL && !unknown) continue;
-        if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
-            k = (size_t)trf__utf8_at(bytes, m);
-            trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
-            if (k > 1) i += (int32_t)k - 1;
-            continue;
-        }
-        /* without remove_extra, normalising adds one blank at most: only that one is dropped */
-        if (dropped || to->whole > 0) first = 0;
-        dropped = 0;
-        if (unknown) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
-        t = v->tokens + token;
-        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
-                                                                      TRF__SPACE, 3)) k = 3;
-        dropped = k > 0 && !p->remove_extra;
-        trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
-    }
-}
-
-/* Fills a new vocabulary from its stored bytes. */
-TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
-{
-    trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
     int i;
-    if (!p) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
-    v->pieces = p;
-    p->model = v->stored;
-    p->model_bytes = v->n_stored;
-    /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
-    p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
-    p->unknown = " \xE2\x81\x87 ";
-    p->n_unknown = 5;
-    p->least = FLT_MAX;
-    for (i = 0; i < 256; i++) p->bytes[i] = -1;
-    TRF__TRY(trf__read_map(v, err));
-    TRF__TRY(trf__read_pieces(v, err));
-    TRF__TRY(trf__pieces_index(v, err));
-    return p->n_mapped ? trf__apply_map(v, err) : TRF_OK;
+    if (!v) return 0;
+    hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
+    hash = trf__hash_add(hash, (uint64_t)v->kind);
+    hash = trf__hash_add(hash, (uint64_t)trf_vocab_size(v));
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
+    return hash ? hash : 1;
 }
 
-TRF__COLD
-TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
-                                                const trf_hooks *hooks, trf_error *err)
+TRF__FN uint32_t trf__token_crc(trf__token_form *form, const void *bytes, int64_t n)
 {
-    TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_sentencepiece(*vocab, err));
+    form->crc.value = 0;
+    trf__crc_add(&form->crc, bytes, (size_t)n);
+    return form->crc.value;
 }
 
-/* Counts the pieces of a SentencePiece file. */
-TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n, trf_error *err)
+/* Appends the CRC-32 of n bytes to them. Returns the bytes with it. */
+TRF__FN int64_t trf__token_seal(trf__token_form *form, unsigned char *bytes, int64_t n)
 {
-    const unsigned char *begin = (const unsigned char *)model;
-    trf__wire w = {begin, begin, begin + bytes, begin, 0, 0};
-    int more;
-    for (*n = 0; ; *n += w.key == 8 * 1 + 2) {
-        TRF__TRY(trf__wire_next(&w, &more, err));
-        if (!more) return TRF_OK;
-    }
+    trf__to_little(bytes + n, trf__token_crc(form, bytes, n), 4);
+    return n + 4;
 }
 
-TRF__FN char *trf__map_put(char *to, int32_t value)
+/* Whether the CRC-32 behind n bytes is theirs. */
+TRF__FN int trf__token_sealed(trf__token_form *form, const unsigned char *bytes, int64_t n)
 {
-    trf__to_little((unsigned char *)to, (uint32_t)value, 4);
-    return to + 4;
+    return trf__from_little(bytes + n, 4) == trf__token_crc(form, bytes, n);
 }
 
-/* Writes a map to `to`, if it is not NULL. Returns its size. n: number of pieces. */
-TRF__FN size_t trf__write_map(char *to, const trf_piece_ids *ids, int32_t n)
+/* Counts a pair, but not its unk. */
+TRF__FN void trf__token_add(trf_token_facts *facts, int32_t n_source, int32_t n_target)
 {
-    size_t bytes = TRF__MAP_HEADER + 4 * ((size_t)n + (size_t)ids->n_more), texts = 0, length;
-    int32_t i;
-    char *text = to ? to + bytes : NULL;
-    for (i = 0; i < ids->n_more; i++, texts = trf__add_size(texts, length)) {
-        length = strlen(ids->more[i]) + 1;
-        if (text) { memcpy(text, ids->more[i], length); text += length; }
-    }
-    if (!to) return trf__add_size(bytes, texts);
-    to = (char *)memcpy(to, "TRFPM\0\0\1", 8) + 8;
-    to = trf__map_put(trf__map_put(to, ids->codes), ids->size);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) to = trf__map_put(to, ids->special[i]);
-    to = trf__map_put(trf__map_put(to, n), ids->n_more);
-    to = trf__map_put(to, (int32_t)texts);
-    for (i = 0; i < n; i++) to = trf__map_put(to, ids->pieces ? ids->pieces[i] : i);
-    for (i = 0; i < ids->n_more; i++) to = trf__map_put(to, ids->more_ids[i]);
-    return trf__add_size(bytes, texts);
+    facts->pairs++;
+    facts->source_ids += n_source;
+    facts->target_ids += n_target;
+    facts->longest = (int32_t)trf__max64(facts->longest, trf__max64(n_source, n_target));
 }
 
-/* Map and file as model files store them: one reader checks both. */
-TRF__COLD
-TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
-                                         const trf_piece_ids *ids, const trf_hooks *hooks,
-                                         trf_error *err)
+/* The bytes of a record. */
+TRF__FN int64_t trf__record_bytes(const trf__token_form *form, int64_t n_source, int64_t n_target)
 {
-    trf_hooks none;
-    trf_status status;
-    size_t all, map;
-    int32_t n, i;
-    char *stored;
-    TRF__ZERO(none);
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!model) return trf__fail_null(err, "model");
-    if (!ids) return trf__fail_null(err, "ids");
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &none;
-    TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
-    if (ids->n_more > 0 && !ids->more_ids) return trf__fail_null(err, "more_ids");
-    if (ids->n_more > 0 && !ids->more) return trf__fail_null(err, "more");
-    for (i = 0; i < ids->n_more; i++) if (!ids->more[i]) return trf__fail_null(err, "more");
-    TRF__TRY(trf__count_pieces(model, bytes, &n, err));
-    if (ids->pieces && ids->n_pieces != n)
-        return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
-                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)n,
-                         (int)ids->n_pieces);
-    map = trf__write_map(NULL, ids, n);
-    all = trf__add_size(map, bytes);
-    stored = all > INT32_MAX ? NULL : (char *)trf__alloc(hooks, all);
-    if (!stored)
-        return trf__fail(err, all > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a SentencePiece model of %llu bytes, with its ids",
-                         (unsigned long long)all);
-    memcpy(stored + trf__write_map(stored, ids, n), model, bytes);
-    status = trf_vocab_from_sentencepiece(vocab, stored, all, hooks, err);
-    trf__free(hooks, stored, all);
-    return status;
+    return 4 + (n_source + n_target) * form->id_bytes;
 }
 
-// -----------------------------------------------------------------------------------------------
-// >>wordpiece      BERT's subwords: raw text to WordPiece tokens and back
+/* The length of one side of pair i of a block whose lengths are given. */
+TRF__FN int32_t trf__token_length(const trf__token_form *form, const unsigned char *lengths,
+                                  int64_t i, int side)
+{
+    return (int32_t)trf__from_little(lengths + (2 * i + side) * form->length_bytes,
+                                     form->length_bytes);
+}
+
+// >>token-reading  one pair anywhere in a file
 //
-// The ids are those of Hugging Face's tokenizers 0.23.3 (BertNormalizer, BertPreTokenizer,
-// WordPiece) without [CLS] and [SEP] around them. There are three steps (Wu et al. 2016; Devlin et
-// al. 2019):
-//
-//   text -> characters     a rule may drop a code point, replace it, or make it a space
-//        -> words          spaces end words; punctuation and CJK characters are words of their own
-//        -> ids            the longest token that begins the word, then the longest "##..." that
-//                          goes on, and so forth; a word that cannot be cut is one unk
-//
-// A text cannot contain a special token: "[CLS]" in a text is three ordinary words, as it is in
-// tokenizers with encode_special_tokens. A special token without punctuation, such as "pad", is not
-// found in a text either; there tokenizers would find it.
-//
-// The library has no tables of Unicode. The rules lie in the stored bytes, which a tool writes when
-// it imports a vocabulary (tools/trf). A rule sees one code point, never its neighbours. Stripping
-// accents leaves some marks, such as Balinese and musical ones. tokenizers puts several of them
-// after each other in canonical order; here they keep the order of the text.
-//
-// The stored bytes; all numbers are little-endian and have 32 bits:
-//
-//   "TRFWP" 0 0 1                      8 bytes
-//   flags                              bit 0: decoding omits blanks before punctuation
-//   longest word                       in characters after their replacement; longer words are unk
-//   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
-//   number of tokens, number of rules
-//   rules                              first, last, kind, argument; ascending, without overlap
-//   size of the replacements           in bytes
-//   replacements                       UTF-8, each followed by a NUL
-//   tokens                             UTF-8, each followed by a NUL; the first one's id is 0
-//
-// A code point without a rule stays as it is. The kinds:
-//
-//   0  drop                            argument 0
-//   1  space                           argument 0
-//   2  shift                           argument is added to the code point
-//   3  text                            argument is the offset of a replacement
-//   4  Hangul                          a syllable becomes its letters; argument 0
-//   10, 11                             as 2 and 3, and the result is a word of its own
-//
-// Ids are those of the file, special tokens included: token i has the id i.
-// -----------------------------------------------------------------------------------------------
+// A file may be hostile. Sizes are compared with those of the file before memory is allocated for
+// them. All sums stay far below 2^63, because lengths and counts have at most 32 bits.
 
-enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
-       TRF__WORD_ALONE = 8 };           /* is added to a kind */
-enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16,
-       TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
-
-typedef struct trf__word_rule { uint32_t first, last; int32_t kind, argument; } trf__word_rule;
-
-struct trf__wordpiece {
-    trf__word_rule *rules;
-    const char *replaced;               /* in the stored bytes */
-    int32_t n_rules;
-    int32_t ascii[128];                 /* rule of each code point below 128, or -1 */
-    int32_t cleanup;                    /* bit 0 of flags */
-    int32_t longest_word;               /* in characters */
-    size_t longest_token;               /* in bytes */
-};
-
-/* Whether an id is one of the special ones. */
-TRF__FN int trf__wordpiece_special(const trf_vocab *v, int32_t id)
-{
-    int i;
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) if (v->special[i] == id) return 1;
-    return 0;
-}
-
-/* The one of n rules that has the code point, or NULL. */
-TRF__FN const trf__word_rule *trf__find_rule(const trf__word_rule *rules, int32_t n, uint32_t c)
-{
-    int32_t low = 0, high = n;
-    /* rules before `low` end below c, rules from `high` on begin above c */
-    while (low < high) {
-        int32_t middle = low + (high - low) / 2;
-        if (rules[middle].last < c) low = middle + 1;
-        else if (rules[middle].first > c) high = middle;
-        else return rules + middle;
-    }
-    return NULL;
-}
-
-/* The rule of a code point, or NULL. */
-TRF__FN const trf__word_rule *trf__word_rule_of(const trf__wordpiece *w, uint32_t c)
-{
-    if (c < 128) return w->ascii[c] < 0 ? NULL : w->rules + w->ascii[c];
-    return trf__find_rule(w->rules, w->n_rules, c);
-}
-
-// >>wordpiece-file  reading the stored bytes
-//
-// They may be hostile. Every error gives the offset of the fault.
-
-TRF__FN trf_status trf__wordpiece_fail(int64_t at, const char *fault, trf_error *err)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "byte %lld: %s", (long long)at, fault);
-}
-
-/* Reads everything before the rules. */
-TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
-{
-    trf__wordpiece *w = v->wordpiece;
-    uint32_t flags, longest;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFWP\0\0\1", 8))
-        return trf__wordpiece_fail(0, "expected a WordPiece file, got something else", err);
-    if (v->n_stored < TRF__WORD_HEADER + 4)
-        return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
-    flags = trf__stored_number(v, 8);
-    if (flags > 1)
-        return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
-                         "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
-    longest = trf__stored_number(v, 12);
-    if (longest < 1 || longest > TRF__WORD_CHARS)
-        return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
-                         "byte 12: expected a longest word of 1 to %d characters, got %lu",
-                         (int)TRF__WORD_CHARS, (unsigned long)longest);
-    w->cleanup = (int32_t)flags;
-    w->longest_word = (int32_t)longest;
-    *n_tokens = trf__stored_number(v, 44);
-    if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_FORMAT, 44, "wordpiece",
-                         "byte 44: expected 1 to %lld tokens, got %lld",
-                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
-    return trf__stored_specials(v, 16, *n_tokens, 0, err);
-}
-
-/* The reason why a rule cannot be used, or NULL. n_replaced: bytes of the replacements. */
-TRF__FN const char *trf__word_rule_fault(const trf__wordpiece *w, const trf__word_rule *r,
-                                         int64_t n_replaced)
-{
-    int64_t first = (int64_t)r->first + r->argument, last = (int64_t)r->last + r->argument;
-    if (r->first > r->last) return "expected first <= last, got a rule of no code point";
-    if (r->last > 0x10FFFF) return "expected code points up to U+10FFFF, got a larger one";
-    switch (r->kind) {
-    case TRF__WORD_DROP: case TRF__WORD_SPACE: case TRF__WORD_HANGUL:
-        if (r->kind == TRF__WORD_HANGUL && (r->first < 0xAC00 || r->last > 0xD7A3))
-            return "expected Hangul syllables, got other code points";
-        return r->argument ? "expected the argument 0, got another one" : NULL;
-    case TRF__WORD_SHIFT: case TRF__WORD_SHIFT + TRF__WORD_ALONE:
-        if (first < 1 || last > 0x10FFFF || (first < 0xE000 && last >= 0xD800))
-            return "expected a shift to code points, got one to something else";
-        return NULL;
-    case TRF__WORD_TEXT: case TRF__WORD_TEXT + TRF__WORD_ALONE:
-        if (r->argument < 0 || r->argument >= n_replaced || !w->replaced[r->argument]
-            || (r->argument && w->replaced[r->argument - 1]))
-            return "expected the offset of a replacement, got another one";
-        return NULL;
-    default: return "expected a kind of rule, got an unknown one";
-    }
-}
-
-/* Reads the rules and the replacements behind them. *at becomes the offset of the tokens. */
-TRF__FN trf_status trf__read_word_rules(trf_vocab *v, int64_t *at, trf_error *err)
-{
-    trf__wordpiece *w = v->wordpiece;
-    int64_t n = trf__stored_number(v, 48), rest = v->n_stored - TRF__WORD_HEADER - 4;
-    int64_t size, bad;
-    uint32_t c;
-    int32_t i;
-    for (i = 0; i < 128; i++) w->ascii[i] = -1;
-    if (n > rest / TRF__WORD_RULE)
-        return trf__fail(err, TRF_E_FORMAT, 48, "wordpiece",
-                         "byte 48: expected at most %lld rules in the bytes that follow, got %lld",
-                         (long long)rest / TRF__WORD_RULE, (long long)n);
-    rest -= TRF__WORD_RULE * n;
-    *at = v->n_stored - rest;
-    size = trf__stored_number(v, *at - 4);
-    w->replaced = v->stored + *at;
-    if (size > rest || (size > 0 && w->replaced[size - 1]))
-        return trf__wordpiece_fail(*at - 4, "expected the size of the replacements, which end with "
-                                   "a NUL; got another number", err);
-    bad = trf_find_invalid_utf8(w->replaced, (size_t)size);
-    if (bad >= 0) return trf__wordpiece_fail(*at + bad, "expected UTF-8, got something else", err);
-    *at += size;
-    w->rules = (trf__word_rule *)trf__alloc(&v->hooks, trf__bytes(n, sizeof *w->rules));
-    if (!w->rules)
-        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for %lld rules",
-                         (long long)n);
-    w->n_rules = (int32_t)n;            /* below 2^27: each has 16 bytes of less than 2 GiB */
-    for (i = 0; i < n; i++) {
-        trf__word_rule *r = w->rules + i;
-        int64_t here = TRF__WORD_HEADER + TRF__WORD_RULE * (int64_t)i;
-        const char *fault;
-        r->first = trf__stored_number(v, here);
-        r->last = trf__stored_number(v, here + 4);
-        r->kind = trf__stored_signed(v, here + 8);
-        r->argument = trf__stored_signed(v, here + 12);
-        fault = trf__word_rule_fault(w, r, size);
-        if (!fault && i > 0 && r->first <= r[-1].last)
-            fault = "expected rules in ascending order, got code points of earlier ones";
-        if (fault) return trf__wordpiece_fail(here, fault, err);
-        for (c = r->first; c < 128 && c <= r->last; c++) w->ascii[c] = i;
-    }
-    return TRF_OK;
-}
-
-/* The reason why a token of the file cannot be added, or NULL. */
-TRF__FN const char *trf__word_token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    /* words never contain blanks, and decoding relies on that */
-    for (i = 0; i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a token, got one with a blank";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
-
-/* Inserts the tokens, which begin at an offset of the stored bytes and end with them. */
-TRF__FN trf_status trf__read_word_tokens(trf_vocab *v, int64_t at, int64_t n_tokens, trf_error *err)
-{
-    trf__wordpiece *w = v->wordpiece;
-    while (v->n_tokens < n_tokens) {
-        const char *token = v->stored + at, *fault = "expected a NUL after the token, got the end";
-        const char *end = (const char *)memchr(token, 0, (size_t)(v->n_stored - at));
-        size_t length = end ? (size_t)(end - token) : 0;
-        if (end) fault = trf__word_token_fault(v, token, length);
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, "wordpiece", "id %lld, byte %lld: %s",
-                             (long long)v->n_tokens, (long long)at, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
-        if (length > w->longest_token) w->longest_token = length;
-        at += (int64_t)length + 1;
-    }
-    if (at == v->n_stored) return TRF_OK;
-    return trf__wordpiece_fail(at, "expected the end after the last token, got more bytes", err);
-}
-
-TRF__FN void trf__wordpiece_release(trf_vocab *v)
-{
-    trf__wordpiece *w = v->wordpiece;
-    if (!w) return;
-    trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
-    trf__free(&v->hooks, w, sizeof *w);
-    v->wordpiece = NULL;
-}
-
-/* Fills a new vocabulary from its stored bytes. */
-TRF__FN trf_status trf__read_wordpiece(trf_vocab *v, trf_error *err)
-{
-    int64_t n_tokens = 0, at = 0;
-    v->wordpiece = (trf__wordpiece *)trf__alloc_zeroed(&v->hooks, sizeof *v->wordpiece);
-    if (!v->wordpiece)
-        return trf__fail(err, TRF_E_NOMEM, -1, "wordpiece", "no memory for a vocabulary");
-    TRF__TRY(trf__read_word_header(v, &n_tokens, err));
-    TRF__TRY(trf__read_word_rules(v, &at, err));
-    return trf__read_word_tokens(v, at, n_tokens, err);
-}
-
-// >>wordpiece-cut  from text to ids
-//
-// A word is collected character by character. What ends it also cuts it into tokens.
-
-/* The word begins at text + 2: in front of it is room for "##". n is the offset of its end. `chars`
-   counts all characters, also those beyond the longest word, which are not stored. */
-typedef struct trf__word { char text[2 + 4 * TRF__WORD_CHARS]; size_t n; int64_t chars; } trf__word;
-
-TRF__FN void trf__word_clear(trf__word *word) { word->n = 2; word->chars = 0; }
-
-/* Appends one character. */
-TRF__FN void trf__word_add(const trf__wordpiece *w, trf__word *word, const char *text, int bytes)
-{
-    if (word->chars++ >= w->longest_word) return;
-    memcpy(word->text + word->n, text, (size_t)bytes);
-    word->n += (size_t)bytes;
-}
-
-TRF__FN void trf__word_add_code_point(const trf__wordpiece *w, trf__word *word, uint32_t c)
-{
-    char text[4];
-    trf__word_add(w, word, text, trf__put_code_point(text, c));
-}
-
-/* The id of the longest token that begins with the `from` bytes at text and at least one character
-   more, or -1. *length is the token's, or 0. Special tokens are not found. */
-TRF__FN int32_t trf__longest_token(const trf_vocab *v, const char *text, size_t from, size_t n,
-                                   size_t *length)
-{
-    uint64_t hash = trf__hash_more(TRF__HASH_START, text, from);
-    int32_t id, longest = -1;
-    if (n > v->wordpiece->longest_token) n = v->wordpiece->longest_token;
-    *length = 0;
-    while (from < n) {
-        int bytes = (int)trf__char_bytes(text + from, 4);
-        hash = trf__hash_more(hash, text + from, (size_t)bytes);
-        from += (size_t)bytes;
-        id = trf__vocab_find(v, text, from, trf__hash_end(hash));
-        if (id < 0 || trf__wordpiece_special(v, id)) continue;
-        longest = id;
-        *length = from;
-    }
-    return longest;
-}
-
-/* Gives the ids of a word and empties it. */
-TRF__FN void trf__word_end(const trf_vocab *v, trf__word *word, trf__ids *to)
-{
-    int64_t before = to->n;
-    int good = word->chars <= v->wordpiece->longest_word;
-    size_t at = 2, length;
-    while (good && at < word->n) {
-        size_t prefix = at > 2 ? 2 : 0;
-        char *text = word->text + at - prefix;
-        int32_t id;
-        if (prefix) text[0] = text[1] = '#';            /* over bytes that are done */
-        id = trf__longest_token(v, text, prefix, word->n - at + prefix, &length);
-        good = id >= 0;
-        if (good) { trf__give_id(to, id, 0); at += length - prefix; }
-    }
-    if (!good) {
-        to->n = before;
-        trf__give_id(to, v->special[TRF_SPECIAL_UNK], 1);
-    }
-    trf__word_clear(word);
-}
-
-/* Appends the letters of a Hangul syllable (Unicode, 3.12). */
-TRF__FN void trf__word_add_hangul(const trf__wordpiece *w, trf__word *word, uint32_t c)
-{
-    c -= 0xAC00;
-    trf__word_add_code_point(w, word, 0x1100 + c / 588);
-    trf__word_add_code_point(w, word, 0x1161 + c % 588 / 28);
-    if (c % 28) trf__word_add_code_point(w, word, 0x11A7 + c % 28);
-}
-
-/* Appends what a rule makes of the code point c, or ends words. */
-TRF__FN void trf__word_apply(const trf_vocab *v, const trf__word_rule *r, uint32_t c,
-                             trf__word *word, trf__ids *to)
-{
-    const trf__wordpiece *w = v->wordpiece;
-    int alone = r->kind & TRF__WORD_ALONE;
-    const char *text;
-    int bytes;
-    if (word->chars && (alone || r->kind == TRF__WORD_SPACE)) trf__word_end(v, word, to);
-    switch (r->kind & ~TRF__WORD_ALONE) {
-    case TRF__WORD_SHIFT:
-        trf__word_add_code_point(w, word, (uint32_t)((int32_t)c + r->argument));
-        break;
-    case TRF__WORD_HANGUL: trf__word_add_hangul(w, word, c); break;
-    case TRF__WORD_TEXT:
-        for (text = w->replaced + r->argument; *text; text += bytes) {
-            bytes = (int)trf__char_bytes(text, 4);
-            trf__word_add(w, word, text, bytes);
-        }
-        break;
-    default: break;                     /* dropped characters and spaces add nothing */
-    }
-    if (alone) trf__word_end(v, word, to);
-}
-
-/* Gives the ids of a text, as trf__encode_text does. */
-TRF__FN trf_status trf__wordpiece_encode(const trf_vocab *v, const char *text, trf__ids *to,
-                                         trf_error *err)
-{
-    trf__word word;
-    int bytes;
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    trf__word_clear(&word);
-    for (; *text; text += bytes) {
-        uint32_t c = trf__code_point(text, &bytes);
-        const trf__word_rule *r = trf__word_rule_of(v->wordpiece, c);
-        if (r) trf__word_apply(v, r, c, &word, to);
-        else trf__word_add(v->wordpiece, &word, text, bytes);
-    }
-    if (word.chars) trf__word_end(v, &word, to);
-    return TRF_OK;
-}
-
-// >>wordpiece-text  from ids to text
-
-/* Whether tokenizers' clean-up removes the blank before a token. */
-TRF__FN int trf__word_joins(const char *token)
-{
-    static const char *const beginnings[] = {".", "?", "!", ",", "n't", "'m", "'s", "'ve", "'re"};
-    size_t i;
-    for (i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (!strncmp(token, beginnings[i], strlen(beginnings[i]))) return 1;
-    return 0;
-}
-
-/* Ids to text: one blank between words, none before "##...", which loses its "##". The first token
-   stays as it is. Special tokens are skipped, except unk. */
-TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
-                                   trf__answer *to)
-{
-    const trf__wordpiece *w = v->wordpiece;
-    int32_t i;
-    for (i = 0; i < n; i++) {
-        const trf__token *t = v->tokens + ids[i];
-        const char *token = v->bytes + t->begin;
-        int first = to->whole == 0, goes_on = !first && !strncmp(token, "##", 2);
-        int blank = !first && !goes_on && !(w->cleanup && trf__word_joins(token));
-        if (ids[i] != v->special[TRF_SPECIAL_UNK] && trf__wordpiece_special(v, ids[i])) continue;
-        trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
-                        0);
-    }
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
-                                            const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_WORDPIECE, "file", file, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_wordpiece(*vocab, err));
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
-//
-// The ids are those of Hugging Face's tokenizers 0.23.3 (ByteLevel, BPE) without the special tokens
-// that a template adds. There are four steps (Sennrich et al. 2016; Radford et al. 2019):
-//
-//   text -> normalised     Qwen's: composed characters (>>byte-bpe-normal)
-//        -> words          by one of two rules
-//        -> bytes          each is a token
-//        -> ids            the pair of neighbours with the lowest rank merges, again and again
-//
-// The rules are regular expressions; the first alternative that matches ends a word. GPT-2's is
-//
-//   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
-//
-// and Llama 3's, which has no line break here:
-//
-//   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
-//   |\s*[\r\n]+|\s+(?!\S)|\s+
-//
-// Qwen 2's is Llama 3's with \p{N} instead of \p{N}{1,3}. SmolLM's is GPT-2's for each run between
-// two numbers; each number is a word.
-//
-// The library has no tables of Unicode: which code points are letters (\p{L}), numbers (\p{N}) and
-// white space (\s), and how characters are composed, lies in the stored bytes, which a tool writes
-// when it imports a vocabulary (tools/trf).
-//
-// Tokens are spelled with one character for each byte, as in the files that they come from. The
-// bytes 0x21 to 0x7E, 0xA1 to 0xAC and 0xAE to 0xFF are the code points of the same number; the
-// others are U+0100 to U+0143 in their order. So " the" reads U+0120 "the", and no spelling has a
-// blank or a NUL. A token with any other character stands for its own bytes.
-//
-// A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
-// tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
-// in a text either; there tokenizers would find them.
-//
-// The stored bytes; all numbers are little-endian and have 32 bits:
-//
-//   "TRFBP" 0 0 1                      8 bytes
-//   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
-//                                      has none; 4: a word that is a token stays whole; 8: texts
-//                                      are composed; 16: each number is a word
-//   pad bos eos unk mask cls sep       ids, -1 for none
-//   number of tokens, number of ranges, number of merges
-//   ranges of code points              first, last, class; ascending, without overlap
-//   merges                             two ids; the first merge has the lowest rank
-//   with flag 8: number of decompositions, of compositions, of ranges with a combining class;
-//   decompositions                     code point, the two that it consists of; 0 for no second
-//   compositions                       two code points, and the one that they become
-//   ranges with a combining class      first, last, class
-//   tokens                             kind (1 byte), UTF-8, NUL; the first one's id is 0
-//
-// Classes are 1 letter, 2 number, 3 white space. Kinds are 0 ordinary, 1 added (no text has it), 2
-// special. Every byte must be an ordinary token, and so must every result of a merge.
-// Decompositions ascend by their code point, compositions by their two, ranges as above.
-// Decomposing goes on with the first part; the second one does not decompose.
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
-enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
-enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
-       TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
-/* Tables for composing, and how many parts behind its first one a character may have. */
-enum { TRF__NFC_PARTS, TRF__NFC_PAIRS, TRF__NFC_CLASSES, TRF__NFC_TABLES, TRF__NFC_DEPTH = 8,
-       TRF__NFC_ROW = 12 };
-enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
-#define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
-
-/* Two tokens and the one that they become. */
-typedef struct trf__byte_merge { int32_t left, right, token; } trf__byte_merge;
-
-struct trf__byte_bpe {
-    trf__word_rule *ranges;             /* kind: the class */
-    trf__byte_merge *merges;            /* by rank */
-    int32_t *slots;                     /* number of a merge plus 1, or 0 for an empty slot */
-    int64_t n_slots;                    /* a power of two, above twice n_merges */
-    int32_t n_ranges, n_merges;
-    uint32_t flags;
-    int64_t nfc[TRF__NFC_TABLES];       /* offsets of the tables for composing, */
-    int64_t n_nfc[TRF__NFC_TABLES];     /* numbers of their rows */
-    int64_t tokens_at;                  /* offset of the tokens in the stored bytes */
-    int32_t token[256];                 /* of each byte */
-    unsigned char ascii[128];           /* class of each code point below 128 */
-    size_t longest_token;               /* in bytes of its spelling */
-};
-
-/* Writes the spelling of a byte, at most two bytes. Returns their number. */
-TRF__FN int trf__spell_byte(unsigned char byte, char *to)
-{
-    uint32_t c = byte;
-    if (c < 0x21) c += 0x100;
-    else if (c >= 0x7F && c < 0xA1) c += 0x121 - 0x7F;
-    else if (c == 0xAD) c = 0x143;
-    return trf__put_code_point(to, c);
-}
-
-/* The byte that a character spells, or -1. *n is the character's length. */
-TRF__FN int trf__spelled_byte(const char *text, int *n)
-{
-    uint32_t c = trf__code_point(text, n);
-    if (c >= 0x100 && c < 0x121) return (int)c - 0x100;
-    if (c >= 0x121 && c < 0x143) return (int)c - 0x121 + 0x7F;
-    if (c == 0x143) return 0xAD;
-    return c < 0x21 || (c >= 0x7F && c < 0xA1) || c == 0xAD || c > 0xFF ? -1 : (int)c;
-}
-
-/* Both ids decide the slot of a merge. */
-TRF__FN uint64_t trf__merge_hash(int32_t left, int32_t right)
-{
-    return trf__hash_end((uint64_t)(uint32_t)left << 32 | (uint32_t)right);
-}
-
-/* The rank of a merge, or -1. *at is its slot, or an empty one. */
-TRF__FN int32_t trf__merge_rank(const trf__byte_bpe *b, int32_t left, int32_t right, uint64_t *at)
-{
-    uint64_t mask = (uint64_t)b->n_slots - 1, hash = trf__merge_hash(left, right);
-    for (*at = hash & mask; b->slots[*at]; *at = (*at + trf__slot_step(hash)) & mask) {
-        const trf__byte_merge *m = &b->merges[b->slots[*at] - 1];
-        if (m->left == left && m->right == right) return b->slots[*at] - 1;
-    }
-    return -1;
-}
-
-// >>byte-bpe-file  reading the stored bytes
-//
-// They may be hostile. Every error gives the offset of the fault.
-
-TRF__FN trf_status trf__byte_fail(int64_t at, const char *fault, trf_error *err)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "byte %lld: %s", (long long)at, fault);
-}
-
-/* Reads everything before the ranges. */
-TRF__FN trf_status trf__read_byte_header(trf_vocab *v, int64_t *n_tokens, trf_error *err)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t rest = v->n_stored - TRF__BYTE_HEADER, ranges, merges;
-    if (v->n_stored < 8 || memcmp(v->stored, "TRFBP\0\0\1", 8))
-        return trf__byte_fail(0, "expected a file of byte-level BPE, got something else", err);
-    if (rest < 0)
-        return trf__byte_fail(v->n_stored, "expected a header of 52 bytes, got the end", err);
-    b->flags = trf__stored_number(v, 8);
-    *n_tokens = trf__stored_number(v, 40);
-    ranges = trf__stored_number(v, 44);
-    merges = trf__stored_number(v, 48);
-    if (b->flags > TRF__BYTE_FLAGS)
-        return trf__fail(err, TRF_E_FORMAT, 8, "byte_bpe",
-                         "byte 8: expected flags from 0 to 31, got %lu", (unsigned long)b->flags);
-    if (*n_tokens < 256 || *n_tokens > TRF__MAX_TOKENS)
-        return trf__fail(err, TRF_E_FORMAT, 40, "byte_bpe",
-                         "byte 40: expected 256 to %lld tokens, got %lld",
-                         (long long)TRF__MAX_TOKENS, (long long)*n_tokens);
-    if (ranges > rest / TRF__BYTE_RANGE)
-        return trf__fail(err, TRF_E_FORMAT, 44, "byte_bpe",
-                         "byte 44: expected at most %lld ranges in the bytes that follow, got %lld",
-                         (long long)rest / TRF__BYTE_RANGE, (long long)ranges);
-    rest -= TRF__BYTE_RANGE * ranges;
-    if (merges > rest / TRF__BYTE_MERGE)
-        return trf__fail(err, TRF_E_FORMAT, 48, "byte_bpe",
-                         "byte 48: expected at most %lld merges in the bytes that follow, got %lld",
-                         (long long)rest / TRF__BYTE_MERGE, (long long)merges);
-    b->n_ranges = (int32_t)ranges;      /* both below 2^28: each has 8 bytes of less than 2 GiB */
-    b->n_merges = (int32_t)merges;
-    b->tokens_at = v->n_stored - rest + TRF__BYTE_MERGE * merges;
-    return trf__stored_specials(v, 12, *n_tokens, -1, err);
-}
-
-TRF__FN trf_status trf__read_byte_ranges(trf_vocab *v, trf_error *err)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER;
-    int32_t i;
-    uint32_t c;
-    b->ranges = (trf__word_rule *)trf__alloc_zeroed(&v->hooks,
-                                                    trf__bytes(b->n_ranges, sizeof *b->ranges));
-    if (!b->ranges)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d ranges",
-                         (int)b->n_ranges);
-    for (i = 0; i < b->n_ranges; i++, at += TRF__BYTE_RANGE) {
-        trf__word_rule *r = b->ranges + i;
-        r->first = trf__stored_number(v, at);
-        r->last = trf__stored_number(v, at + 4);
-        r->kind = trf__stored_signed(v, at + 8);
-        if (r->first > r->last || r->last > 0x10FFFF)
-            return trf__byte_fail(at, "expected a range of code points, got other numbers", err);
-        if (r->kind < TRF__BYTE_LETTER || r->kind > TRF__BYTE_WHITE)
-            return trf__byte_fail(at + 8, "expected a class from 1 to 3, got another number", err);
-        if (i > 0 && r->first <= r[-1].last)
-            return trf__byte_fail(at, "expected ranges in ascending order, got code points of "
-                                  "earlier ones", err);
-        for (c = r->first; c < 128 && c <= r->last; c++) b->ascii[c] = (unsigned char)r->kind;
-    }
-    return TRF_OK;
-}
-
-// >>byte-bpe-tables  the tables for composing, checked
-
-/* Number `index` of a row of a table for composing. */
-TRF__FN uint32_t trf__nfc_number(const trf_vocab *v, int table, int64_t row, int index)
-{
-    return trf__stored_number(v, v->byte_bpe->nfc[table] + TRF__NFC_ROW * row + 4 * index);
-}
-
-/* The row of a code point, of two, or of a range that has it; or -1. */
-TRF__FN int64_t trf__nfc_row(const trf_vocab *v, int table, uint32_t c, uint32_t second)
-{
-    int64_t low = 0, high = v->byte_bpe->n_nfc[table];
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        uint32_t first = trf__nfc_number(v, table, middle, 0);
-        uint32_t next = trf__nfc_number(v, table, middle, 1);
-        int less = c < first || (table == TRF__NFC_PAIRS && c == first && second < next);
-        int more = table == TRF__NFC_CLASSES ? c > next : c > first ||
-                   (table == TRF__NFC_PAIRS && c == first && second > next);
-        if (!less && !more) return middle;
-        if (less) high = middle;
-        else low = middle + 1;
-    }
-    return -1;
-}
-
-/* A code point beyond ASCII that a table may have: Hangul is computed. */
-TRF__FN int trf__is_nfc_point(uint32_t c)
-{
-    return c >= 128 && c <= 0x10FFFF && (c < 0xAC00 || c > 0xDFFF);
-}
-
-/* A code point that stands first in a pair, ASCII too. */
-TRF__FN int trf__is_nfc_first(uint32_t c)
-{
-    return c >= 1 && (c < 128 || trf__is_nfc_point(c));
-}
-
-/* The fault of a row of a table, or NULL. Rows before it are sound. */
-TRF__FN const char *trf__nfc_fault(const trf_vocab *v, int table, int64_t row)
-{
-    static const char *const wanted[TRF__NFC_TABLES] = {
-        "expected a code point and its parts, got others",
-        "expected three code points, got others",
-        "expected a range of code points and a class from 1 to 254, got others"};
-    uint32_t a = trf__nfc_number(v, table, row, 0), b = trf__nfc_number(v, table, row, 1);
-    uint32_t c = trf__nfc_number(v, table, row, 2);
-    int good;
-    if (row > 0) {
-        /* of a range, its last code point */
-        uint32_t before = trf__nfc_number(v, table, row - 1, table == TRF__NFC_CLASSES);
-        if (a < before || (a == before && (table != TRF__NFC_PAIRS ||
-                                           b <= trf__nfc_number(v, table, row - 1, 1))))
-            return "expected rows in ascending order, got one that is not";
-    }
-    if (table == TRF__NFC_PARTS)
-        good = trf__is_nfc_point(a) && trf__is_nfc_first(b) && (!c || trf__is_nfc_point(c));
-    else if (table == TRF__NFC_PAIRS)
-        good = trf__is_nfc_first(a) && trf__is_nfc_point(b) && trf__is_nfc_point(c);
-    else good = a <= b && b <= 0x10FFFF && c >= 1 && c <= 254;
-    return good ? NULL : wanted[table];
-}
-
-/* The second parts of a character and of its first parts, the last one first. Returns their number,
-   or -1: they are too many. *c becomes the character that does not decompose. */
-TRF__FN int trf__nfc_parts(const trf_vocab *v, uint32_t *c, uint32_t parts[TRF__NFC_DEPTH])
-{
-    int64_t row;
-    uint32_t second;
-    int n = 0, steps = 0;
-    while ((row = trf__nfc_row(v, TRF__NFC_PARTS, *c, 0)) >= 0) {
-        if (steps++ == TRF__NFC_DEPTH) return -1;
-        *c = trf__nfc_number(v, TRF__NFC_PARTS, row, 1);
-        second = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
-        if (second) parts[n++] = second;
-    }
-    return n;
-}
-
-/* Finds and checks the tables for composing, between merges and tokens. */
-TRF__FN trf_status trf__read_nfc(trf_vocab *v, trf_error *err)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = b->tokens_at, rest = v->n_stored - at - 12, row, where;
-    const char *fault;
-    uint32_t parts[TRF__NFC_DEPTH], c;
-    int k;
-    if (rest < 0) return trf__byte_fail(at, "expected sizes of three tables, got the end", err);
-    b->tokens_at += 12;
-    for (k = 0; k < TRF__NFC_TABLES; k++) {
-        b->nfc[k] = b->tokens_at;
-        b->n_nfc[k] = trf__stored_number(v, at + 4 * k);
-        if (b->n_nfc[k] > rest / TRF__NFC_ROW)
-            return trf__byte_fail(at + 4 * k, "expected the number of rows that follow, got a "
-                                  "larger one", err);
-        rest -= TRF__NFC_ROW * b->n_nfc[k];
-        b->tokens_at += TRF__NFC_ROW * b->n_nfc[k];
-    }
-    for (k = 0; k < TRF__NFC_TABLES; k++)
-        for (row = 0; row < b->n_nfc[k]; row++)
-            if ((fault = trf__nfc_fault(v, k, row)) != NULL)
-                return trf__byte_fail(b->nfc[k] + TRF__NFC_ROW * row, fault, err);
-    for (row = 0; row < b->n_nfc[TRF__NFC_PARTS]; row++) {
-        where = b->nfc[TRF__NFC_PARTS] + TRF__NFC_ROW * row;
-        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 2);
-        if (c && trf__nfc_row(v, TRF__NFC_PARTS, c, 0) >= 0)
-            return trf__byte_fail(where + 8, "expected a part that does not decompose, got one "
-                                  "that does", err);
-        c = trf__nfc_number(v, TRF__NFC_PARTS, row, 0);
-        if (trf__nfc_parts(v, &c, parts) < 0)
-            return trf__byte_fail(where, "expected at most eight steps of decomposing, got more",
-                                  err);
-    }
-    return TRF_OK;
-}
-
-// >>byte-bpe-merges  tokens and merges
-
-/* The reason why a token of the file cannot be added, or NULL. */
-TRF__FN const char *trf__byte_token_fault(const trf_vocab *v, const char *token, size_t length)
-{
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
-}
-
-/* Inserts the tokens, which end with the file, and finds those of the bytes. */
-TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_error *err)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = b->tokens_at;
-    char spelling[4];
-    int i, n;
-    while (v->n_tokens < n_tokens) {
-        const char *begin = v->stored + at, *fault = "expected a token and its NUL, got the end";
-        const char *token = at < v->n_stored ? begin + 1 : begin;
-        const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
-        size_t length = end ? (size_t)(end - token) : 0;
-        if (end) fault = trf__byte_token_fault(v, token, length);
-        if (end && !fault && (unsigned char)*begin > TRF__BYTE_SPECIAL)
-            fault = "expected a kind of token from 0 to 2, got another number";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
-                             (long long)v->n_tokens, (long long)at, fault);
-        TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), *begin, err));
-        if (length > b->longest_token) b->longest_token = length;
-        at += (int64_t)length + 2;
-    }
-    if (at != v->n_stored)
-        return trf__byte_fail(at, "expected the end after the last token, got more bytes", err);
-    for (i = 0; i < 256; i++) {
-        n = trf__spell_byte((unsigned char)i, spelling);
-        b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BYTE_ORDINARY)
-            return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
-                             "expected an ordinary token for each byte, got none for 0x%02X",
-                             (unsigned)i);
-    }
-    return TRF_OK;
-}
-
-/* The token that consists of two others, or -1. `work` has room for the longest token. */
-TRF__FN int32_t trf__joined_token(const trf_vocab *v, const trf__byte_merge *m, char *work)
-{
-    const trf__token *l = v->tokens + m->left, *r = v->tokens + m->right;
-    size_t n = (size_t)l->length + (size_t)r->length;
-    if (n > v->byte_bpe->longest_token) return -1;
-    memcpy(work, v->bytes + l->begin, (size_t)l->length);
-    memcpy(work + l->length, v->bytes + r->begin, (size_t)r->length);
-    return trf__vocab_find(v, work, n, trf__hash_bytes(work, n));
-}
-
-/* Enters merge number i, which is read, into the table of pairs. Returns its fault, or NULL. */
-TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    trf__byte_merge *m = b->merges + i;
-    uint64_t slot;
-    if (m->left < 0 || m->left >= v->n_tokens || m->right < 0 || m->right >= v->n_tokens)
-        return "expected two ids of tokens, got another number";
-    m->token = trf__joined_token(v, m, work);
-    if (m->token < 0) return "expected tokens that form a third one, got others";
-    if (v->tokens[m->token].count != TRF__BYTE_ORDINARY)
-        return "expected a merge to an ordinary token, got an added or a special one";
-    if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
-        return "expected every merge once, got one twice";
-    b->slots[slot] = i + 1;
-    return NULL;
-}
-
-TRF__FN trf_status trf__read_merges(trf_vocab *v, trf_error *err)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    int64_t at = TRF__BYTE_HEADER + TRF__BYTE_RANGE * (int64_t)b->n_ranges;
-    const char *fault = NULL;
-    char *work = (char *)trf__alloc(&v->hooks, b->longest_token);
-    int32_t i;
-    b->n_slots = 2;
-    while (b->n_slots <= 2 * (int64_t)b->n_merges) b->n_slots *= 2;
-    b->merges = (trf__byte_merge *)trf__alloc(&v->hooks,
-                                              trf__bytes(b->n_merges, sizeof *b->merges));
-    b->slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(b->n_slots, sizeof *b->slots));
-    for (i = 0; work && b->merges && b->slots && !fault && i < b->n_merges; i++) {
-        b->merges[i].left = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i);
-        b->merges[i].right = trf__stored_signed(v, at + TRF__BYTE_MERGE * (int64_t)i + 4);
-        fault = trf__enter_merge(v, i, work);
-    }
-    trf__free(&v->hooks, work, b->longest_token);
-    if (!work || !b->merges || !b->slots)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for %d merges",
-                         (int)b->n_merges);
-    if (!fault) return TRF_OK;
-    at += TRF__BYTE_MERGE * (int64_t)(i - 1);
-    return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "merge %d, byte %lld: %s", (int)i - 1,
-                     (long long)at, fault);
-}
-
-TRF__FN void trf__byte_bpe_release(trf_vocab *v)
-{
-    trf__byte_bpe *b = v->byte_bpe;
-    if (!b) return;
-    trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
-    trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
-    trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
-    trf__free(&v->hooks, b, sizeof *b);
-    v->byte_bpe = NULL;
-}
-
-/* Fills a new vocabulary from its stored bytes. */
-TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
-{
-    int64_t n_tokens = 0;
-    v->byte_bpe = (trf__byte_bpe *)trf__alloc_zeroed(&v->hooks, sizeof *v->byte_bpe);
-    if (!v->byte_bpe)
-        return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
-    TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
-    TRF__TRY(trf__read_byte_ranges(v, err));
-    if (v->byte_bpe->flags & TRF__BYTE_NFC) TRF__TRY(trf__read_nfc(v, err));
-    TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
-    return trf__read_merges(v, err);
-}
-
-// >>byte-bpe-normal  composed characters: Unicode's form NFC
-//
-// Three steps (The Unicode Standard, 3.11 and annex 15), on code points with their combining class
-// in the upper eight bits:
-//
-//   decompose     every character becomes its parts, and these become theirs
-//   order         marks, whose class is above 0, ascend by class behind their character; equal ones
-//                 stay in their order
-//   compose       a character and a mark become one, unless a mark between them has the mark's
-//                 class or a higher one; so do two neighbours of class 0
-//
-// Syllables of Hangul need no table: 19 first letters, 21 vowels, 27 last letters or none.
-
-enum { TRF__HANGUL = 0xAC00, TRF__HANGUL_L = 0x1100, TRF__HANGUL_V = 0x1161, TRF__HANGUL_T = 0x11A7,
-       TRF__HANGUL_N = 19 * 21 * 28 };
-#define TRF__CODE_POINT 0xFFFFFFu           /* the bits below the class */
-
-/* A code point with its class. */
-TRF__FN uint32_t trf__with_class(const trf_vocab *v, uint32_t c)
-{
-    int64_t row = c < 128 ? -1 : trf__nfc_row(v, TRF__NFC_CLASSES, c, 0);
-    return row < 0 ? c : c | trf__nfc_number(v, TRF__NFC_CLASSES, row, 2) << 24;
-}
-
-/* Writes the parts of a character to `to`, unless that is NULL. Returns their number. */
-TRF__FN int trf__decompose(const trf_vocab *v, uint32_t c, uint32_t *to)
-{
-    uint32_t parts[TRF__NFC_DEPTH], s = c - TRF__HANGUL;
-    int n = 0, i;
-    if (s < TRF__HANGUL_N) {
-        if (to) {
-            to[0] = TRF__HANGUL_L + s / (21 * 28);
-            to[1] = TRF__HANGUL_V + s / 28 % 21;
-            if (s % 28) to[2] = TRF__HANGUL_T + s % 28;
-        }
-        return 2 + (s % 28 > 0);
-    }
-    if (c >= 128) n = trf__nfc_parts(v, &c, parts);
-    if (!to) return n + 1;
-    to[0] = trf__with_class(v, c);
-    for (i = 0; i < n; i++) to[i + 1] = trf__with_class(v, parts[n - 1 - i]);
-    return n + 1;
-}
-
-/* Sorts the marks of each character by class, with as much room in `spare`. */
-TRF__FN void trf__order_marks(uint32_t *items, int64_t n, uint32_t *spare)
-{
-    int64_t begin, end, i, places[256];
-    for (begin = 0; begin < n; begin = end) {
-        int sorted = 1;
-        for (end = begin + 1; items[begin] >> 24 && end < n && items[end] >> 24; end++)
-            sorted &= items[end] >> 24 >= items[end - 1] >> 24;
-        if (sorted) continue;
-        memset(places, 0, sizeof places);
-        for (i = begin; i < end; i++) places[(items[i] >> 24) + 1]++;
-        for (i = 1; i < 256; i++) places[i] += places[i - 1];
-        memcpy(spare, items + begin, (size_t)(end - begin) * sizeof *items);
-        for (i = 0; i < end - begin; i++) items[begin + places[spare[i] >> 24]++] = spare[i];
-    }
-}
-
-/* What two code points become together, or 0. */
-TRF__FN uint32_t trf__composed(const trf_vocab *v, uint32_t a, uint32_t b)
-{
-    int64_t row;
-    if (a - TRF__HANGUL_L < 19 && b - TRF__HANGUL_V < 21)
-        return TRF__HANGUL + ((a - TRF__HANGUL_L) * 21 + b - TRF__HANGUL_V) * 28;
-    if (a - TRF__HANGUL < TRF__HANGUL_N && (a - TRF__HANGUL) % 28 == 0 &&
-        b - TRF__HANGUL_T - 1 < 27) return a + (b - TRF__HANGUL_T);
-    row = b < 128 ? -1 : trf__nfc_row(v, TRF__NFC_PAIRS, a, b);
-    return row < 0 ? 0 : trf__nfc_number(v, TRF__NFC_PAIRS, row, 2);
-}
-
-/* Composes in place. Returns the number of items left. */
-TRF__FN int64_t trf__compose(const trf_vocab *v, uint32_t *items, int64_t n)
-{
-    int64_t i, m = 0, base = -1;        /* base: the last item of class 0 */
-    uint32_t last = 0;                  /* the class of item m - 1 */
-    for (i = 0; i < n; i++) {
-        uint32_t mark = items[i] >> 24, both = 0;
-        if (base >= 0 && (base == m - 1 || last < mark))
-            both = trf__composed(v, items[base], items[i] & TRF__CODE_POINT);
-        if (both) { items[base] = both; continue; }
-        if (!mark) base = m;
-        last = mark;
-        items[m++] = items[i];
-    }
-    return m;
-}
-
-/* The composed text, in memory of `room` numbers that the caller frees. *n: its bytes. *to NULL:
-   the text is ASCII, which stays as it is. */
-TRF__FN trf_status trf__compose_text(const trf_vocab *v, const char *text, size_t *n, uint32_t **to,
-                                     int64_t *room, trf_error *err)
-{
-    const char *at = text, *end = text + *n;
-    uint32_t *items;
-    int64_t count = 0, i;
-    char *out;
-    int bytes;
-    *to = NULL;
-    *room = 0;
-    while (at < end && (unsigned char)*at < 128) at++;
-    if (at == end) return TRF_OK;
-    for (at = text; at < end; at += bytes)
-        count += trf__decompose(v, trf__code_point(at, &bytes), NULL);
-    *room = 2 * count + 1;
-    *to = items = (uint32_t *)trf__alloc(&v->hooks, trf__bytes(*room, sizeof *items));
-    if (!items)
-        return trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory to compose a text of %llu bytes",
-                         (unsigned long long)*n);
-    for (at = text, i = 0; at < end; at += bytes)
-        i += trf__decompose(v, trf__code_point(at, &bytes), items + i);
-    trf__order_marks(items, count, items + count);
-    /* the text is written behind the items, then moved to the front */
-    out = (char *)(items + trf__compose(v, items, count));
-    *n = 0;
-    for (i = 0; (char *)(items + i) < out; i++)
-        *n += (size_t)trf__put_code_point(out + *n, items[i] & TRF__CODE_POINT);
-    memmove(items, out, *n);
-    ((char *)items)[*n] = 0;
-    return TRF_OK;
-}
-
-// >>byte-bpe-cut   from text to ids
-//
-// The rules are followed without a search: a character and the one after it decide which
-// alternative matches. Merging takes n log n steps for a word of n bytes.
-
-/* The class of the character at `at`, and its length. */
-TRF__FN int trf__byte_class(const trf__byte_bpe *b, const char *at, const char *end, int *bytes)
-{
-    const trf__word_rule *r;
-    uint32_t c;
-    *bytes = 0;
-    if (at == end) return TRF__BYTE_END;
-    c = trf__code_point(at, bytes);
-    if (c < 128) return b->ascii[c];
-    r = trf__find_rule(b->ranges, b->n_ranges, c);
-    return r ? r->kind : TRF__BYTE_OTHER;
-}
-
-/* The end of a run of characters of one class, at most `most` of them. */
-TRF__FN const char *trf__byte_run(const trf__byte_bpe *b, const char *at, const char *end,
-                                  int kind, int64_t most)
-{
-    int bytes;
-    for (; most > 0 && trf__byte_class(b, at, end, &bytes) == kind; most--) at += bytes;
-    return at;
-}
-
-TRF__FN int trf__is_line_break(const char *at, const char *end)
-{
-    return at < end && (*at == '\r' || *at == '\n');
-}
-
-/* The length of "'s", "'t", "'re", "'ve", "'m", "'ll" or "'d", or 0. Llama 3's rule ignores case,
-   so U+017F, the long s, is an s. */
-TRF__FN int trf__contraction(const char *at, const char *end, int any_case)
-{
-    static const char *const endings[] = {"s", "t", "re", "ve", "m", "ll", "d"};
-    int i, k;
-    if (at == end || *at != '\'') return 0;
-    at++;
-    if (any_case && end - at >= 2 && !memcmp(at, "\xC5\xBF", 2)) return 3;
-    for (i = 0; i < 7; i++) {
-        for (k = 0; endings[i][k] && at + k < end; k++)
-            if ((any_case ? at[k] | 32 : at[k]) != endings[i][k]) break;
-        if (!endings[i][k]) return k + 1;
-    }
-    return 0;
-}
-
-/* The end of a word of white space. Behind it comes the end of the text, or white space that begins
-   or is the next word. Llama 3's rule ends it after its last line break. */
-TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, const char *end)
-{
-    const char *last = at, *next = at, *line = NULL;
-    int bytes;
-    while (trf__byte_class(b, next, end, &bytes) == TRF__BYTE_WHITE) {
-        last = next;
-        next += bytes;
-        if (b->flags & TRF__BYTE_LLAMA && trf__is_line_break(last, end)) line = next;
-    }
-    if (line) return line;
-    return next == end || last == at ? next : last;
-}
-
-/* The end of the word that begins at `at`, before `end`. */
-TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
-{
-    int llama = b->flags & TRF__BYTE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
-    int contraction = trf__contraction(at, end, llama);
-    if (contraction) return at + contraction;
-    kind = trf__byte_class(b, at, end, &bytes);
-    next = trf__byte_class(b, at + bytes, end, &more);
-    /* one character may precede a run of another class */
-    joins = blank && (next == TRF__BYTE_LETTER || next == TRF__BYTE_OTHER ||
-                      (next == TRF__BYTE_NUMBER && !llama));
-    if (llama && next == TRF__BYTE_LETTER)
-        joins = kind != TRF__BYTE_NUMBER && !trf__is_line_break(at, end);
-    if (joins) { at += bytes; kind = next; }
-    if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
-    at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF__BYTE_ONE_NUMBER ? 1 : 3);
-    while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
-    return at;
-}
-
-/* The end of the run that is cut by itself. SmolLM's rule takes each number by itself, and what is
-   between two numbers. */
-TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
-{
-    int bytes;
-    if ((b->flags & (TRF__BYTE_ONE_NUMBER | TRF__BYTE_LLAMA)) != TRF__BYTE_ONE_NUMBER) return end;
-    if (trf__byte_class(b, at, end, &bytes) == TRF__BYTE_NUMBER) return at + bytes;
-    while (at < end && trf__byte_class(b, at, end, &bytes) != TRF__BYTE_NUMBER) at += bytes;
-    return at;
-}
-
-/* Two tokens merge if a merge says so, the one of the lowest rank first: trf__bpe's `merges`. */
-TRF__FN int trf__bytes_merge(const trf__bpe *b, const trf__symbol *l, const trf__symbol *r,
-                             trf__merge *pair)
-{
-    uint64_t slot;
-    int32_t rank = trf__merge_rank(b->v->byte_bpe, l->node, r->node, &slot);
-    if (rank < 0) return 0;
-    pair->score = -rank;
-    pair->node = b->v->byte_bpe->merges[rank].token;
-    return 1;
-}
-
-/* Scratch memory, which grows to that of the longest word: one place of room for each byte. */
-typedef struct trf__byte_room { trf__symbol symbol; trf__merge heap[3]; } trf__byte_room;
-typedef struct trf__byte_work {
-    trf__byte_room *room;
-    char *text;                 /* a word in the spelling of tokens */
-    int64_t capacity, text_capacity;
-} trf__byte_work;
-
-/* The ordinary token that is the whole word, or -1. The word's spelling must have room. */
-TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n, char *spelling)
-{
-    size_t length = 0;
-    int32_t i, id;
-    for (i = 0; i < n; i++)
-        length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
-    id = trf__vocab_find(v, spelling, length, trf__hash_bytes(spelling, length));
-    return id >= 0 && v->tokens[id].count == TRF__BYTE_ORDINARY ? id : -1;
-}
-
-/* Gives the ids of a word of n bytes. */
-TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int32_t n,
-                                      trf__byte_work *work, trf__ids *to, trf_error *err)
-{
-    const trf__byte_bpe *b = v->byte_bpe;
-    trf__bpe bpe;
-    int32_t i, id = -1;
-    if (b->flags & TRF__BYTE_WHOLE && (size_t)n <= b->longest_token) {
-        TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
-        id = trf__whole_word(v, word, n, work->text);
-    }
-    if (id >= 0) { trf__give_id(to, id, 0); return TRF_OK; }
-    TRF__GROW(trf__byte_room, work->room, work->capacity, n, &v->hooks);
-    TRF__ZERO(bpe);
-    bpe.v = v;
-    bpe.merges = trf__bytes_merge;
-    bpe.symbols = (trf__symbol *)(void *)work->room;
-    bpe.heap = (trf__merge *)(void *)(bpe.symbols + n);
-    bpe.n_symbols = n;
-    for (i = 0; i < n; i++) {
-        trf__symbol s = {i, 1, i - 1, i + 1 < n ? i + 1 : -1, 0, 0};
-        s.node = b->token[(unsigned char)word[i]];
-        bpe.symbols[i] = s;
-    }
-    trf__bpe_merge(&bpe);
-    for (i = 0; i >= 0; i = bpe.symbols[i].next) trf__give_id(to, bpe.symbols[i].node, 0);
-    return TRF_OK;
-}
-
-/* Gives the ids of a text, as trf__encode_text does. */
-TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, trf__ids *to,
-                                        trf_error *err)
-{
-    const trf__byte_bpe *b = v->byte_bpe;
-    size_t n = strlen(text);
-    const char *end, *apart;
-    char *copy = NULL;
-    uint32_t *composed = NULL;
-    int64_t room = 0;
-    trf__byte_work work;
-    trf_status status = TRF_OK;
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    TRF__TRY(trf__normal_limit(1, n, err));
-    TRF__ZERO(work);
-    if (b->flags & TRF__BYTE_NFC) {
-        TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
-        if (composed) text = (const char *)composed;
-        status = trf__normal_limit(1, n, err);
-    }
-    end = text + n;
-    if (!status && b->flags & TRF__BYTE_BLANK && n > 0 && *text != ' ') {
-        copy = (char *)trf__alloc(&v->hooks, n + 1);
-        if (!copy)
-            status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
-        else {
-            copy[0] = ' ';
-            memcpy(copy + 1, text, n);
-            text = copy;
-            end = copy + n + 1;
-        }
-    }
-    for (apart = text; !status && text < end; ) {
-        const char *next;
-        if (text == apart) apart = trf__byte_apart(b, text, end);
-        next = trf__byte_word(b, text, apart);
-        status = trf__byte_word_ids(v, text, (int32_t)(next - text), &work, to, err);
-        text = next;
-    }
-    trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, composed, trf__bytes(room, sizeof *composed));
-    trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
-    trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
-    return status;
-}
-
-// >>byte-bpe-text  from ids to text
-//
-// A character's bytes may lie in several tokens; it belongs to the last of them. Bytes that are not
-// UTF-8 become U+FFFD, one for the longest beginning of a character (Unicode, 3.9).
-
-/* Bytes that may become a character: none to three. */
-typedef struct trf__byte_held { char bytes[4]; int n; } trf__byte_held;
-
-/* Takes one more byte. Returns how many bytes of text it completes, at most 6, which are at `to`.
-   *broke: the held bytes have become U+FFFD, because this one does not go on with them. */
-TRF__FN int trf__hold_byte(trf__byte_held *held, char byte, char to[6], int *broke)
-{
-    int n = 0, length;
-    *broke = 0;
-    for (;;) {
-        held->bytes[held->n++] = byte;
-        length = trf__utf8_at(held->bytes, (size_t)held->n);
-        if (length == held->n) {
-            memcpy(to + n, held->bytes, (size_t)length);
-            held->n = 0;
-            return n + length;
-        }
-        if (trf__utf8_begins(held->bytes, held->n)) return n;
-        memcpy(to + n, TRF__REPLACEMENT, 3);
-        n += 3;
-        *broke |= held->n > 1;
-        if (held->n == 1) { held->n = 0; return n; }
-        held->n = 0;                    /* the byte may begin a character of its own */
-    }
-}
-
-/* Whether every character of a token spells a byte. */
-TRF__FN int trf__is_spelling(const char *token)
-{
-    int n;
-    for (; *token; token += n) if (trf__spelled_byte(token, &n) < 0) return 0;
-    return 1;
-}
-
-/* The text that a token adds: its length is returned, and it is written to `to`, unless that is
-   NULL. `ends`: no token follows. */
-TRF__FN size_t trf__byte_token_text(const char *token, int ends, trf__byte_held *held, char *to)
-{
-    int spelled = trf__is_spelling(token), n, m, broke;
-    size_t length = 0;
-    char text[6];
-    for (; *token; token += n) {
-        char byte = *token;
-        n = 1;
-        if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &n);
-        m = trf__hold_byte(held, byte, text, &broke);
-        if (to) memcpy(to + length, text, (size_t)m);
-        length += (size_t)m;
-    }
-    if (!ends || held->n == 0) return length;
-    if (to) memcpy(to + length, TRF__REPLACEMENT, 3);
-    return length + 3;
-}
-
-/* Ids to text. Special tokens are skipped. */
-TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_t n,
-                                  trf__answer *to)
-{
-    trf__byte_held held, before;
-    int32_t i;
-    TRF__ZERO(held);
-    while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BYTE_SPECIAL) n--;
-    for (i = 0; i < n; i++) {
-        const trf__token *t = v->tokens + ids[i];
-        const char *token = v->bytes + t->begin;
-        size_t length;
-        if (t->count == TRF__BYTE_SPECIAL) continue;
-        before = held;
-        length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
-        if (!trf__answer_room(to, i, length)) continue;
-        (void)trf__byte_token_text(token, i + 1 == n, &before, to->text + to->written);
-        to->written += length;
-    }
-}
-
-/* How many of n ids, from `told` on, have text that the next ids do not change: they end with a
-   character, or the bytes that follow do not go on with theirs. */
-TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
-{
-    trf__byte_held held;
-    char text[6];
-    int32_t i;
-    TRF__ZERO(held);
-    for (i = told; i < n; i++) {
-        const trf__token *t = v->tokens + ids[i];
-        const char *token = v->bytes + t->begin;
-        int first = 1, spelled = trf__is_spelling(token), bytes, broke;
-        if (t->count != TRF__BYTE_SPECIAL)
-            for (; *token; token += bytes, first = 0) {
-                char byte = *token;
-                bytes = 1;
-                if (spelled) byte = (char)(unsigned char)trf__spelled_byte(token, &bytes);
-                (void)trf__hold_byte(&held, byte, text, &broke);
-                if (first && broke) told = i;
-            }
-        if (held.n == 0) told = i + 1;
-    }
-    return told;
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
-    return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
-}
-
-// >>vocab-use      tokens, ids, texts
-//
-// The public functions. trf__encode_text and trf_vocab_decode serve tokens and pieces alike. Token
-// i of the array has the id i + trf__first_id, unless a map says otherwise.
-
-TRF__FN int32_t trf__first_id(const trf_vocab *v)
-{
-    return v->wordpiece || v->byte_bpe ? 0 : (int32_t)TRF__SPECIALS;
-}
-
-/* Whether a token is special although the library does not number it. */
-TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
-{
-    if (v->byte_bpe) return v->tokens[number].count == TRF__BYTE_SPECIAL;
-    return v->wordpiece && trf__wordpiece_special(v, number);
-}
-
-/* Whether the ids are those of a map (>>pieces-map). */
-TRF__FN int trf__is_mapped(const trf_vocab *v) { return v->pieces && v->pieces->tokens; }
-
-TRF_API int32_t trf_vocab_special(const trf_vocab *vocab, trf_special which)
-{
-    if (!vocab || (uint32_t)which >= TRF_SPECIAL_COUNT) return -1;
-    return vocab->special[which];
-}
-
-TRF_API int32_t trf_vocab_size(const trf_vocab *vocab)
-{
-    if (!vocab) return 0;
-    if (trf__is_mapped(vocab)) return vocab->pieces->size;
-    return vocab->finished ? (int32_t)vocab->n_tokens + trf__first_id(vocab)
-                           : (int32_t)TRF__SPECIALS;
-}
-
-TRF_API trf_token_kind trf_vocab_kind(const trf_vocab *vocab)
-{
-    return vocab ? vocab->kind : TRF_WORDS;
-}
-
-TRF_API const char *trf_vocab_token(const trf_vocab *vocab, int32_t id)
-{
-    if (id < 0 || id >= trf_vocab_size(vocab)) return NULL;
-    if (trf__is_mapped(vocab)) {
-        int32_t token = vocab->pieces->tokens[id];
-        return token < 0 ? "" : vocab->bytes + vocab->tokens[token].begin;
-    }
-    return id < trf__first_id(vocab) ? trf__special_text(id) : vocab->bytes +
-        vocab->tokens[id - trf__first_id(vocab)].begin;
-}
-
-TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
+TRF__FN trf_status trf__token_damaged(trf_error *err, int64_t at, const char *fault)
 {
-    int32_t number = -1;
-    size_t length = token ? strlen(token) : 0;
-    if (vocab && trf__is_mapped(vocab)) {
-        number = trf__id_of_text(vocab, token, length, trf__hash_bytes(token, length));
-        return number < 0 ? vocab->special[TRF_SPECIAL_UNK] : number;
-    }
-    if (vocab && vocab->finished)
-        number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-    if (number < 0 || trf__special_token(vocab, number))
-        return vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : (int32_t)TRF__UNK;
-    return number + trf__first_id(vocab);
+    return trf__fail(err, TRF_E_FORMAT, at, "token file", "byte %lld: %s", (long long)at, fault);
 }
 
-/* Gives the ids of a text: all are counted, as many as fit are stored. */
-TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
+/* Reads n bytes at a position that is inside the file. */
+TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned char *to, int64_t n,
                                     trf_error *err)
 {
-    const char *at = text, *token;
-    size_t length;
-    if (!text) return trf__fail_null(err, "text");
-    if (!vocab->finished) return trf__fail_learning(err);
-    if (vocab->pieces) return trf__pieces_encode(vocab, text, to, err);
-    if (vocab->wordpiece) return trf__wordpiece_encode(vocab, text, to, err);
-    if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
-    TRF__TRY(trf__check_utf8(text, "text", err));
-    while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
-        trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
-    }
-    return TRF_OK;
+    size_t got;
+    int error;
+    if (n > r->bytes - at)
+        return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
+    errno = 0;
+    error = TRF_OS(seek)(r->fd, (uint64_t)at) < 0 ? trf__errno()
+                                                  : trf__read_all(r->fd, to, (size_t)n, &got);
+    if (error) return trf__fail_io(err, error, r->path, "read it");
+    if ((int64_t)got == n) return TRF_OK;
+    return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
 }
 
-/* *n stops at INT32_MAX if a text has more tokens. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err)
+TRF__FN void trf__token_close(trf__token_reader *r)
 {
-    trf__ids to;
-    TRF__ZERO(to);
-    if (n) *n = 0;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!text) return trf__fail_null(err, "text");
-    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    if (!ids && capacity > 0) return trf__fail_null(err, "ids");
-    if (!n) return trf__fail_null(err, "n");
-    to.ids = ids;
-    to.capacity = capacity;
-    TRF__TRY(trf__encode_text(vocab, text, &to, err));
-    *n = (int32_t)trf__min64(to.n, INT32_MAX);
-    if (to.n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                         "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
-    return TRF_OK;
+    trf_hooks hooks;
+    if (!r) return;
+    hooks = r->hooks;
+    if (r->fd >= 0) trf__close(r->fd);
+    trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
+    trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
+    trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
+    trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
+    trf__free(&hooks, r->pieces, trf__bytes(r->piece_capacity, sizeof *r->pieces));
+    trf__free(&hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
+    if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
+    trf__free(&hooks, r, sizeof *r);
 }
 
-TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
-                                           int32_t *unknown, int32_t *n, trf_error *err)
+/* Copies a text. NULL: no memory. */
+TRF__FN char *trf__copied(const trf_hooks *hooks, const char *text)
 {
-    trf__ids to;
-    TRF__ZERO(to);
-    if (n) *n = 0;
-    if (unknown) *unknown = 0;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!unknown) return trf__fail_null(err, "unknown");
-    TRF__TRY(trf__encode_text(vocab, text, &to, err));
-    *unknown = (int32_t)trf__min64(to.n_unknown, INT32_MAX);
-    if (n) *n = (int32_t)trf__min64(to.n, INT32_MAX);
-    return TRF_OK;
+    char *copy = (char *)trf__alloc(hooks, strlen(text) + 1);
+    if (copy) memcpy(copy, text, strlen(text) + 1);
+    return copy;
 }
 
-/* An array of ids that grows to the length of a text. */
-typedef struct trf__text_ids { int32_t *ids; int64_t capacity; int32_t n; } trf__text_ids;
-
-TRF__FN trf_status trf__encode_all(const trf_vocab *vocab, const char *text, trf__text_ids *to,
+/* Opens a file and reads its head. The caller closes the reader after a failure too. */
+TRF__COLD
+TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    trf_status status;
-    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
-                              &to->n, err);
-    /* too small: the call has set n to the number needed */
-    if (status != TRF_E_LIMIT || to->n <= to->capacity) return status;
-    TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
-    return trf_vocab_encode(vocab, text, to->ids, (int32_t)trf__min64(to->capacity, INT32_MAX),
-                            &to->n, err);
-}
-
-TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, int32_t n,
-                                    char *text, size_t size, size_t *bytes, trf_error *err)
-{
-    trf__answer to;
-    int32_t i;
-    if (text && size > 0) text[0] = 0;
-    if (bytes) *bytes = 0;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (n < 0) return trf__fail_below(err, "n", 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, "ids");
-    if (!text && size > 0) return trf__fail_null(err, "text");
-    if (!vocab->finished) return trf__fail_learning(err);
-    /* ids are checked before anything is written */
-    for (i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= trf_vocab_size(vocab))
-            return trf__fail(err, TRF_E_INVALID_ARG, i, "ids",
-                             "expected ids from 0 to %d, got %d at position %d",
-                             (int)trf_vocab_size(vocab) - 1, (int)ids[i], (int)i);
-    TRF__ZERO(to);
-    to.text = text;
-    to.size = size;
-    to.cut = -1;
-    if (vocab->pieces) trf__pieces_decode(vocab, ids, n, &to);
-    if (vocab->wordpiece) trf__wordpiece_decode(vocab, ids, n, &to);
-    if (vocab->byte_bpe) trf__byte_bpe_decode(vocab, ids, n, &to);
-    for (i = 0; !trf__is_subwords(vocab->kind) && i < n; i++) {
-        const char *token = trf_vocab_token(vocab, ids[i]);
-        if (ids[i] < TRF__UNK) continue;
-        trf__answer_add(&to, i, vocab->kind == TRF_WORDS && to.whole > 0, token, strlen(token), 0);
-    }
-    /* whole tokens up to the limit, and always a NUL */
-    if (size > 0) text[to.written] = 0;
-    if (bytes) *bytes = to.whole;
-    if (to.whole >= size)
-        return trf__fail(err, TRF_E_LIMIT, to.cut < 0 ? 0 : to.cut, "size",
-                         "expected room for %llu bytes, got %llu",
-                         (unsigned long long)trf__add_size(to.whole, 1), (unsigned long long)size);
+    trf__token_reader *r = (trf__token_reader *)trf__alloc_zeroed(hooks, sizeof *r);
+    trf__token_form *form;
+    trf_os_facts facts;
+    *reader = r;
+    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
+    form = &r->form;
+    r->hooks = *hooks;
+    r->fd = -1;
+    r->path = trf__copied(hooks, path);
+    if (!r->path) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a path");
+    trf__crc_begin(&form->crc);
+    TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
+    r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
+    if (r->bytes < TRF__TOKEN_HEAD)
+        return trf__token_damaged(err, r->bytes, "the file ends within its head");
+    TRF__TRY(trf__token_bytes(r, 0, form->head, TRF__TOKEN_HEAD, err));
+    if (memcmp(form->head, "TRFTOKEN", 8)) return trf__token_damaged(err, 0, "not a token file");
+    if (trf__from_little(form->head + 8, 4) != 1)
+        return trf__token_damaged(err, 8, "expected version 1 of token files");
+    form->id_bytes = (int32_t)trf__from_little(form->head + 12, 4);
+    form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
+    form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
+    if (!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4))
+        return trf__token_damaged(err, 40, "the head is damaged: its CRC-32 is another");
+    if ((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
+        form->length_bytes != (form->max_length < 65536 ? 2 : 4))
+        return trf__token_damaged(err, 12, "expected ids of 2 or 4 bytes and matching lengths");
     return TRF_OK;
 }
 
-// >>vocab-bytes    tokens added later; the stored bytes
+/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
+   begins. */
+TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
+                                  trf_error *err)
+{
+    trf__token_form *form = &r->form;
+    trf_token_facts *facts = &form->facts;
+    int64_t bytes, records, i;
+    TRF__TRY(trf__cancel_status(&r->hooks, err));
+    TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
+    *n = (int64_t)trf__from_little(r->top, 4);
+    if (*n < 1 || *n > TRF__BLOCK_PAIRS)
+        return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
+    bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
+    TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
+                              bytes + 4 - TRF__TOKEN_BLOCK, err));
+    if (!trf__token_sealed(form, r->top, bytes))
+        return trf__token_damaged(err, at,
+                                  "the block that begins here is damaged: its CRC-32 is another");
+    if (trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs)
+        return trf__token_damaged(err, at + 4, "expected the number of pairs before this block");
+    for (records = i = 0; i < *n; i++) {
+        int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
+        int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
+        if (source < 0 || target < 0 || source > form->max_length || target > form->max_length)
+            return trf__token_damaged(err, at + TRF__TOKEN_BLOCK + i * 2 * form->length_bytes,
+                                      "a length is above max_length");
+        records += trf__record_bytes(form, source, target);
+        trf__token_add(facts, source, target);
+    }
+    if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
+        return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
+    *next = at + bytes + 4 + records;
+    if (*next > r->bytes)
+        return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
+    facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
+    return TRF_OK;
+}
+
+/* Copies the ids of one side of a record. Returns whether none is below `least`. */
+TRF__FN int trf__token_ids(const trf__token_form *form, const unsigned char *from, int32_t n,
+                           int32_t least, int32_t *ids)
+{
+    int32_t i, lowest = 0;
+    if (form->id_bytes == 2)
+        for (i = 0; i < n; i++) {
+            int32_t id = (int32_t)(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
+            ids[i] = id == 0xFFFF ? -1 : id;
+            lowest = ids[i] < lowest ? ids[i] : lowest;
+        }
+    else
+        for (i = 0; i < n; i++) {
+            ids[i] = (int32_t)trf__from_little(from + 4 * (int64_t)i, 4);
+            lowest = ids[i] < lowest ? ids[i] : lowest;
+        }
+    return lowest >= least;
+}
+
+/* Takes a record apart whose bytes are at `record`, and at position `at` of the file. */
+TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char *record, int64_t at,
+                                     int32_t n_source, int32_t n_target, int32_t *source,
+                                     int32_t *target, trf_error *err)
+{
+    int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
+    const unsigned char *ids = record + 4;
+    if (trf__from_little(record, 4) != trf__token_crc(form, ids, bytes))
+        return trf__token_damaged(err, at,
+                                  "the pair that begins here is damaged: its CRC-32 is another");
+    if (trf__token_ids(form, ids, n_source, 0, source) &&
+        trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
+        return TRF_OK;
+    return trf__token_damaged(err, at, "a negative id in the pair that begins here");
+}
+
+/* The length of one side of a pair of an indexed file. */
+TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side)
+{
+    return trf__token_length(&r->form, r->lengths, pair, side);
+}
+
+/* The position of a pair's record. */
+TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
+{
+    const trf__token_form *form = &r->form;
+    int64_t low = 0, high = r->n_blocks, ids = 0, i;
+    while (high - low > 1) {            /* the last block that begins at this pair or before */
+        int64_t middle = low + (high - low) / 2;
+        if (r->blocks[middle].first <= pair) low = middle;
+        else high = middle;
+    }
+    for (i = 2 * r->blocks[low].first; i < 2 * pair; i++)
+        ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
+    return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
+}
+
+/* The bytes of a pair's record. */
+TRF__FN int64_t trf__token_size(const trf__token_reader *r, int64_t pair)
+{
+    return trf__record_bytes(&r->form, trf__token_pair_length(r, pair, 0),
+                             trf__token_pair_length(r, pair, 1));
+}
+
+TRF__FN void trf__token_unload(trf__token_reader *r) { r->n_pieces = 0; }
+
+/* Reads the blocks of a pool from the front of the file to its back, unless they are loaded. */
+TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
+                                   trf_error *err)
+{
+    trf_status status = TRF_OK;
+    int64_t i, used = 0;
+    if (r->n_pieces) return TRF_OK;
+    TRF__GROW(trf__token_piece, r->pieces, r->piece_capacity, n, &r->hooks);
+    for (i = 0; i < n; i++) {
+        trf__token_piece *piece = &r->pieces[i];
+        int64_t first = (int64_t)blocks[i] * TRF__POOL_BLOCK;
+        int64_t last = trf__min64(first + TRF__POOL_BLOCK, r->form.facts.pairs) - 1;
+        piece->at = trf__token_position(r, first);
+        piece->bytes = trf__token_position(r, last) + trf__token_size(r, last) - piece->at;
+        piece->offset = used;
+        used += piece->bytes;
+    }
+    if (used > r->loaded_capacity) {        /* the bytes of the pool before are not copied */
+        trf__free(&r->hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
+        r->loaded = NULL;
+        r->loaded_capacity = 0;
+    }
+    TRF__GROW(unsigned char, r->loaded, r->loaded_capacity, used, &r->hooks);
+    for (i = 0; i < n && !status; i++)
+        status = trf__token_bytes(r, r->pieces[i].at, r->loaded + r->pieces[i].offset,
+                                  r->pieces[i].bytes, err);
+    if (!status) r->n_pieces = n;
+    return trf__name_file(status, r->path, err);
+}
+
+/* The loaded bytes of a record. */
+TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
+{
+    int64_t low = 0, high = r->n_pieces;
+    while (high - low > 1) {            /* the last piece that begins here or before */
+        int64_t middle = low + (high - low) / 2;
+        if (r->pieces[middle].at <= at) low = middle;
+        else high = middle;
+    }
+    return r->loaded + r->pieces[low].offset + (at - r->pieces[low].at);
+}
+
+/* Reads one pair: the corpus has room for its ids. */
+TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
+                                   int32_t *target, trf_error *err)
+{
+    int64_t at = trf__token_position(r, pair);
+    const unsigned char *record = r->records;
+    trf_status status = TRF_OK;
+    if (r->n_pieces) record = trf__token_loaded(r, at);
+    else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
+    if (!status)
+        status = trf__token_record(&r->form, record, at, trf__token_pair_length(r, pair, 0),
+                                   trf__token_pair_length(r, pair, 1), source, target, err);
+    return trf__name_file(status, r->path, err);
+}
+
+// >>token-index    opening a file: the lengths of all pairs
 //
-// Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
-/* The reason why a token from a file or a caller cannot be added, or NULL. */
-TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size_t length)
+// The end comes first, because it has the number of pairs. Then the blocks must have what it says.
+
+/* Reads the end of the file: what all blocks together must have. */
+TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
 {
-    size_t i;
-    if (!length) return "expected a token, got an empty one";
-    if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
-    if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
-        return "expected one character, got several";
-    for (i = 0; v->kind == TRF_WORDS && i < length; i++)
-        if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
-    if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
-    if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
-        return "expected every token once, got one twice";
-    return NULL;
+    int64_t at = r->bytes - TRF__TOKEN_END, i;
+    unsigned char *end = r->top;
+    int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
+                                &facts->target_unknown};
+    if (at < TRF__TOKEN_HEAD)
+        return trf__token_damaged(err, r->bytes,
+                                  "the file ends here: it was cut or never finished");
+    TRF__TRY(trf__token_bytes(r, at, end, TRF__TOKEN_END, err));
+    if (trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end, TRF__TOKEN_END - 4))
+        return trf__token_damaged(err, at, "expected the end of a token file: it is damaged, was "
+                                  "cut or never finished");
+    facts->pairs = (int64_t)trf__from_little(end + 4, 8);
+    facts->mark = (int64_t)trf__from_little(end + 20, 8);
+    for (i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
+    r->form.hash = trf__from_little(end + 60, 8);
+    facts->longest = (int32_t)trf__from_little(end + 68, 4);
+    /* before memory is allocated for it */
+    if (facts->pairs < 0 || facts->pairs > INT32_MAX ||
+        facts->pairs > r->bytes / (2 * r->form.length_bytes + 4))
+        return trf__token_damaged(err, at + 4, "more pairs than the file has room for");
+    return TRF_OK;
 }
 
-TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
+/* Reads all lengths, and compares their sums with the end of the file. */
+TRF__COLD
+TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
 {
-    const char *fault;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    if (!token) return trf__fail_null(err, "token");
-    if (!vocab->finished) return trf__fail_learning(err);
-    if (trf__is_subwords(vocab->kind))
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
-                         "tokens cannot be added to a vocabulary of subwords");
-    fault = trf__token_fault(vocab, token, strlen(token));
-    if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
-    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
-                             err);
+    trf_token_facts all, *facts = &r->form.facts;
+    int64_t at = TRF__TOKEN_HEAD, end = r->bytes - TRF__TOKEN_END, pair = 2 * r->form.length_bytes;
+    TRF__ZERO(all);
+    TRF__TRY(trf__token_end(r, &all, err));
+    r->length_capacity = all.pairs * pair;
+    r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
+    if (!r->lengths)
+        return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for the lengths of %lld "
+                         "pairs", (long long)all.pairs);
+    while (at < end) {
+        int64_t first = facts->pairs, n, next;
+        TRF__TRY(trf__token_top(r, at, &n, &next, err));
+        if (next > end || facts->pairs > all.pairs)
+            return trf__token_damaged(err, at,
+                                      "the blocks have more than the end of the file says");
+        TRF__GROW(trf__token_block, r->blocks, r->block_capacity, r->n_blocks + 1, &r->hooks);
+        memcpy(r->lengths + first * pair, r->top + TRF__TOKEN_BLOCK, (size_t)(n * pair));
+        r->blocks[r->n_blocks].first = first;
+        r->blocks[r->n_blocks++].records = at + TRF__TOKEN_BLOCK + n * pair + 4;
+        at = next;
+    }
+    if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
+        facts->target_ids != all.target_ids || facts->longest != all.longest)
+        return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
+    *facts = all;
+    r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
+    r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));
+    if (r->records) return TRF_OK;
+    return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a pair of %d ids a side",
+                     (int)all.longest);
 }
 
-/* The bytes that files store of a finished vocabulary. */
-TRF__FN const char *trf__vocab_bytes(const trf_vocab *v)
+/* Refuses a file that was written with another vocabulary. */
+TRF__FN trf_status trf__token_vocab(const trf__token_reader *r, int side, const trf_vocab *vocab,
+                                    trf_error *err)
 {
-    return v->stored ? v->stored : v->bytes;
-}
-TRF__FN int64_t trf__vocab_n_bytes(const trf_vocab *v)
-{
-    return v->stored ? v->n_stored : v->n_bytes;
+    const char *what = side ? "target_vocab" : "source_vocab";
+    uint64_t stored = trf__from_little(r->form.head + 24 + 8 * side, 8);
+    if (vocab && !vocab->finished) return trf__fail_learning(err);
+    if (!vocab || !stored || stored == trf__vocab_fingerprint(vocab)) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, what,
+                     "the file was written with another vocabulary of the %s",
+                     side ? "target" : "source");
 }
 
-/* Inserts the tokens that end within n bytes, which begin at offset `at` of the stored bytes. *used
-   counts the bytes of these tokens. The rest begins a token that the next bytes complete. */
-TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int64_t n, int64_t at,
-                                            int64_t *used, trf_error *err)
+// >>token-resuming  what is left of an interrupted file
+//
+// Blocks are whole from the beginning up to some position. What follows was not written completely,
+// or reached the disk in another order before a power failure: it is written again.
+
+struct trf_token_file {
+    trf_hooks hooks;
+    trf__token_form form;
+    int32_t unknown[2];         /* unk of the vocabularies, or -1 */
+    trf__saving saving;         /* `temporary` is the name until trf_token_file_finish */
+    char *path;
+    int64_t at;                 /* bytes written */
+    unsigned char top[TRF__BLOCK_TOP];
+    int64_t n;                  /* pairs of the block that is being filled */
+    unsigned char *records;     /* its records */
+    int64_t n_records, record_capacity;     /* in bytes */
+    int failed, finished;
+};
+
+/* Counts a pair that the file has. */
+TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t n_source,
+                              const int32_t *target, int32_t n_target)
 {
-    const char *token, *end, *fault;
-    for (*used = 0; *used < n; *used += end - token + 1) {
-        token = bytes + *used;
-        end = (const char *)memchr(token, 0, (size_t)(n - *used));
-        if (!end && *used) return TRF_OK;
-        fault = end ? trf__token_fault(v, token, (size_t)(end - token))
-                    : "expected a NUL after the token, got the end or more than 1 MiB";
-        if (fault)
-            return trf__fail(err, TRF_E_FORMAT, at + *used, "vocabulary",
-                             "id %lld of the vocabulary, byte %lld: %s",
-                             (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
-                             fault);
-        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
-                                   trf__hash_bytes(token, (size_t)(end - token)), 0, err));
+    trf_token_facts *facts = &f->form.facts;
+    int32_t i;
+    f->form.hash = trf__hash_pair(f->form.hash, source, n_source, target, n_target);
+    for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
+    for (i = 0; i < n_target; i++)
+        facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
+    trf__token_add(facts, n_source, n_target);
+}
+
+TRF__FN int trf__block_has_room(int64_t pairs, int64_t bytes)
+{
+    return pairs < TRF__BLOCK_PAIRS && bytes < TRF__BLOCK_BYTES;
+}
+
+/* Reads the records of the block whose top is in r, and counts its pairs. */
+TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, int64_t n,
+                                      int64_t next, trf_error *err)
+{
+    const unsigned char *lengths = r->top + TRF__TOKEN_BLOCK, *record;
+    int64_t bytes = (int64_t)trf__from_little(r->top + 12, 8), i;
+    TRF__GROW(unsigned char, r->records, r->record_capacity, bytes, &r->hooks);
+    TRF__TRY(trf__token_bytes(r, next - bytes, r->records, bytes, err));
+    for (record = r->records, i = 0; i < n; i++) {
+        int32_t n_source = trf__token_length(&r->form, lengths, i, 0);
+        int32_t n_target = trf__token_length(&r->form, lengths, i, 1);
+        int32_t *target;
+        TRF__GROW(int32_t, r->ids, r->id_capacity, (int64_t)n_source + n_target, &r->hooks);
+        target = r->ids + n_source;
+        TRF__TRY(trf__token_record(&r->form, record, next - bytes + (record - r->records), n_source,
+                                   n_target, r->ids, target, err));
+        trf__token_count(f, r->ids, n_source, target, n_target);
+        record += trf__record_bytes(&r->form, n_source, n_target);
     }
     return TRF_OK;
 }
 
-/* A finished vocabulary from its stored bytes. */
-TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, const char *bytes,
-                                         int64_t n, const trf_hooks *hooks, trf_error *err)
+/* Counts the whole blocks of an interrupted file: f->at is the position behind them, or 0 if not
+   even the head is whole. A block with room for more pairs is the last one of a file whose end was
+   written: it is dropped, because now more pairs may follow. */
+TRF__COLD
+TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
 {
-    trf_vocab *made = NULL;
-    int64_t at, used = 0;
-    trf_status status;
-    *v = NULL;
-    if (kind == TRF_SENTENCEPIECE)
-        return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_WORDPIECE) return trf_vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_BYTE_BPE) return trf_vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
-    status = trf_vocab_create(&made, kind, hooks, err);
-    for (at = 0; !status && at < n; at += used)
-        status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
-    return trf__vocab_finished(v, made, status);
+    trf__token_reader *r;
+    int64_t n, next;
+    trf_status status = trf__token_open(&r, f->saving.temporary, &f->hooks, err);
+    if (!status && memcmp(r->form.head, f->form.head, TRF__TOKEN_HEAD))
+        status = trf__fail(err, TRF_E_STATE, -1, "resume",
+                           "the file was begun with other options or vocabularies");
+    if (!status) f->at = TRF__TOKEN_HEAD;
+    while (!status) {
+        trf_token_facts facts = f->form.facts;
+        uint64_t hash = f->form.hash;
+        status = trf__token_top(r, f->at, &n, &next, err);
+        if (!status && trf__block_has_room(n, (int64_t)trf__from_little(r->top + 12, 8))) break;
+        if (!status) status = trf__token_recount(f, r, n, next, err);
+        if (!status) {
+            f->form.facts.mark = r->form.facts.mark;
+            f->at = next;
+            continue;
+        }
+        f->form.facts = facts;
+        f->form.hash = hash;
+    }
+    trf__token_close(r);
+    if (status != TRF_E_FORMAT) return status;
+    trf__clear(err);
+    return TRF_OK;
+}
+
+// >>token-writing  a file that is begun, or continued
+
+TRF_API trf_token_file_options trf_token_file_defaults(void)
+{
+    trf_token_file_options o;
+    TRF__ZERO(o);
+    o.id_bytes = 4;
+    o.max_length = 511;
+    return o;
+}
+
+TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
+{
+    if (o->id_bytes != 2 && o->id_bytes != 4)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "id_bytes", "id_bytes must be 2 or 4, got %d",
+                         (int)o->id_bytes);
+    TRF__RANGE(o, max_length, 1, INT32_MAX);
+    TRF__RANGE(o, resume, 0, 1);
+    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
+    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
+{
+    unsigned char *head = f->form.head;
+    f->form.id_bytes = o->id_bytes;
+    f->form.length_bytes = o->max_length < 65536 ? 2 : 4;
+    f->form.max_length = o->max_length;
+    f->unknown[0] = o->source_vocab ? trf_vocab_special(o->source_vocab, TRF_SPECIAL_UNK) : -1;
+    f->unknown[1] = o->target_vocab ? trf_vocab_special(o->target_vocab, TRF_SPECIAL_UNK) : -1;
+    trf__crc_begin(&f->form.crc);
+    memcpy(head, "TRFTOKEN", 8);
+    trf__to_little(head + 8, 1, 4);
+    trf__to_little(head + 12, (uint64_t)f->form.id_bytes, 4);
+    trf__to_little(head + 16, (uint64_t)f->form.length_bytes, 4);
+    trf__to_little(head + 20, (uint64_t)f->form.max_length, 4);
+    trf__to_little(head + 24, trf__vocab_fingerprint(o->source_vocab), 8);
+    trf__to_little(head + 32, trf__vocab_fingerprint(o->target_vocab), 8);
+    trf__token_seal(&f->form, head, TRF__TOKEN_HEAD - 4);
+}
+
+TRF__FN trf_status trf__token_write(trf_token_file *f, const unsigned char *bytes, int64_t n,
+                                    trf_error *err)
+{
+    int error = trf__write_all(f->saving.fd, bytes, (size_t)n);
+    if (!error) { f->at += n; return TRF_OK; }
+    f->failed = 1;
+    return trf__fail_io(err, error, f->saving.temporary, "write it");
+}
+
+/* Locks path.part. On a system or a disk without locks the file is not locked. */
+TRF__FN trf_status trf__token_hold(trf__saving *saving, int fd, trf_error *err)
+{
+    errno = 0;
+    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(saving->temporary, fd) : -1;
+    if (saving->held >= 0 || errno != EAGAIN) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "path", "another process writes this file");
+}
+
+/* Opens path.part and locks it. f->at becomes the position at which writing begins. */
+TRF__COLD
+TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *err)
+{
+    trf__saving *saving = &f->saving;
+    const char *part = saving->temporary;
+    trf_os_facts there;
+    int error;
+    TRF__TRY(trf__token_hold(saving, -1, err));
+    if (TRF_OS(stat)(part, -1, &there) >= 0) {
+        if (resume) TRF__TRY(trf__token_resume(f, err));
+        if (f->at == 0 && TRF_OS(unlink)(part) < 0)
+            return trf__fail_io(err, trf__errno(), part, "replace it");
+    }
+    error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
+    if (error) return trf__fail_io(err, error, part, "create it");
+    if (f->at) {
+        errno = 0;
+        if (TRF_OS(seek)(saving->fd, (uint64_t)f->at) >= 0) return TRF_OK;
+        return trf__fail_io(err, trf__errno(), part, "continue it");
+    }
+    if (saving->held >= 0) trf__close(saving->held);    /* the lock of the file before it */
+    TRF__TRY(trf__token_hold(saving, saving->fd, err));
+    return trf__token_write(f, f->form.head, TRF__TOKEN_HEAD, err);
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, const trf_hooks *hooks,
-                                  trf_error *err)
+TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
+                                         const trf_token_file_options *options, trf_error *err)
 {
-    TRF__TRY(trf__begin(copy, "copy", err));
-    *copy = NULL;
-    if (!vocab) return trf__fail_null(err, "vocab");
-    if (!vocab->finished) return trf__fail_learning(err);
-    return trf__vocab_from_bytes(copy, vocab->kind, trf__vocab_bytes(vocab),
-                                 trf__vocab_n_bytes(vocab), hooks, err);
+    trf_token_file_options o = options ? *options : trf_token_file_defaults();
+    trf_token_file *f;
+    trf_os_facts there;
+    trf_status status;
+    int exists;
+    TRF__TRY(trf__begin(file, "file", err));
+    *file = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__TRY(trf__token_options(&o, err));
+    if (!*path)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
+                         "path must be a name, got an empty one");
+    TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
+    f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
+    if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
+    f->hooks = o.hooks;
+    f->saving.fd = f->saving.held = -1;
+    f->path = trf__copied(&o.hooks, path);
+    f->saving.path = f->path;
+    f->saving.bytes = strlen(path) + sizeof ".part";
+    f->saving.temporary = (char *)trf__alloc(&o.hooks, f->saving.bytes);
+    if (f->path && f->saving.temporary) {
+        snprintf(f->saving.temporary, f->saving.bytes, "%s.part", path);
+        trf__token_head(f, &o);
+        status = trf__name_file(trf__token_begin(f, o.resume, err), f->saving.temporary, err);
+    } else status = trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory for a path");
+    if (status) { trf_token_file_destroy(f); return status; }
+    *file = f;
+    return TRF_OK;
+}
+
+TRF_API void trf_token_file_destroy(trf_token_file *file)
+{
+    trf_hooks hooks;
+    if (!file) return;
+    hooks = file->hooks;
+    /* any failure: it must not commit. path.part stays, because saving.made is 0 */
+    (void)trf__save_end(&file->saving, &hooks, TRF_E_STATE, NULL);
+    if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
+    trf__free(&hooks, file->records, trf__bytes(file->record_capacity, 1));
+    trf__free(&hooks, file, sizeof *file);
+}
+
+TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file)
+{
+    return file ? &file->form.facts : NULL;
+}
+
+// >>token-adding   pairs, blocks, and the end
+
+/* Writes the block, if it has a pair. */
+TRF__FN trf_status trf__token_flush(trf_token_file *f, trf_error *err)
+{
+    int64_t n = TRF__TOKEN_BLOCK + f->n * 2 * f->form.length_bytes, records = f->n_records;
+    if (f->n == 0) return TRF_OK;
+    trf__to_little(f->top, (uint64_t)f->n, 4);
+    trf__to_little(f->top + 4, (uint64_t)(f->form.facts.pairs - f->n), 8);
+    trf__to_little(f->top + 12, (uint64_t)records, 8);
+    trf__to_little(f->top + 20, (uint64_t)f->form.facts.mark, 8);
+    n = trf__token_seal(&f->form, f->top, n);
+    f->n = f->n_records = 0;
+    TRF__TRY(trf__token_write(f, f->top, n, err));
+    return trf__token_write(f, f->records, records, err);
+}
+
+/* A file that is finished, or could not be written, takes nothing more. */
+TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
+{
+    TRF__TRY(trf__begin(f, "file", err));
+    if (!f->failed && !f->finished) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "file", f->finished ? "the file is finished already"
+                     : "an earlier call could not write the file");
+}
+
+/* Writes the ids of one side behind a record. */
+TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char *to,
+                                      const int32_t *ids, int32_t n)
+{
+    int32_t i;
+    for (i = 0; i < n; i++, to += form->id_bytes)
+        trf__to_little(to, (uint32_t)ids[i], form->id_bytes);
+    return to;
+}
+
+TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids, int32_t n,
+                                     const char *what, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; f->form.id_bytes == 2 && i < n; i++)
+        if (ids[i] >= 0xFFFF)
+            return trf__fail(err, TRF_E_LIMIT, i, what,
+                             "ids of two bytes are below 65535, pair %lld has %d at position %d",
+                             (long long)f->form.facts.pairs, (int)ids[i], (int)i);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
+                                      const int32_t *target, int32_t n_target, int64_t mark,
+                                      trf_error *err)
+{
+    trf__token_form *form;
+    unsigned char *record, *end, *lengths;
+    int64_t bytes;
+    TRF__TRY(trf__token_writable(file, err));
+    form = &file->form;
+    TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
+                             n_target, err));
+    TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
+    TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
+    bytes = trf__record_bytes(form, n_source, n_target);
+    TRF__GROW(unsigned char, file->records, file->record_capacity, file->n_records + bytes,
+              &file->hooks);
+    record = file->records + file->n_records;
+    end = trf__token_put(form, record + 4, source, n_source);
+    end = trf__token_put(form, end, target, n_target);
+    trf__to_little(record, trf__token_crc(form, record + 4, end - record - 4), 4);
+    lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
+    trf__to_little(lengths, (uint64_t)n_source, form->length_bytes);
+    trf__to_little(lengths + form->length_bytes, (uint64_t)n_target, form->length_bytes);
+    trf__token_count(file, source, n_source, target, n_target);
+    form->facts.mark = mark;
+    file->n_records += bytes;
+    file->n++;
+    return trf__block_has_room(file->n, file->n_records)
+               ? TRF_OK : trf__name_file(trf__token_flush(file, err), file->saving.temporary, err);
+}
+
+/* Writes the last block and the end. A resumed file may have had more bytes behind its whole
+   blocks than were written now. */
+TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
+{
+    const trf_token_facts *facts = &f->form.facts;
+    unsigned char *end = f->top;
+    trf_os_facts there;
+    TRF__TRY(trf__token_flush(f, err));
+    trf__to_little(end, 0, 4);
+    trf__to_little(end + 4, (uint64_t)facts->pairs, 8);
+    trf__to_little(end + 12, 0, 8);
+    trf__to_little(end + 20, (uint64_t)facts->mark, 8);
+    trf__to_little(end + 28, (uint64_t)facts->source_ids, 8);
+    trf__to_little(end + 36, (uint64_t)facts->target_ids, 8);
+    trf__to_little(end + 44, (uint64_t)facts->source_unknown, 8);
+    trf__to_little(end + 52, (uint64_t)facts->target_unknown, 8);
+    trf__to_little(end + 60, f->form.hash, 8);
+    trf__to_little(end + 68, (uint64_t)facts->longest, 4);
+    trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
+    TRF__TRY(trf__token_write(f, end, TRF__TOKEN_END, err));
+    errno = 0;
+    if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
+        return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
+    if (there.size == (uint64_t)f->at) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its pairs "
+                     "were others: begin it again");
+}
+
+TRF__COLD
+TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__token_writable(file, err));
+    status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
+    file->finished = status == TRF_OK;
+    file->failed = !file->finished;
+    return trf__name_file(status, file->path, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -20975,16 +25505,6 @@ typedef struct trf__pair {
     int64_t begin;              /* index of the source in the ids; the target follows it */
     int32_t n_source, n_target;
 } trf__pair;
-
-/* an open token file: >>token-files */
-typedef struct trf__token_reader trf__token_reader;
-TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side);
-TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
-                                   int32_t *target, trf_error *err);
-TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
-                                   trf_error *err);
-TRF__FN void trf__token_unload(trf__token_reader *r);
-TRF__FN void trf__token_close(trf__token_reader *r);
 
 struct trf_corpus {
     trf_corpus_options options;
@@ -21024,18 +25544,10 @@ struct trf_corpus {
 // The same seed, options and pairs give the same batches on every machine: runs can be repeated,
 // and a checkpoint needs only a position. Nothing here depends on earlier epochs.
 
-/* One step of a running 64-bit hash. */
-TRF__FN uint64_t trf__hash_add(uint64_t hash, uint64_t value)
-{
-    hash = (hash ^ value) * 0x9E3779B97F4A7C15u;
-    return hash ^ hash >> 32;
-}
-
 /* Random numbers drawn in order under one key: the key of an epoch, or of a sequence (>>noise). */
 typedef struct trf__draws { uint64_t key, next; uint32_t stream; } trf__draws;
 enum { TRF__SHUFFLE_EPOCH = 0x7C000000, TRF__SHUFFLE_PAIRS, TRF__SHUFFLE_BATCHES,
        TRF__SHUFFLE_BLOCKS, TRF__SHUFFLE_POOL };
-enum { TRF__POOL_BLOCK = 1024 };        /* pairs */
 
 /* Uniform in 0..n-1. Draws below 2^64 mod n are repeated: the others are a multiple of n in number,
    so that no remainder is more likely. */
@@ -21324,221 +25836,6 @@ TRF__FN trf_place trf__corpus_place(const trf_corpus *c)
     return place;
 }
 
-// >>padded         joined pairs; from padded arrays and to them
-//
-// Sources of two texts, and two functions for callers with (count, width) arrays, as other systems
-// use. Padding in the middle of a row is an error: to drop it would shift the ids after it without
-// notice.
-
-TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
-{
-    while (*n_first > 0 || *n_second > 0) {
-        if ((int64_t)*n_first + *n_second <= room) return;
-        if (*n_first > *n_second) --*n_first;
-        else --*n_second;
-    }
-}
-
-/* Ids of pair i, and one more for each of its sequences. */
-TRF__FN int64_t trf__pair_tokens(const trf_batch *batch, int32_t i)
-{
-    int64_t n = 0;
-    if (i < batch->source.count) n += (int64_t)batch->source.lengths[i] + 1;
-    if (i < batch->target.count) n += (int64_t)batch->target.lengths[i] + 1;
-    return n;
-}
-
-/* The pairs first .. first + n - 1 of one side. `skipped` is the number of ids before them. */
-TRF__FN trf_sequences trf__some_sequences(const trf_sequences *x, int32_t first, int32_t n,
-                                          int64_t skipped)
-{
-    trf_sequences some = *x;
-    if (x->count == 0) return some;
-    if (some.ids) some.ids += skipped;
-    some.lengths += first;
-    some.count = n;
-    return some;
-}
-
-TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
-                                  trf_batch *piece, trf_error *err)
-{
-    int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
-    int32_t pairs, i, first = 0, n = 0;
-    trf__clear(err);
-    if (!batch || !piece) return trf__fail_null(err, batch ? "piece" : "batch");
-    TRF__TRY(trf__check_range("parts", parts, 1, 1 << 20, err));
-    TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
-    TRF__TRY(trf__check_lengths(&batch->source, 0, INT32_MAX, "source", &rows, &longest, err));
-    TRF__TRY(trf__check_lengths(&batch->target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (batch->source.count && batch->target.count && batch->source.count != batch->target.count)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequences, but target has %d", batch->source.count,
-                         batch->target.count);
-    pairs = batch->source.count ? batch->source.count : batch->target.count;
-    if (batch->ordinal < 0 || batch->ordinal > INT64_MAX - pairs)
-        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
-                         "ordinal must be between 0 and %lld, got %lld",
-                         (long long)(INT64_MAX - pairs), (long long)batch->ordinal);
-    for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
-    for (i = 0; i < pairs; i++) {
-        int64_t own = trf__pair_tokens(batch, i);
-        int64_t number = parts * (2 * before + own) / (2 * all);
-        before += own;
-        if (number > part) break;
-        if (number == part) { n++; continue; }
-        first++;
-        if (batch->source.count) skipped[0] += batch->source.lengths[i];
-        if (batch->target.count) skipped[1] += batch->target.lengths[i];
-    }
-    *piece = *batch;
-    piece->source = trf__some_sequences(&batch->source, first, n, skipped[0]);
-    piece->target = trf__some_sequences(&batch->target, first, n, skipped[1]);
-    piece->ordinal = batch->ordinal + first;
-    return TRF_OK;
-}
-
-/* How many EOS stand between the sequences of a pair. */
-TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_error *err)
-{
-    *n = 0;
-    if (!config) return trf__fail_null(err, "config");
-    if (config->segments < 1)
-        return trf__fail(err, TRF_E_STATE, -1, "segments",
-                         "only a model with segments reads pairs, segments is %d",
-                         config->segments);
-    *n = config->segments == 1 ? 2 : 1;
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
-{
-    *n = (int32_t)trf__min64(needed, INT32_MAX);
-    if (needed <= capacity) return TRF_OK;
-    return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
-                     "the pair needs room for %lld ids, capacity is %d", (long long)needed,
-                     capacity);
-}
-
-/* The second sequence moves first: `ids` may be `first`. */
-TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
-                            const int32_t *second, int32_t n_second, int32_t *ids,
-                            int32_t capacity, int32_t *n, trf_error *err)
-{
-    int32_t between, i;
-    TRF__TRY(trf__begin(n, "n", err));
-    *n = 0;
-    TRF__TRY(trf__separators(config, &between, err));
-    if (n_first < 0) return trf__fail_below(err, "n_first", 0, n_first);
-    if (n_second < 0) return trf__fail_below(err, "n_second", 0, n_second);
-    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    if (!first && n_first) return trf__fail_null(err, "first");
-    if (!second && n_second) return trf__fail_null(err, "second");
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
-    if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
-    if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
-    if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
-    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
-                                  const char *first, const char *second, int32_t *ids,
-                                  int32_t capacity, int32_t *n, trf_error *err)
-{
-    int32_t n_first = 0, n_second = 0, between, i;
-    trf_status one, other;
-    TRF__TRY(trf__begin(n, "n", err));
-    *n = 0;
-    TRF__TRY(trf__separators(config, &between, err));
-    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
-    if (one != TRF_OK && one != TRF_E_LIMIT) return one;
-    i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
-    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
-    if (other != TRF_OK && other != TRF_E_LIMIT) return other;
-    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
-    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
-    return TRF_OK;
-}
-
-/* Index of the first padding that precedes an id in its row, or -1. */
-TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
-                                        int32_t pad)
-{
-    int64_t row, last, i;
-    for (row = 0; row < (int64_t)count * width; row += width) {
-        last = row + width;
-        while (last > row && padded[last - 1] == pad) last--;
-        for (i = row; i < last; i++) if (padded[i] == pad) return i;
-    }
-    return -1;
-}
-
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
-{
-    int64_t n = 0, inner;
-    int32_t row, i;
-    trf__clear(err);
-    if (total) *total = 0;
-    if (count < 0) return trf__fail_below(err, "count", 0, count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
-    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
-    if (!total) return trf__fail_null(err, "total");
-    inner = trf__find_inner_padding(padded, count, width, pad);
-    if (inner >= 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
-                         "expected padding only at the end of row %lld, got it in column %lld "
-                         "before an id", (long long)(inner / width), (long long)(inner % width));
-    /* ids may be NULL: the first call then returns the size in *total */
-    for (row = 0; row < count; row++) {
-        int64_t begin = (int64_t)row * width;
-        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
-            ids[n + i] = padded[begin + i];
-        if (ids) lengths[row] = i;
-        n += i;
-    }
-    *total = n;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
-                                 int32_t *padded, trf_error *err)
-{
-    int64_t n = 0, k;
-    int32_t row, i;
-    TRF__TRY(trf__begin(sequences, "sequences", err));
-    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
-    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
-    for (row = 0; row < sequences->count; row++) {
-        int32_t length = sequences->lengths[row];
-        if (length < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths",
-                             "lengths must be 0 or more, sequence %d has %d",
-                             (int)row, (int)length);
-        if (length > width)
-            return trf__fail(err, TRF_E_LIMIT, row, "width",
-                             "expected at most %d ids per row, sequence %d has %d",
-                             (int)width, (int)row, (int)length);
-        n += length;
-    }
-    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
-    /* nothing would distinguish an id equal to the padding from it */
-    for (k = 0; k < n; k++)
-        if (sequences->ids[k] == pad)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
-                             "expected ids without padding (%d), got it at %lld",
-                             (int)pad, (long long)k);
-    for (n = k = row = 0; row < sequences->count; row++)
-        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++]
-        : pad;
-    return TRF_OK;
-}
-
 // >>corpus-calls   filling a corpus, and drawing from it
 //
 // The public functions. Pairs are added before the first batch: a plan needs all of them.
@@ -21606,50 +25903,6 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
     trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
     trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
     trf__free(&hooks, corpus, sizeof *corpus);
-}
-
-/* Checks one side of a new pair, number `pair`: length, pointer, and ids (or labels) from `least`
-   on. Trainers check the upper bound, because they know the vocabularies. */
-TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_t *ids, int32_t n,
-                                  int32_t least, const char *what, const char *n_what,
-                                  trf_error *err)
-{
-    int32_t i;
-    if (n < 0) return trf__fail_below(err, n_what, 0, n);
-    if (!ids && n > 0) return trf__fail_null(err, what);
-    if (n > max_length)
-        return trf__fail(err, TRF_E_LIMIT, max_length, n_what,
-                         "%s of pair %lld must be at most max_length = %d, got %d",
-                         n_what, (long long)pair, (int)max_length, (int)n);
-    for (i = 0; i < n; i++)
-        if (ids[i] < least)
-            return trf__fail(err, TRF_E_INVALID_ARG, i, what,
-                             "%s must be %d or more, pair %lld has %d at position %d",
-                             least ? "labels" : "ids", (int)least, (long long)pair,
-                             (int)ids[i], (int)i);
-    return TRF_OK;
-}
-
-TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32_t *source,
-                                   int32_t n_source, const int32_t *target, int32_t n_target,
-                                   trf_error *err)
-{
-    if (pair == INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
-                         "expected at most 2147483647 pairs, got more");
-    TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, -1, "target", "n_target", err);
-}
-
-/* The fingerprint of the pairs so far and of one more. */
-TRF__FN uint64_t trf__hash_pair(uint64_t hash, const int32_t *source, int32_t n_source,
-                                const int32_t *target, int32_t n_target)
-{
-    int32_t i;
-    hash = trf__hash_add(hash, (uint64_t)n_source << 32 | (uint32_t)n_target);
-    for (i = 0; i < n_source; i++) hash = trf__hash_add(hash, (uint64_t)source[i]);
-    for (i = 0; i < n_target; i++) hash = trf__hash_add(hash, (uint64_t)target[i]);
-    return hash;
 }
 
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
@@ -21735,6 +25988,52 @@ TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *sour
     TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
     TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
     return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
+}
+
+// >>corpus-open    a corpus whose pairs lie in a token file
+
+TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
+                                      const trf_vocab *target, trf_error *err)
+{
+    trf__token_reader *r;
+    const trf_token_facts *facts;
+    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
+    r = c->file;
+    TRF__TRY(trf__token_vocab(r, 0, source, err));
+    TRF__TRY(trf__token_vocab(r, 1, target, err));
+    TRF__TRY(trf__token_index(r, err));
+    facts = &r->form.facts;
+    if (facts->longest > c->options.max_length)
+        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
+                         "the longest pair must have at most max_length = %d ids on a side, got %d",
+                         (int)c->options.max_length, (int)facts->longest);
+    c->n_pairs = facts->pairs;
+    c->n_ids = facts->source_ids + facts->target_ids;
+    c->longest = facts->longest;
+    c->hash = r->form.hash;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
+                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
+                                   const trf_corpus_options *options, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    *corpus = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__TRY(trf_corpus_create(corpus, options, err));
+    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_corpus_destroy(*corpus);
+    *corpus = NULL;
+    return trf__name_file(status, path, err);
+}
+
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
+{
+    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
 }
 
 // >>corpus-next    batch after batch
@@ -24993,1582 +29292,6 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>system         the operating system: files
-//
-// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
-// system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
-// TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
-// like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
-// much of POSIX; the functions used here stay visible.
-//
-// The functions below complete these calls: they repeat interrupted calls, continue short ones, and
-// read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
-// The small ones return 0 or an errno.
-// -----------------------------------------------------------------------------------------------
-
-/* mode: nine permission bits */
-typedef struct trf_os_facts { int regular, mode; uint64_t size; } trf_os_facts;
-
-#if !defined(TRF_OS)
-#define TRF_OS(name) trf_os_##name
-#endif
-
-#if defined(TRF_OS_HEADER)
-#include TRF_OS_HEADER
-#elif defined(_WIN32)
-#include <fcntl.h>
-#include <io.h>
-#include <process.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <wchar.h>
-#if defined(__cplusplus)
-extern "C" {
-#endif
-__declspec(dllimport) int __stdcall MoveFileExW(const wchar_t *, const wchar_t *, unsigned long);
-__declspec(dllimport) int __stdcall MultiByteToWideChar(unsigned, unsigned long, const char *, int,
-                                                        wchar_t *, int);
-#if defined(__cplusplus)
-}
-#endif
-
-#define TRF_OS_SLASH '\\'
-#define TRF_OS_FOLDERS 0                /* folders cannot be flushed, but MoveFileExW flushes */
-
-/* Paths are UTF-8 on every system; Windows takes them as UTF-16. */
-enum { TRF__WIDE_PATH = 1024 };
-TRF__FN int trf__widen(wchar_t *wide, const char *path)
-{
-    if (MultiByteToWideChar(65001 /* CP_UTF8 */, 8 /* MB_ERR_INVALID_CHARS */, path, -1, wide,
-                            TRF__WIDE_PATH) > 0) return 0;
-    errno = EINVAL;
-    return -1;
-}
-/* create 0: opens a file or a folder for reading; 1: creates a new file; 2: opens a file for
-   writing. */
-TRF__FN int trf_os_open(const char *path, int create, int mode)
-{
-    wchar_t wide[TRF__WIDE_PATH];
-    int flags = create == 2 ? _O_WRONLY : create ? _O_WRONLY | _O_CREAT | _O_EXCL : _O_RDONLY;
-    return trf__widen(wide, path) ? -1 : _wopen(wide, flags | _O_BINARY | _O_NOINHERIT, mode);
-}
-TRF__FN int trf_os_rename(const char *from, const char *to)
-{
-    wchar_t wide_from[TRF__WIDE_PATH], wide_to[TRF__WIDE_PATH];
-    if (trf__widen(wide_from, from) || trf__widen(wide_to, to)) return -1;
-    if (MoveFileExW(wide_from, wide_to, 1 | 8 /* replace existing, write through */)) return 0;
-    errno = EACCES;
-    return -1;
-}
-TRF__FN int trf_os_unlink(const char *path)
-{
-    wchar_t wide[TRF__WIDE_PATH];
-    return trf__widen(wide, path) ? -1 : _wunlink(wide);
-}
-TRF__FN int trf_os_chmod(const char *path, int mode)
-{
-    wchar_t wide[TRF__WIDE_PATH];
-    return trf__widen(wide, path) ? -1 : _wchmod(wide, mode & (_S_IREAD | _S_IWRITE));
-}
-TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
-{
-    wchar_t wide[TRF__WIDE_PATH];
-    struct _stat64 found;
-    if (path ? trf__widen(wide, path) || _wstat64(wide, &found) : _fstat64(fd, &found)) return -1;
-    facts->regular = (found.st_mode & _S_IFMT) == _S_IFREG;
-    facts->mode = found.st_mode & 0777;
-    facts->size = (uint64_t)found.st_size;
-    return 0;
-}
-TRF__FN int trf_os_sync(int fd) { return _commit(fd); }
-TRF__FN int trf_os_close(int fd) { return _close(fd); }
-TRF__FN int trf_os_seek(int fd, uint64_t offset)
-{
-    return _lseeki64(fd, (__int64)offset, SEEK_SET) < 0 ? -1 : 0;
-}
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes)
-{
-    return _read(fd, to, (unsigned)bytes);
-}
-TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
-{
-    return _write(fd, from, (unsigned)bytes);
-}
-TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
-
-#else
-#include <fcntl.h>
-#include <sys/file.h>
-#include <sys/stat.h>
-#include <sys/types.h>
-#include <unistd.h>
-
-#define TRF_OS_SLASH '/'
-#define TRF_OS_FOLDERS 1
-
-/* create 0: opens a file or a folder for reading; 1: creates a new file; 2: opens a file for
-   writing. */
-TRF__FN int trf_os_open(const char *path, int create, int mode)
-{
-    int flags = create == 2 ? O_WRONLY
-              : create ? O_WRONLY | O_CREAT | O_EXCL : O_RDONLY;    /* O_EXCL: not through a link */
-#if defined(O_CLOEXEC)
-    flags |= O_CLOEXEC;
-#endif
-#if defined(O_NONBLOCK)
-    flags |= O_NONBLOCK;        /* a pipe may have replaced the file between stat and open */
-#endif
-    return open(path, flags, (mode_t)mode);
-}
-TRF__FN int trf_os_rename(const char *from, const char *to) { return rename(from, to); }
-TRF__FN int trf_os_unlink(const char *path) { return unlink(path); }
-TRF__FN int trf_os_chmod(const char *path, int mode) { return chmod(path, (mode_t)mode); }
-/* Facts about the file at a path, or, if path is NULL, about an open one. */
-TRF__FN int trf_os_stat(const char *path, int fd, trf_os_facts *facts)
-{
-    struct stat found;
-    if (path ? stat(path, &found) : fstat(fd, &found)) return -1;
-    facts->regular = S_ISREG(found.st_mode) ? 1 : 0;
-    facts->mode = (int)(found.st_mode & 0777);
-    facts->size = (uint64_t)found.st_size;
-    return 0;
-}
-/* On macOS fsync leaves data in the drive's cache. F_FULLFSYNC does not, but some disks lack it. */
-TRF__FN int trf_os_sync(int fd)
-{
-#if defined(F_FULLFSYNC)
-    if (fcntl(fd, F_FULLFSYNC) == 0) return 0;
-#endif
-    return fsync(fd);
-}
-TRF__FN int trf_os_close(int fd) { return close(fd); }
-TRF__FN int trf_os_seek(int fd, uint64_t offset)
-{
-    return lseek(fd, (off_t)offset, SEEK_SET) < 0 ? -1 : 0;
-}
-TRF__FN int64_t trf_os_read(int fd, void *to, size_t bytes) { return (int64_t)read(fd, to, bytes); }
-TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
-{
-    return (int64_t)write(fd, from, bytes);
-}
-TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
-#if defined(LOCK_EX)
-#define TRF_OS_HOLDS 1
-/* Locks a file exclusively, until the returned descriptor is closed or the process ends. fd is the
-   open file, or -1 to open `path`. Returns -1 on failure: errno is EAGAIN if another process has
-   the lock, or if the path is the name of another file by now. */
-TRF__FN int trf_os_hold(const char *path, int fd)
-{
-    struct stat mine, there;
-    int held, error, flags = O_WRONLY;
-#if defined(O_NOFOLLOW)
-    flags |= O_NOFOLLOW;
-#endif
-#if defined(O_NONBLOCK)
-    flags |= O_NONBLOCK;                /* a pipe of that name does not hang */
-#endif
-    held = fd >= 0 ? dup(fd) : open(path, flags);
-    if (held < 0 && errno == EACCES) held = trf_os_open(path, 0, 0);    /* a file without write
-                                                                           permission */
-    if (held < 0) return -1;
-    (void)fcntl(held, F_SETFD, FD_CLOEXEC);
-    error = flock(held, LOCK_EX | LOCK_NB) == 0 ? 0 : errno == EWOULDBLOCK ? EAGAIN : errno;
-    /* the name may have passed to another file before the lock was taken */
-    if (!error && (fstat(held, &mine) || stat(path, &there) || !S_ISREG(mine.st_mode) ||
-                   mine.st_dev != there.st_dev || mine.st_ino != there.st_ino)) error = EAGAIN;
-    if (!error) return held;
-    close(held);
-    errno = error;
-    return -1;
-}
-#endif
-#endif
-#if !defined(TRF_OS_HOLDS)
-#define TRF_OS_HOLDS 0
-TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
-#endif
-
-// >>regular-files  whole reads and writes
-//
-// Callers see either all bytes or an error. EINTR is repeated everywhere but in close.
-
-enum { TRF__MAX_IO = 1 << 30 };        /* bytes in one call: some systems refuse 2^31 */
-
-/* errno of a failed call. A call that did not set it still counts as failed. */
-TRF__FN int trf__errno(void) { return errno ? errno : EIO; }
-
-TRF__FN int trf__open(const char *path, int create, int mode, int *fd)
-{
-    do {
-        errno = 0;
-        *fd = TRF_OS(open)(path, create, mode);
-    } while (*fd < 0 && errno == EINTR);
-    return *fd < 0 ? trf__errno() : 0;
-}
-
-/* Reads `bytes` bytes, or as many as the file has; *got is their number. */
-TRF__FN int trf__read_all(int fd, void *to, size_t bytes, size_t *got)
-{
-    *got = 0;
-    while (*got < bytes) {
-        size_t part = bytes - *got < TRF__MAX_IO ? bytes - *got : (size_t)TRF__MAX_IO;
-        int64_t n;
-        errno = 0;
-        n = TRF_OS(read)(fd, (char *)to + *got, part);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return trf__errno();
-        if (n == 0) return 0;
-        *got += (size_t)n;
-    }
-    return 0;
-}
-
-/* Writes all bytes. A write of 0 bytes counts as a failure: repeating it might never end. */
-TRF__FN int trf__write_all(int fd, const void *from, size_t bytes)
-{
-    size_t done = 0;
-    while (done < bytes) {
-        size_t part = bytes - done < TRF__MAX_IO ? bytes - done : (size_t)TRF__MAX_IO;
-        int64_t n;
-        errno = 0;
-        n = TRF_OS(write)(fd, (const char *)from + done, part);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return trf__errno();
-        done += (size_t)n;
-    }
-    return 0;
-}
-
-/* Flushes a file to the disk. */
-TRF__FN int trf__sync(int fd)
-{
-    int result;
-    do {
-        errno = 0;
-        result = TRF_OS(sync)(fd);
-    } while (result < 0 && errno == EINTR);
-    return result < 0 ? trf__errno() : 0;
-}
-
-/* An interrupted close has closed the file: a second one might close a descriptor of another
-   thread. */
-TRF__FN int trf__close(int fd)
-{
-    errno = 0;
-    return TRF_OS(close)(fd) < 0 && errno != EINTR ? trf__errno() : 0;
-}
-
-/* Opens a regular file for reading. It looks before opening, because opening a device can already
-   have an effect, and again afterwards, because the name may belong to another file by then. */
-TRF__COLD
-TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
-{
-    int error;
-    *fd = -1;
-    errno = 0;
-    if (TRF_OS(stat)(path, -1, facts) < 0) return trf__fail_io(err, trf__errno(), path, "find it");
-    if (facts->regular) {
-        error = trf__open(path, 0, 0, fd);
-        if (error) return trf__fail_io(err, error, path, "open it");
-        errno = 0;
-        error = TRF_OS(stat)(NULL, *fd, facts) < 0 ? trf__errno() : 0;
-        if (!error && facts->regular) return TRF_OK;
-        trf__close(*fd);
-        *fd = -1;
-        if (error) return trf__fail_io(err, error, path, "examine it");
-    }
-    return trf__fail(err, TRF_E_IO, -1, path,
-                     "expected a regular file, got a folder, a pipe or a device");
-}
-
-/* Reads all bytes of a regular file, and appends a NUL. */
-TRF__FN trf_status trf__read_text(const char *path, char **text, size_t *n, const trf_hooks *hooks,
-                                  trf_error *err)
-{
-    trf_os_facts facts;
-    int fd, error;
-    *text = NULL;
-    TRF__TRY(trf__open_regular(path, &fd, &facts, err));
-    *n = (size_t)facts.size;
-    *text = facts.size < SIZE_MAX ? (char *)trf__alloc(hooks, *n + 1) : NULL;
-    if (!*text) {
-        trf__close(fd);
-        return trf__fail(err, TRF_E_NOMEM, -1, path, "no memory for %llu bytes",
-                         (unsigned long long)facts.size);
-    }
-    error = trf__read_all(fd, *text, (size_t)facts.size, n);
-    trf__close(fd);
-    if (!error && *n == (size_t)facts.size) {
-        (*text)[*n] = 0;
-        return TRF_OK;
-    }
-    trf__free(hooks, *text, (size_t)facts.size + 1);
-    *text = NULL;
-    if (error) return trf__fail_io(err, error, path, "read it");
-    return trf__fail(err, TRF_E_IO, -1, path, "the file became shorter while it was read");
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
-                                                const trf_hooks *hooks, trf_error *err)
-{
-    trf_hooks none;
-    trf_status status;
-    char *bytes;
-    size_t n;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
-    TRF__TRY(trf__hooks_check(hooks, err));
-    status = trf__read_text(path, &bytes, &n, hooks, err);
-    if (status == TRF_OK) {
-        status = trf_vocab_from_sentencepiece(vocab, bytes, n, hooks, err);
-        trf__free(hooks, bytes, n + 1);
-    }
-    return trf__name_file(status, path, err);
-}
-
-// >>safe-saving    a temporary file, then one rename
-//
-// A file appears as a whole or not at all. It is written under a temporary name in the same folder,
-// flushed, then renamed. Until the rename the old file is untouched. A link at `path` is replaced,
-// not followed.
-//
-// A process locks its temporary file as long as that has one of the first four names. A file
-// without a lock was left by a process that has ended, so the next save removes it. A file is
-// opened first and locked second; in between its name may pass to another file. So trf_os_hold
-// checks the name again. After that only the owner of the lock renames or removes the file. Without
-// locks, names contain the process number, and leftover files stay.
-
-typedef struct trf__saving {
-    const char *path;
-    char *temporary;
-    size_t bytes;           /* of temporary */
-    int fd, held, made;     /* held: the descriptor with the lock, or -1; made: a failure removes
-                               the temporary file */
-} trf__saving;
-
-enum { TRF__HELD_NAMES = 4 };
-
-/* "dir/model.safetensors" -> "dir/model.safetensors.tmp-00000000". A very long name is cut between
-   two characters, so that it stays a legal one. */
-TRF__FN void trf__temporary_name(char *to, size_t size, const char *path, uint32_t attempt)
-{
-    const char *name = path + strlen(path);
-    size_t length;
-    while (name > path && name[-1] != '/' && name[-1] != TRF_OS_SLASH) name--;
-    length = strlen(name);
-    /* most systems allow 255 bytes; the suffix needs 13 */
-    if (length > 200)
-        for (length = 200; length > 0 && ((unsigned char)name[length] & 0xC0) == 0x80; ) length--;
-    if (attempt >= TRF__HELD_NAMES) attempt += TRF_OS(pid)() * 1024u;
-    snprintf(to, size, "%.*s%.*s.tmp-%08lx", (int)(name - path), path, (int)length, name,
-             (unsigned long)attempt);
-}
-
-/* Removes files that processes left behind when they ended. */
-TRF__FN void trf__save_sweep(trf__saving *saving)
-{
-    uint32_t i;
-    for (i = 0; i < TRF__HELD_NAMES; i++) {
-        int held;
-        trf__temporary_name(saving->temporary, saving->bytes, saving->path, i);
-        held = TRF_OS(hold)(saving->temporary, -1);
-        if (held < 0) continue;
-        (void)TRF_OS(unlink)(saving->temporary);
-        trf__close(held);
-    }
-}
-
-/* Creates the temporary file under a free name, and locks it. */
-TRF__FN int trf__save_open(trf__saving *saving, int mode)
-{
-    uint32_t attempt = TRF_OS_HOLDS ? 0 : TRF__HELD_NAMES;
-    int error = EEXIST;
-    for (; attempt < 1000 && saving->fd < 0; attempt++) {
-        trf__temporary_name(saving->temporary, saving->bytes, saving->path, attempt);
-        error = trf__open(saving->temporary, 1, mode, &saving->fd);
-        if (error && error != EEXIST) return error;
-        if (error || attempt >= TRF__HELD_NAMES) continue;
-        errno = 0;
-        saving->held = TRF_OS(hold)(saving->temporary, saving->fd);
-        if (saving->held >= 0) return 0;
-        if (errno != EAGAIN) {              /* this file system has no locks */
-            (void)TRF_OS(unlink)(saving->temporary);
-            attempt = TRF__HELD_NAMES - 1;
-        }
-        trf__close(saving->fd);             /* EAGAIN: another process has removed it or will */
-        saving->fd = -1;
-        error = EEXIST;
-    }
-    return saving->fd < 0 ? error : 0;
-}
-
-/* Whether there is a file at the path, and facts about it. Only a regular file may be replaced. */
-TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *exists,
-                                    trf_error *err)
-{
-    errno = 0;
-    *exists = TRF_OS(stat)(path, -1, old) >= 0;
-    if (!*exists && errno != ENOENT) return trf__fail_io(err, trf__errno(), path, "find it");
-    if (!*exists || old->regular) return TRF_OK;
-    return trf__fail(err, TRF_E_IO, -1, path,
-                     "this is a folder, a pipe or a device; it is not replaced");
-}
-
-/* Checks the target, and opens a temporary file with its permissions. After a failure the caller
-   still calls trf__save_end. */
-TRF__COLD
-TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
-                                   trf_error *err)
-{
-    trf_os_facts old, now;
-    int error, exists;
-    TRF__ZERO(*saving);
-    TRF__ZERO(old);
-    saving->path = path;
-    saving->fd = saving->held = -1;
-    TRF__TRY(trf__save_target(path, &old, &exists, err));
-    if (strlen(path) > INT_MAX - 64)
-        return trf__fail(err, TRF_E_IO, -1, "path", "the path is too long");
-    saving->bytes = strlen(path) + 32;
-    saving->temporary = (char *)trf__alloc(hooks, saving->bytes);
-    if (!saving->temporary)
-        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a path");
-    if (TRF_OS_HOLDS) trf__save_sweep(saving);
-    error = trf__save_open(saving, exists ? old.mode : 0666);
-    if (error)
-        return trf__fail_io(err, error, saving->temporary, "create a temporary file beside it");
-    saving->made = 1;
-    if (!exists) return TRF_OK;
-    errno = 0;          /* the umask may have removed permissions of the old file */
-    if (TRF_OS(stat)(NULL, saving->fd, &now) < 0 ||
-        (now.mode != old.mode && TRF_OS(chmod)(saving->temporary, old.mode) < 0))
-        return trf__fail_io(err, trf__errno(), saving->temporary,
-                            "copy the old file's permissions to the temporary file");
-    return TRF_OK;
-}
-
-/* Opens the folder of the file. The folder's own data hold the name: unless they are flushed, a
-   power failure can bring the old file back. It is opened before the rename, because a failure then
-   leaves everything unchanged. */
-TRF__FN int trf__open_folder(const trf__saving *saving, int *fd)
-{
-    char *slash = strrchr(saving->temporary, '/');
-    char kept;
-    int error;
-    *fd = -1;
-    if (!TRF_OS_FOLDERS) return 0;
-    if (!slash) return trf__open(".", 0, 0, fd);
-    kept = slash[1];
-    slash[1] = 0;
-    error = trf__open(saving->temporary, 0, 0, fd);
-    slash[1] = kept;
-    return error;
-}
-
-/* Fails if the temporary file has lost its name. Then what has the name now stays. */
-TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
-{
-    int again, error;
-    if (saving->held < 0) return TRF_OK;
-    errno = 0;
-    again = TRF_OS(hold)(saving->temporary, saving->held);
-    error = again < 0 ? trf__errno() : trf__close(again);
-    if (!error) return TRF_OK;
-    if (again >= 0 || error != EAGAIN)
-        return trf__fail_io(err, error, saving->temporary, "examine it");
-    saving->made = 0;
-    return trf__fail(err, TRF_E_IO, -1, saving->path, "the temporary file was removed or replaced "
-                     "while it was written");
-}
-
-/* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
-   failure. */
-TRF__COLD
-TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
-{
-    int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
-    saving->fd = -1;
-    if (error || closing)
-        return trf__fail_io(err, error ? error : closing, saving->temporary, "write it");
-    TRF__TRY(trf__save_named(saving, err));
-    error = trf__open_folder(saving, &folder);
-    if (error) return trf__fail_io(err, error, saving->path, "open its folder");
-    errno = 0;
-    if (TRF_OS(rename)(saving->temporary, saving->path) < 0) {
-        error = trf__errno();
-        if (folder >= 0) trf__close(folder);
-        return trf__fail_io(err, error, saving->path, "replace it");
-    }
-    saving->made = 0;
-    if (folder < 0) return TRF_OK;
-    error = trf__sync(folder);
-    trf__close(folder);
-    if (error == EINVAL) error = 0;         /* some file systems cannot flush folders */
-    return error ? trf__fail_io(err, error, saving->path,
-                                "flush the folder of the new file, which is complete") : TRF_OK;
-}
-
-/* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
-   it removes a file that was `made`. The new file is in place after one error only: a folder that
-   cannot be flushed. */
-TRF__COLD
-TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
-                                 trf_error *err)
-{
-    if (!status) status = trf__save_commit(saving, err);
-    if (saving->fd >= 0) trf__close(saving->fd);
-    if (saving->made) (void)TRF_OS(unlink)(saving->temporary);
-    if (saving->held >= 0) trf__close(saving->held);
-    trf__free(hooks, saving->temporary, saving->bytes);
-    TRF__ZERO(*saving);
-    saving->fd = saving->held = -1;
-    return status;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>token-files    pairs of ids in a file, for a corpus larger than memory
-//
-// A file is a head, blocks of pairs, and an end. Numbers are unsigned and little-endian.
-//
-//     head     0   8  "TRFTOKEN"
-//              8   4  1, the version
-//             12   4  bytes of an id: 2 or 4. The label -1 has all bits set
-//             16   4  bytes of a length: 2 if max_length < 65536, else 4
-//             20   4  max_length
-//             24  16  fingerprints of the vocabularies of source and target; 0: none
-//             40   4  CRC-32 of bytes 0..39
-//     block    0   4  number of its pairs n, 1..1024
-//              4   8  number of pairs before it
-//             12   8  bytes of its records
-//             20   8  mark of its last pair
-//             28      n times: length of the source, length of the target
-//                  4  CRC-32 of the block so far
-//                     n records: CRC-32 of the ids, 4 bytes; ids of the source; ids of the target
-//     end      0  28  as a block with n = 0: pairs before it, 0, mark of the last pair
-//             28  16  number of ids of all sources; of all targets
-//             44  16  number of unk among these
-//             60   8  fingerprint of the pairs (trf__hash_pair)
-//             68   4  ids of the longest side
-//             72   4  CRC-32 of the end so far
-//
-// A block ends after 1024 pairs, or when its records have 1 MiB. So the bytes of a file depend on
-// its pairs and marks alone, not on where writing was interrupted. A reader has the lengths of all
-// pairs and the position of each block; the position of a record follows from the lengths before it
-// in its block. Each record has a checksum of its own, so that one pair can be checked without the
-// pairs around it. Files are larger by 8 bytes a pair than their ids.
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__TOKEN_HEAD = 44, TRF__TOKEN_BLOCK = 28, TRF__TOKEN_END = 76, TRF__BLOCK_PAIRS = 1024,
-       TRF__BLOCK_BYTES = 1 << 20,
-       /* the longest block without its records */
-       TRF__BLOCK_TOP = TRF__TOKEN_BLOCK + TRF__BLOCK_PAIRS * 8 + 4 };
-
-typedef struct trf__token_block {
-    int64_t first;              /* number of its first pair */
-    int64_t records;            /* position of its records */
-} trf__token_block;
-
-/* What a block of a pool occupies of the file, and where its bytes are in memory. */
-typedef struct trf__token_piece { int64_t at, bytes, offset; } trf__token_piece;
-
-/* What reader and writer have in common. */
-typedef struct trf__token_form {
-    int32_t id_bytes, length_bytes, max_length;
-    unsigned char head[TRF__TOKEN_HEAD];
-    trf_token_facts facts;      /* of the whole file, or so far */
-    uint64_t hash;
-    trf__crc crc;               /* its tables */
-} trf__token_form;
-
-struct trf__token_reader {
-    trf_hooks hooks;
-    trf__token_form form;
-    char *path;
-    int fd;
-    int64_t bytes;              /* of the file */
-    unsigned char top[TRF__BLOCK_TOP];      /* of the block read last; or the end */
-    unsigned char *lengths;     /* of all pairs; not of a file that is continued */
-    int64_t length_capacity;    /* in bytes */
-    trf__token_block *blocks;
-    int64_t n_blocks, block_capacity;
-    unsigned char *records;
-    int64_t record_capacity;
-    int32_t *ids;               /* of a pair of a file that is continued */
-    int64_t id_capacity;
-    trf__token_piece *pieces;   /* of the loaded pool, in the order of the file */
-    int64_t n_pieces, piece_capacity;
-    unsigned char *loaded;      /* their bytes */
-    int64_t loaded_capacity;
-};
-
-/* A fingerprint of what the ids mean. 0: no vocabulary. */
-TRF__FN uint64_t trf__vocab_fingerprint(const trf_vocab *v)
-{
-    uint64_t hash;
-    int i;
-    if (!v) return 0;
-    hash = trf__hash_bytes(trf__vocab_bytes(v), (size_t)trf__vocab_n_bytes(v));
-    hash = trf__hash_add(hash, (uint64_t)v->kind);
-    hash = trf__hash_add(hash, (uint64_t)trf_vocab_size(v));
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) hash = trf__hash_add(hash, (uint64_t)v->special[i]);
-    return hash ? hash : 1;
-}
-
-TRF__FN uint32_t trf__token_crc(trf__token_form *form, const void *bytes, int64_t n)
-{
-    form->crc.value = 0;
-    trf__crc_add(&form->crc, bytes, (size_t)n);
-    return form->crc.value;
-}
-
-/* Appends the CRC-32 of n bytes to them. Returns the bytes with it. */
-TRF__FN int64_t trf__token_seal(trf__token_form *form, unsigned char *bytes, int64_t n)
-{
-    trf__to_little(bytes + n, trf__token_crc(form, bytes, n), 4);
-    return n + 4;
-}
-
-/* Whether the CRC-32 behind n bytes is theirs. */
-TRF__FN int trf__token_sealed(trf__token_form *form, const unsigned char *bytes, int64_t n)
-{
-    return trf__from_little(bytes + n, 4) == trf__token_crc(form, bytes, n);
-}
-
-/* Counts a pair, but not its unk. */
-TRF__FN void trf__token_add(trf_token_facts *facts, int32_t n_source, int32_t n_target)
-{
-    facts->pairs++;
-    facts->source_ids += n_source;
-    facts->target_ids += n_target;
-    facts->longest = (int32_t)trf__max64(facts->longest, trf__max64(n_source, n_target));
-}
-
-/* The bytes of a record. */
-TRF__FN int64_t trf__record_bytes(const trf__token_form *form, int64_t n_source, int64_t n_target)
-{
-    return 4 + (n_source + n_target) * form->id_bytes;
-}
-
-/* The length of one side of pair i of a block whose lengths are given. */
-TRF__FN int32_t trf__token_length(const trf__token_form *form, const unsigned char *lengths,
-                                  int64_t i, int side)
-{
-    return (int32_t)trf__from_little(lengths + (2 * i + side) * form->length_bytes,
-                                     form->length_bytes);
-}
-
-// >>token-reading  one pair anywhere in a file
-//
-// A file may be hostile. Sizes are compared with those of the file before memory is allocated for
-// them. All sums stay far below 2^63, because lengths and counts have at most 32 bits.
-
-TRF__FN trf_status trf__token_damaged(trf_error *err, int64_t at, const char *fault)
-{
-    return trf__fail(err, TRF_E_FORMAT, at, "token file", "byte %lld: %s", (long long)at, fault);
-}
-
-/* Reads n bytes at a position that is inside the file. */
-TRF__FN trf_status trf__token_bytes(trf__token_reader *r, int64_t at, unsigned char *to, int64_t n,
-                                    trf_error *err)
-{
-    size_t got;
-    int error;
-    if (n > r->bytes - at)
-        return trf__token_damaged(err, r->bytes, "the file ends here, but its data go on");
-    errno = 0;
-    error = TRF_OS(seek)(r->fd, (uint64_t)at) < 0 ? trf__errno()
-                                                  : trf__read_all(r->fd, to, (size_t)n, &got);
-    if (error) return trf__fail_io(err, error, r->path, "read it");
-    if ((int64_t)got == n) return TRF_OK;
-    return trf__token_damaged(err, at + (int64_t)got, "the file became shorter while it was open");
-}
-
-TRF__FN void trf__token_close(trf__token_reader *r)
-{
-    trf_hooks hooks;
-    if (!r) return;
-    hooks = r->hooks;
-    if (r->fd >= 0) trf__close(r->fd);
-    trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
-    trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
-    trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
-    trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
-    trf__free(&hooks, r->pieces, trf__bytes(r->piece_capacity, sizeof *r->pieces));
-    trf__free(&hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
-    if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
-    trf__free(&hooks, r, sizeof *r);
-}
-
-/* Copies a text. NULL: no memory. */
-TRF__FN char *trf__copied(const trf_hooks *hooks, const char *text)
-{
-    char *copy = (char *)trf__alloc(hooks, strlen(text) + 1);
-    if (copy) memcpy(copy, text, strlen(text) + 1);
-    return copy;
-}
-
-/* Opens a file and reads its head. The caller closes the reader after a failure too. */
-TRF__COLD
-TRF__FN trf_status trf__token_open(trf__token_reader **reader, const char *path,
-                                   const trf_hooks *hooks, trf_error *err)
-{
-    trf__token_reader *r = (trf__token_reader *)trf__alloc_zeroed(hooks, sizeof *r);
-    trf__token_form *form;
-    trf_os_facts facts;
-    *reader = r;
-    if (!r) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory to read a file");
-    form = &r->form;
-    r->hooks = *hooks;
-    r->fd = -1;
-    r->path = trf__copied(hooks, path);
-    if (!r->path) return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a path");
-    trf__crc_begin(&form->crc);
-    TRF__TRY(trf__open_regular(path, &r->fd, &facts, err));
-    r->bytes = (int64_t)(facts.size < INT64_MAX ? facts.size : INT64_MAX);
-    if (r->bytes < TRF__TOKEN_HEAD)
-        return trf__token_damaged(err, r->bytes, "the file ends within its head");
-    TRF__TRY(trf__token_bytes(r, 0, form->head, TRF__TOKEN_HEAD, err));
-    if (memcmp(form->head, "TRFTOKEN", 8)) return trf__token_damaged(err, 0, "not a token file");
-    if (trf__from_little(form->head + 8, 4) != 1)
-        return trf__token_damaged(err, 8, "expected version 1 of token files");
-    form->id_bytes = (int32_t)trf__from_little(form->head + 12, 4);
-    form->length_bytes = (int32_t)trf__from_little(form->head + 16, 4);
-    form->max_length = (int32_t)trf__from_little(form->head + 20, 4);
-    if (!trf__token_sealed(form, form->head, TRF__TOKEN_HEAD - 4))
-        return trf__token_damaged(err, 40, "the head is damaged: its CRC-32 is another");
-    if ((form->id_bytes != 2 && form->id_bytes != 4) || form->max_length < 1 ||
-        form->length_bytes != (form->max_length < 65536 ? 2 : 4))
-        return trf__token_damaged(err, 12, "expected ids of 2 or 4 bytes and matching lengths");
-    return TRF_OK;
-}
-
-/* Reads a block without its records, and checks it. *n: its pairs. *next: where the next one
-   begins. */
-TRF__FN trf_status trf__token_top(trf__token_reader *r, int64_t at, int64_t *n, int64_t *next,
-                                  trf_error *err)
-{
-    trf__token_form *form = &r->form;
-    trf_token_facts *facts = &form->facts;
-    int64_t bytes, records, i;
-    TRF__TRY(trf__cancel_status(&r->hooks, err));
-    TRF__TRY(trf__token_bytes(r, at, r->top, TRF__TOKEN_BLOCK, err));
-    *n = (int64_t)trf__from_little(r->top, 4);
-    if (*n < 1 || *n > TRF__BLOCK_PAIRS)
-        return trf__token_damaged(err, at, "expected a block of 1 to 1024 pairs");
-    bytes = TRF__TOKEN_BLOCK + *n * 2 * form->length_bytes;
-    TRF__TRY(trf__token_bytes(r, at + TRF__TOKEN_BLOCK, r->top + TRF__TOKEN_BLOCK,
-                              bytes + 4 - TRF__TOKEN_BLOCK, err));
-    if (!trf__token_sealed(form, r->top, bytes))
-        return trf__token_damaged(err, at,
-                                  "the block that begins here is damaged: its CRC-32 is another");
-    if (trf__from_little(r->top + 4, 8) != (uint64_t)facts->pairs)
-        return trf__token_damaged(err, at + 4, "expected the number of pairs before this block");
-    for (records = i = 0; i < *n; i++) {
-        int32_t source = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 0);
-        int32_t target = trf__token_length(form, r->top + TRF__TOKEN_BLOCK, i, 1);
-        if (source < 0 || target < 0 || source > form->max_length || target > form->max_length)
-            return trf__token_damaged(err, at + TRF__TOKEN_BLOCK + i * 2 * form->length_bytes,
-                                      "a length is above max_length");
-        records += trf__record_bytes(form, source, target);
-        trf__token_add(facts, source, target);
-    }
-    if (trf__from_little(r->top + 12, 8) != (uint64_t)records)
-        return trf__token_damaged(err, at + 12, "expected the bytes of the block's records");
-    *next = at + bytes + 4 + records;
-    if (*next > r->bytes)
-        return trf__token_damaged(err, r->bytes, "the file ends within the records of a block");
-    facts->mark = (int64_t)trf__from_little(r->top + 20, 8);
-    return TRF_OK;
-}
-
-/* Copies the ids of one side of a record. Returns whether none is below `least`. */
-TRF__FN int trf__token_ids(const trf__token_form *form, const unsigned char *from, int32_t n,
-                           int32_t least, int32_t *ids)
-{
-    int32_t i, lowest = 0;
-    if (form->id_bytes == 2)
-        for (i = 0; i < n; i++) {
-            int32_t id = (int32_t)(from[2 * i] | (uint32_t)from[2 * i + 1] << 8);
-            ids[i] = id == 0xFFFF ? -1 : id;
-            lowest = ids[i] < lowest ? ids[i] : lowest;
-        }
-    else
-        for (i = 0; i < n; i++) {
-            ids[i] = (int32_t)trf__from_little(from + 4 * (int64_t)i, 4);
-            lowest = ids[i] < lowest ? ids[i] : lowest;
-        }
-    return lowest >= least;
-}
-
-/* Takes a record apart whose bytes are at `record`, and at position `at` of the file. */
-TRF__FN trf_status trf__token_record(trf__token_form *form, const unsigned char *record, int64_t at,
-                                     int32_t n_source, int32_t n_target, int32_t *source,
-                                     int32_t *target, trf_error *err)
-{
-    int64_t bytes = trf__record_bytes(form, n_source, n_target) - 4;
-    const unsigned char *ids = record + 4;
-    if (trf__from_little(record, 4) != trf__token_crc(form, ids, bytes))
-        return trf__token_damaged(err, at,
-                                  "the pair that begins here is damaged: its CRC-32 is another");
-    if (trf__token_ids(form, ids, n_source, 0, source) &&
-        trf__token_ids(form, ids + (int64_t)n_source * form->id_bytes, n_target, -1, target))
-        return TRF_OK;
-    return trf__token_damaged(err, at, "a negative id in the pair that begins here");
-}
-
-/* The length of one side of a pair of an indexed file. */
-TRF__FN int32_t trf__token_pair_length(const trf__token_reader *r, int64_t pair, int side)
-{
-    return trf__token_length(&r->form, r->lengths, pair, side);
-}
-
-/* The position of a pair's record. */
-TRF__FN int64_t trf__token_position(const trf__token_reader *r, int64_t pair)
-{
-    const trf__token_form *form = &r->form;
-    int64_t low = 0, high = r->n_blocks, ids = 0, i;
-    while (high - low > 1) {            /* the last block that begins at this pair or before */
-        int64_t middle = low + (high - low) / 2;
-        if (r->blocks[middle].first <= pair) low = middle;
-        else high = middle;
-    }
-    for (i = 2 * r->blocks[low].first; i < 2 * pair; i++)
-        ids += (int64_t)trf__from_little(r->lengths + i * form->length_bytes, form->length_bytes);
-    return r->blocks[low].records + (pair - r->blocks[low].first) * 4 + ids * form->id_bytes;
-}
-
-/* The bytes of a pair's record. */
-TRF__FN int64_t trf__token_size(const trf__token_reader *r, int64_t pair)
-{
-    return trf__record_bytes(&r->form, trf__token_pair_length(r, pair, 0),
-                             trf__token_pair_length(r, pair, 1));
-}
-
-TRF__FN void trf__token_unload(trf__token_reader *r) { r->n_pieces = 0; }
-
-/* Reads the blocks of a pool from the front of the file to its back, unless they are loaded. */
-TRF__FN trf_status trf__token_load(trf__token_reader *r, const int32_t *blocks, int64_t n,
-                                   trf_error *err)
-{
-    trf_status status = TRF_OK;
-    int64_t i, used = 0;
-    if (r->n_pieces) return TRF_OK;
-    TRF__GROW(trf__token_piece, r->pieces, r->piece_capacity, n, &r->hooks);
-    for (i = 0; i < n; i++) {
-        trf__token_piece *piece = &r->pieces[i];
-        int64_t first = (int64_t)blocks[i] * TRF__POOL_BLOCK;
-        int64_t last = trf__min64(first + TRF__POOL_BLOCK, r->form.facts.pairs) - 1;
-        piece->at = trf__token_position(r, first);
-        piece->bytes = trf__token_position(r, last) + trf__token_size(r, last) - piece->at;
-        piece->offset = used;
-        used += piece->bytes;
-    }
-    if (used > r->loaded_capacity) {        /* the bytes of the pool before are not copied */
-        trf__free(&r->hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
-        r->loaded = NULL;
-        r->loaded_capacity = 0;
-    }
-    TRF__GROW(unsigned char, r->loaded, r->loaded_capacity, used, &r->hooks);
-    for (i = 0; i < n && !status; i++)
-        status = trf__token_bytes(r, r->pieces[i].at, r->loaded + r->pieces[i].offset,
-                                  r->pieces[i].bytes, err);
-    if (!status) r->n_pieces = n;
-    return trf__name_file(status, r->path, err);
-}
-
-/* The loaded bytes of a record. */
-TRF__FN const unsigned char *trf__token_loaded(const trf__token_reader *r, int64_t at)
-{
-    int64_t low = 0, high = r->n_pieces;
-    while (high - low > 1) {            /* the last piece that begins here or before */
-        int64_t middle = low + (high - low) / 2;
-        if (r->pieces[middle].at <= at) low = middle;
-        else high = middle;
-    }
-    return r->loaded + r->pieces[low].offset + (at - r->pieces[low].at);
-}
-
-/* Reads one pair: the corpus has room for its ids. */
-TRF__FN trf_status trf__token_read(trf__token_reader *r, int64_t pair, int32_t *source,
-                                   int32_t *target, trf_error *err)
-{
-    int64_t at = trf__token_position(r, pair);
-    const unsigned char *record = r->records;
-    trf_status status = TRF_OK;
-    if (r->n_pieces) record = trf__token_loaded(r, at);
-    else status = trf__token_bytes(r, at, r->records, trf__token_size(r, pair), err);
-    if (!status)
-        status = trf__token_record(&r->form, record, at, trf__token_pair_length(r, pair, 0),
-                                   trf__token_pair_length(r, pair, 1), source, target, err);
-    return trf__name_file(status, r->path, err);
-}
-
-// >>token-index    opening a file: the lengths of all pairs
-//
-// The end comes first, because it has the number of pairs. Then the blocks must have what it says.
-
-/* Reads the end of the file: what all blocks together must have. */
-TRF__FN trf_status trf__token_end(trf__token_reader *r, trf_token_facts *facts, trf_error *err)
-{
-    int64_t at = r->bytes - TRF__TOKEN_END, i;
-    unsigned char *end = r->top;
-    int64_t *const counts[4] = {&facts->source_ids, &facts->target_ids, &facts->source_unknown,
-                                &facts->target_unknown};
-    if (at < TRF__TOKEN_HEAD)
-        return trf__token_damaged(err, r->bytes,
-                                  "the file ends here: it was cut or never finished");
-    TRF__TRY(trf__token_bytes(r, at, end, TRF__TOKEN_END, err));
-    if (trf__from_little(end, 4) != 0 || !trf__token_sealed(&r->form, end, TRF__TOKEN_END - 4))
-        return trf__token_damaged(err, at, "expected the end of a token file: it is damaged, was "
-                                  "cut or never finished");
-    facts->pairs = (int64_t)trf__from_little(end + 4, 8);
-    facts->mark = (int64_t)trf__from_little(end + 20, 8);
-    for (i = 0; i < 4; i++) *counts[i] = (int64_t)trf__from_little(end + 28 + 8 * i, 8);
-    r->form.hash = trf__from_little(end + 60, 8);
-    facts->longest = (int32_t)trf__from_little(end + 68, 4);
-    /* before memory is allocated for it */
-    if (facts->pairs < 0 || facts->pairs > INT32_MAX ||
-        facts->pairs > r->bytes / (2 * r->form.length_bytes + 4))
-        return trf__token_damaged(err, at + 4, "more pairs than the file has room for");
-    return TRF_OK;
-}
-
-/* Reads all lengths, and compares their sums with the end of the file. */
-TRF__COLD
-TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
-{
-    trf_token_facts all, *facts = &r->form.facts;
-    int64_t at = TRF__TOKEN_HEAD, end = r->bytes - TRF__TOKEN_END, pair = 2 * r->form.length_bytes;
-    TRF__ZERO(all);
-    TRF__TRY(trf__token_end(r, &all, err));
-    r->length_capacity = all.pairs * pair;
-    r->lengths = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->length_capacity, 1));
-    if (!r->lengths)
-        return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for the lengths of %lld "
-                         "pairs", (long long)all.pairs);
-    while (at < end) {
-        int64_t first = facts->pairs, n, next;
-        TRF__TRY(trf__token_top(r, at, &n, &next, err));
-        if (next > end || facts->pairs > all.pairs)
-            return trf__token_damaged(err, at,
-                                      "the blocks have more than the end of the file says");
-        TRF__GROW(trf__token_block, r->blocks, r->block_capacity, r->n_blocks + 1, &r->hooks);
-        memcpy(r->lengths + first * pair, r->top + TRF__TOKEN_BLOCK, (size_t)(n * pair));
-        r->blocks[r->n_blocks].first = first;
-        r->blocks[r->n_blocks++].records = at + TRF__TOKEN_BLOCK + n * pair + 4;
-        at = next;
-    }
-    if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
-        facts->target_ids != all.target_ids || facts->longest != all.longest)
-        return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
-    *facts = all;
-    r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
-    r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));
-    if (r->records) return TRF_OK;
-    return trf__fail(err, TRF_E_NOMEM, -1, "token file", "no memory for a pair of %d ids a side",
-                     (int)all.longest);
-}
-
-/* Refuses a file that was written with another vocabulary. */
-TRF__FN trf_status trf__token_vocab(const trf__token_reader *r, int side, const trf_vocab *vocab,
-                                    trf_error *err)
-{
-    const char *what = side ? "target_vocab" : "source_vocab";
-    uint64_t stored = trf__from_little(r->form.head + 24 + 8 * side, 8);
-    if (vocab && !vocab->finished) return trf__fail_learning(err);
-    if (!vocab || !stored || stored == trf__vocab_fingerprint(vocab)) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, -1, what,
-                     "the file was written with another vocabulary of the %s",
-                     side ? "target" : "source");
-}
-
-TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
-                                      const trf_vocab *target, trf_error *err)
-{
-    trf__token_reader *r;
-    const trf_token_facts *facts;
-    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
-    r = c->file;
-    TRF__TRY(trf__token_vocab(r, 0, source, err));
-    TRF__TRY(trf__token_vocab(r, 1, target, err));
-    TRF__TRY(trf__token_index(r, err));
-    facts = &r->form.facts;
-    if (facts->longest > c->options.max_length)
-        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
-                         "the longest pair must have at most max_length = %d ids on a side, got %d",
-                         (int)c->options.max_length, (int)facts->longest);
-    c->n_pairs = facts->pairs;
-    c->n_ids = facts->source_ids + facts->target_ids;
-    c->longest = facts->longest;
-    c->hash = r->form.hash;
-    return TRF_OK;
-}
-
-TRF__COLD
-TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
-                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
-                                   const trf_corpus_options *options, trf_error *err)
-{
-    trf_status status;
-    TRF__TRY(trf__begin(corpus, "corpus", err));
-    *corpus = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__TRY(trf_corpus_create(corpus, options, err));
-    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
-    if (status == TRF_OK) return TRF_OK;
-    trf_corpus_destroy(*corpus);
-    *corpus = NULL;
-    return trf__name_file(status, path, err);
-}
-
-TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
-{
-    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
-}
-
-// >>token-resuming  what is left of an interrupted file
-//
-// Blocks are whole from the beginning up to some position. What follows was not written completely,
-// or reached the disk in another order before a power failure: it is written again.
-
-struct trf_token_file {
-    trf_hooks hooks;
-    trf__token_form form;
-    int32_t unknown[2];         /* unk of the vocabularies, or -1 */
-    trf__saving saving;         /* `temporary` is the name until trf_token_file_finish */
-    char *path;
-    int64_t at;                 /* bytes written */
-    unsigned char top[TRF__BLOCK_TOP];
-    int64_t n;                  /* pairs of the block that is being filled */
-    unsigned char *records;     /* its records */
-    int64_t n_records, record_capacity;     /* in bytes */
-    int failed, finished;
-};
-
-/* Counts a pair that the file has. */
-TRF__FN void trf__token_count(trf_token_file *f, const int32_t *source, int32_t n_source,
-                              const int32_t *target, int32_t n_target)
-{
-    trf_token_facts *facts = &f->form.facts;
-    int32_t i;
-    f->form.hash = trf__hash_pair(f->form.hash, source, n_source, target, n_target);
-    for (i = 0; i < n_source; i++) facts->source_unknown += source[i] == f->unknown[0];
-    for (i = 0; i < n_target; i++)
-        facts->target_unknown += target[i] == f->unknown[1] && target[i] >= 0;
-    trf__token_add(facts, n_source, n_target);
-}
-
-TRF__FN int trf__block_has_room(int64_t pairs, int64_t bytes)
-{
-    return pairs < TRF__BLOCK_PAIRS && bytes < TRF__BLOCK_BYTES;
-}
-
-/* Reads the records of the block whose top is in r, and counts its pairs. */
-TRF__FN trf_status trf__token_recount(trf_token_file *f, trf__token_reader *r, int64_t n,
-                                      int64_t next, trf_error *err)
-{
-    const unsigned char *lengths = r->top + TRF__TOKEN_BLOCK, *record;
-    int64_t bytes = (int64_t)trf__from_little(r->top + 12, 8), i;
-    TRF__GROW(unsigned char, r->records, r->record_capacity, bytes, &r->hooks);
-    TRF__TRY(trf__token_bytes(r, next - bytes, r->records, bytes, err));
-    for (record = r->records, i = 0; i < n; i++) {
-        int32_t n_source = trf__token_length(&r->form, lengths, i, 0);
-        int32_t n_target = trf__token_length(&r->form, lengths, i, 1);
-        int32_t *target;
-        TRF__GROW(int32_t, r->ids, r->id_capacity, (int64_t)n_source + n_target, &r->hooks);
-        target = r->ids + n_source;
-        TRF__TRY(trf__token_record(&r->form, record, next - bytes + (record - r->records), n_source,
-                                   n_target, r->ids, target, err));
-        trf__token_count(f, r->ids, n_source, target, n_target);
-        record += trf__record_bytes(&r->form, n_source, n_target);
-    }
-    return TRF_OK;
-}
-
-/* Counts the whole blocks of an interrupted file: f->at is the position behind them, or 0 if not
-   even the head is whole. A block with room for more pairs is the last one of a file whose end was
-   written: it is dropped, because now more pairs may follow. */
-TRF__COLD
-TRF__FN trf_status trf__token_resume(trf_token_file *f, trf_error *err)
-{
-    trf__token_reader *r;
-    int64_t n, next;
-    trf_status status = trf__token_open(&r, f->saving.temporary, &f->hooks, err);
-    if (!status && memcmp(r->form.head, f->form.head, TRF__TOKEN_HEAD))
-        status = trf__fail(err, TRF_E_STATE, -1, "resume",
-                           "the file was begun with other options or vocabularies");
-    if (!status) f->at = TRF__TOKEN_HEAD;
-    while (!status) {
-        trf_token_facts facts = f->form.facts;
-        uint64_t hash = f->form.hash;
-        status = trf__token_top(r, f->at, &n, &next, err);
-        if (!status && trf__block_has_room(n, (int64_t)trf__from_little(r->top + 12, 8))) break;
-        if (!status) status = trf__token_recount(f, r, n, next, err);
-        if (!status) {
-            f->form.facts.mark = r->form.facts.mark;
-            f->at = next;
-            continue;
-        }
-        f->form.facts = facts;
-        f->form.hash = hash;
-    }
-    trf__token_close(r);
-    if (status != TRF_E_FORMAT) return status;
-    trf__clear(err);
-    return TRF_OK;
-}
-
-// >>token-writing  a file that is begun, or continued
-
-TRF_API trf_token_file_options trf_token_file_defaults(void)
-{
-    trf_token_file_options o;
-    TRF__ZERO(o);
-    o.id_bytes = 4;
-    o.max_length = 511;
-    return o;
-}
-
-TRF__FN trf_status trf__token_options(const trf_token_file_options *o, trf_error *err)
-{
-    if (o->id_bytes != 2 && o->id_bytes != 4)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "id_bytes", "id_bytes must be 2 or 4, got %d",
-                         (int)o->id_bytes);
-    TRF__RANGE(o, max_length, 1, INT32_MAX);
-    TRF__RANGE(o, resume, 0, 1);
-    if (o->source_vocab && !o->source_vocab->finished) return trf__fail_learning(err);
-    if (o->target_vocab && !o->target_vocab->finished) return trf__fail_learning(err);
-    return trf__hooks_check(&o->hooks, err);
-}
-
-TRF__FN void trf__token_head(trf_token_file *f, const trf_token_file_options *o)
-{
-    unsigned char *head = f->form.head;
-    f->form.id_bytes = o->id_bytes;
-    f->form.length_bytes = o->max_length < 65536 ? 2 : 4;
-    f->form.max_length = o->max_length;
-    f->unknown[0] = o->source_vocab ? trf_vocab_special(o->source_vocab, TRF_SPECIAL_UNK) : -1;
-    f->unknown[1] = o->target_vocab ? trf_vocab_special(o->target_vocab, TRF_SPECIAL_UNK) : -1;
-    trf__crc_begin(&f->form.crc);
-    memcpy(head, "TRFTOKEN", 8);
-    trf__to_little(head + 8, 1, 4);
-    trf__to_little(head + 12, (uint64_t)f->form.id_bytes, 4);
-    trf__to_little(head + 16, (uint64_t)f->form.length_bytes, 4);
-    trf__to_little(head + 20, (uint64_t)f->form.max_length, 4);
-    trf__to_little(head + 24, trf__vocab_fingerprint(o->source_vocab), 8);
-    trf__to_little(head + 32, trf__vocab_fingerprint(o->target_vocab), 8);
-    trf__token_seal(&f->form, head, TRF__TOKEN_HEAD - 4);
-}
-
-TRF__FN trf_status trf__token_write(trf_token_file *f, const unsigned char *bytes, int64_t n,
-                                    trf_error *err)
-{
-    int error = trf__write_all(f->saving.fd, bytes, (size_t)n);
-    if (!error) { f->at += n; return TRF_OK; }
-    f->failed = 1;
-    return trf__fail_io(err, error, f->saving.temporary, "write it");
-}
-
-/* Locks path.part. On a system or a disk without locks the file is not locked. */
-TRF__FN trf_status trf__token_hold(trf__saving *saving, int fd, trf_error *err)
-{
-    errno = 0;
-    saving->held = TRF_OS_HOLDS ? TRF_OS(hold)(saving->temporary, fd) : -1;
-    if (saving->held >= 0 || errno != EAGAIN) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "path", "another process writes this file");
-}
-
-/* Opens path.part and locks it. f->at becomes the position at which writing begins. */
-TRF__COLD
-TRF__FN trf_status trf__token_begin(trf_token_file *f, int resume, trf_error *err)
-{
-    trf__saving *saving = &f->saving;
-    const char *part = saving->temporary;
-    trf_os_facts there;
-    int error;
-    TRF__TRY(trf__token_hold(saving, -1, err));
-    if (TRF_OS(stat)(part, -1, &there) >= 0) {
-        if (resume) TRF__TRY(trf__token_resume(f, err));
-        if (f->at == 0 && TRF_OS(unlink)(part) < 0)
-            return trf__fail_io(err, trf__errno(), part, "replace it");
-    }
-    error = trf__open(part, f->at ? 2 : 1, 0666, &saving->fd);
-    if (error) return trf__fail_io(err, error, part, "create it");
-    if (f->at) {
-        errno = 0;
-        if (TRF_OS(seek)(saving->fd, (uint64_t)f->at) >= 0) return TRF_OK;
-        return trf__fail_io(err, trf__errno(), part, "continue it");
-    }
-    if (saving->held >= 0) trf__close(saving->held);    /* the lock of the file before it */
-    TRF__TRY(trf__token_hold(saving, saving->fd, err));
-    return trf__token_write(f, f->form.head, TRF__TOKEN_HEAD, err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
-                                         const trf_token_file_options *options, trf_error *err)
-{
-    trf_token_file_options o = options ? *options : trf_token_file_defaults();
-    trf_token_file *f;
-    trf_os_facts there;
-    trf_status status;
-    int exists;
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__TRY(trf__token_options(&o, err));
-    if (!*path)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path",
-                         "path must be a name, got an empty one");
-    TRF__TRY(trf__name_file(trf__save_target(path, &there, &exists, err), path, err));
-    f = (trf_token_file *)trf__alloc_zeroed(&o.hooks, sizeof *f);
-    if (!f) return trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory to write a file");
-    f->hooks = o.hooks;
-    f->saving.fd = f->saving.held = -1;
-    f->path = trf__copied(&o.hooks, path);
-    f->saving.path = f->path;
-    f->saving.bytes = strlen(path) + sizeof ".part";
-    f->saving.temporary = (char *)trf__alloc(&o.hooks, f->saving.bytes);
-    if (f->path && f->saving.temporary) {
-        snprintf(f->saving.temporary, f->saving.bytes, "%s.part", path);
-        trf__token_head(f, &o);
-        status = trf__name_file(trf__token_begin(f, o.resume, err), f->saving.temporary, err);
-    } else status = trf__fail(err, TRF_E_NOMEM, -1, "file", "no memory for a path");
-    if (status) { trf_token_file_destroy(f); return status; }
-    *file = f;
-    return TRF_OK;
-}
-
-TRF_API void trf_token_file_destroy(trf_token_file *file)
-{
-    trf_hooks hooks;
-    if (!file) return;
-    hooks = file->hooks;
-    /* any failure: it must not commit. path.part stays, because saving.made is 0 */
-    (void)trf__save_end(&file->saving, &hooks, TRF_E_STATE, NULL);
-    if (file->path) trf__free(&hooks, file->path, strlen(file->path) + 1);
-    trf__free(&hooks, file->records, trf__bytes(file->record_capacity, 1));
-    trf__free(&hooks, file, sizeof *file);
-}
-
-TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file)
-{
-    return file ? &file->form.facts : NULL;
-}
-
-// >>token-adding   pairs, blocks, and the end
-
-/* Writes the block, if it has a pair. */
-TRF__FN trf_status trf__token_flush(trf_token_file *f, trf_error *err)
-{
-    int64_t n = TRF__TOKEN_BLOCK + f->n * 2 * f->form.length_bytes, records = f->n_records;
-    if (f->n == 0) return TRF_OK;
-    trf__to_little(f->top, (uint64_t)f->n, 4);
-    trf__to_little(f->top + 4, (uint64_t)(f->form.facts.pairs - f->n), 8);
-    trf__to_little(f->top + 12, (uint64_t)records, 8);
-    trf__to_little(f->top + 20, (uint64_t)f->form.facts.mark, 8);
-    n = trf__token_seal(&f->form, f->top, n);
-    f->n = f->n_records = 0;
-    TRF__TRY(trf__token_write(f, f->top, n, err));
-    return trf__token_write(f, f->records, records, err);
-}
-
-/* A file that is finished, or could not be written, takes nothing more. */
-TRF__FN trf_status trf__token_writable(const trf_token_file *f, trf_error *err)
-{
-    TRF__TRY(trf__begin(f, "file", err));
-    if (!f->failed && !f->finished) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "file", f->finished ? "the file is finished already"
-                     : "an earlier call could not write the file");
-}
-
-/* Writes the ids of one side behind a record. */
-TRF__FN unsigned char *trf__token_put(const trf__token_form *form, unsigned char *to,
-                                      const int32_t *ids, int32_t n)
-{
-    int32_t i;
-    for (i = 0; i < n; i++, to += form->id_bytes)
-        trf__to_little(to, (uint32_t)ids[i], form->id_bytes);
-    return to;
-}
-
-TRF__FN trf_status trf__token_narrow(const trf_token_file *f, const int32_t *ids, int32_t n,
-                                     const char *what, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; f->form.id_bytes == 2 && i < n; i++)
-        if (ids[i] >= 0xFFFF)
-            return trf__fail(err, TRF_E_LIMIT, i, what,
-                             "ids of two bytes are below 65535, pair %lld has %d at position %d",
-                             (long long)f->form.facts.pairs, (int)ids[i], (int)i);
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
-                                      const int32_t *target, int32_t n_target, int64_t mark,
-                                      trf_error *err)
-{
-    trf__token_form *form;
-    unsigned char *record, *end, *lengths;
-    int64_t bytes;
-    TRF__TRY(trf__token_writable(file, err));
-    form = &file->form;
-    TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
-                             n_target, err));
-    TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
-    TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
-    bytes = trf__record_bytes(form, n_source, n_target);
-    TRF__GROW(unsigned char, file->records, file->record_capacity, file->n_records + bytes,
-              &file->hooks);
-    record = file->records + file->n_records;
-    end = trf__token_put(form, record + 4, source, n_source);
-    end = trf__token_put(form, end, target, n_target);
-    trf__to_little(record, trf__token_crc(form, record + 4, end - record - 4), 4);
-    lengths = file->top + TRF__TOKEN_BLOCK + file->n * 2 * form->length_bytes;
-    trf__to_little(lengths, (uint64_t)n_source, form->length_bytes);
-    trf__to_little(lengths + form->length_bytes, (uint64_t)n_target, form->length_bytes);
-    trf__token_count(file, source, n_source, target, n_target);
-    form->facts.mark = mark;
-    file->n_records += bytes;
-    file->n++;
-    return trf__block_has_room(file->n, file->n_records)
-               ? TRF_OK : trf__name_file(trf__token_flush(file, err), file->saving.temporary, err);
-}
-
-/* Writes the last block and the end. A resumed file may have had more bytes behind its whole
-   blocks than were written now. */
-TRF__FN trf_status trf__token_last(trf_token_file *f, trf_error *err)
-{
-    const trf_token_facts *facts = &f->form.facts;
-    unsigned char *end = f->top;
-    trf_os_facts there;
-    TRF__TRY(trf__token_flush(f, err));
-    trf__to_little(end, 0, 4);
-    trf__to_little(end + 4, (uint64_t)facts->pairs, 8);
-    trf__to_little(end + 12, 0, 8);
-    trf__to_little(end + 20, (uint64_t)facts->mark, 8);
-    trf__to_little(end + 28, (uint64_t)facts->source_ids, 8);
-    trf__to_little(end + 36, (uint64_t)facts->target_ids, 8);
-    trf__to_little(end + 44, (uint64_t)facts->source_unknown, 8);
-    trf__to_little(end + 52, (uint64_t)facts->target_unknown, 8);
-    trf__to_little(end + 60, f->form.hash, 8);
-    trf__to_little(end + 68, (uint64_t)facts->longest, 4);
-    trf__token_seal(&f->form, end, TRF__TOKEN_END - 4);
-    TRF__TRY(trf__token_write(f, end, TRF__TOKEN_END, err));
-    errno = 0;
-    if (TRF_OS(stat)(NULL, f->saving.fd, &there) < 0)
-        return trf__fail_io(err, trf__errno(), f->saving.temporary, "examine it");
-    if (there.size == (uint64_t)f->at) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "file", "the interrupted file was longer, so its pairs "
-                     "were others: begin it again");
-}
-
-TRF__COLD
-TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err)
-{
-    trf_status status;
-    TRF__TRY(trf__token_writable(file, err));
-    status = trf__save_end(&file->saving, &file->hooks, trf__token_last(file, err), err);
-    file->finished = status == TRF_OK;
-    file->failed = !file->finished;
-    return trf__name_file(status, file->path, err);
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>json           reading JSON in place
-//
-// One pass without recursion over text from an unknown source. Strings are unescaped in place. The
-// reader knows what headers of safetensors files contain: objects, strings, whole numbers, and
-// arrays of these. Positions in messages are those of the file: the header begins at byte 8.
-// -----------------------------------------------------------------------------------------------
-
-enum { TRF__JSON_DEPTH = 64 };
-/* 2^48 - 1: sums of sizes stay far from overflow */
-#define TRF__FILE_INTEGER 281474976710655u
-
-typedef struct trf__json {
-    char *text;
-    int64_t n, at;
-    const char *name;           /* the name whose value is being read, for messages */
-    trf_error *err;
-} trf__json;
-
-TRF__FN int trf__json_peek(const trf__json *s)
-{
-    return s->at < s->n ? (int)(unsigned char)s->text[s->at] : -1;
-}
-
-TRF__FN void trf__json_blanks(trf__json *s)
-{
-    while (s->at < s->n && s->text[s->at] && strchr(" \t\r\n", s->text[s->at])) s->at++;
-}
-
-/* Fails with "expected X, got Y". If Y is nested too deeply, the message reports that instead. */
-TRF__FN trf_status trf__json_refuse(const trf__json *s, const char *expected)
-{
-    int64_t i;
-    int depth = 0, quoted = 0, c = trf__json_peek(s);
-    for (i = s->at; i < s->n; i++) {
-        char d = s->text[i];
-        if (quoted) {
-            if (d == '\\') i++;
-            else if (d == '"') quoted = 0;
-            continue;
-        }
-        if (d == '"') quoted = 1;
-        else if (d == '[' || d == '{') depth++;
-        else if (d == ']' || d == '}') depth--;
-        if (depth > TRF__JSON_DEPTH)
-            return trf__fail(s->err, TRF_E_LIMIT, 8 + i, s->name,
-                             "header: nested deeper than %d at byte %lld",
-                             (int)TRF__JSON_DEPTH, (long long)(8 + i));
-        if (depth <= 0 && !quoted) break;
-    }
-    if (c < 0)
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
-                         "header: expected %s, got its end at byte %lld",
-                         expected, (long long)(8 + s->at));
-    return trf__fail(s->err, TRF_E_FORMAT, 8 + s->at, s->name,
-                     c > 32 && c < 127 ? "header: expected %s, got '%c' at byte %lld"
-                                       : "header: expected %s, got 0x%02X at byte %lld",
-                     expected, c, (long long)(8 + s->at));
-}
-
-/* Steps to the next element of an object or array. *more is 0 once its end has been read. */
-TRF__FN trf_status trf__json_next(trf__json *s, int first, char close, int *more)
-{
-    trf__json_blanks(s);
-    *more = trf__json_peek(s) != close;
-    if (!*more) { s->at++; return TRF_OK; }
-    if (first) return TRF_OK;
-    if (trf__json_peek(s) != ',')
-        return trf__json_refuse(s, close == '}' ? "',' or '}'" : "',' or ']'");
-    s->at++;
-    trf__json_blanks(s);
-    return TRF_OK;
-}
-
-/* Reads the character that opens a value. */
-TRF__FN trf_status trf__json_open(trf__json *s, char open, const char *expected)
-{
-    trf__json_blanks(s);
-    if (trf__json_peek(s) != open) return trf__json_refuse(s, expected);
-    s->at++;
-    return TRF_OK;
-}
-
-/* Reads four hexadecimal digits, or returns -1. */
-TRF__FN int32_t trf__json_hex(trf__json *s)
-{
-    int32_t value = 0;
-    int i;
-    for (i = 0; i < 4; i++) {
-        int c = trf__json_peek(s);
-        int digit = c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                  : c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-        if (digit < 0) return -1;
-        value = value * 16 + digit;
-        s->at++;
-    }
-    return value;
-}
-
-/* Reads the rest of an escape after its backslash. An escape is at least as long as its character,
-   so the text can be written in place. */
-TRF__FN trf_status trf__json_escape(trf__json *s, char **to)
-{
-    static const char letters[] = "\"\\/bfnrt", meant[] = "\"\\/\b\f\n\r\t";
-    int c = trf__json_peek(s);
-    const char *letter = c > 0 ? strchr(letters, c) : NULL;
-    int64_t begin = s->at;
-    int32_t u, low;
-    if (letter) {
-        *(*to)++ = meant[letter - letters];
-        s->at++;
-        return TRF_OK;
-    }
-    if (c != 'u') return trf__json_refuse(s, "an escape: one of \" \\ / b f n r t u");
-    s->at++;
-    u = trf__json_hex(s);
-    if (u < 0) return trf__json_refuse(s, "four hexadecimal digits");
-    /* a character beyond U+FFFF is a pair of escapes, its surrogates */
-    if (u >= 0xD800 && u < 0xDC00 && s->at + 1 < s->n && s->text[s->at] == '\\' &&
-        s->text[s->at + 1] == 'u') {
-        s->at += 2;
-        low = trf__json_hex(s);
-        u = low >= 0xDC00 && low < 0xE000 ? 0x10000 + (u - 0xD800) * 1024 + (low - 0xDC00) : u;
-    }
-    if (u == 0 || (u >= 0xD800 && u < 0xE000))
-        return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
-                         "header: %s in a string at byte %lld",
-                         u ? "half a surrogate pair" : "a NUL", (long long)(8 + begin));
-    *to += trf__put_code_point(*to, (uint32_t)u);
-    return TRF_OK;
-}
-
-/* Reads a string and unescapes it in place: *out points into the text, and a NUL ends it. */
-TRF__FN trf_status trf__json_string(trf__json *s, const char **out, const char *expected)
-{
-    char *to;
-    trf__json_blanks(s);
-    if (trf__json_peek(s) != '"') return trf__json_refuse(s, expected);
-    s->at++;
-    to = s->text + s->at;
-    *out = to;
-    for (;;) {
-        int c = trf__json_peek(s);
-        if (c < 32)
-            return trf__json_refuse(s, c < 0 ? "the end of a string"
-                                    : "no control character in a string");
-        s->at++;
-        if (c == '"') break;
-        if (c != '\\') { *to++ = (char)(unsigned char)c; continue; }
-        TRF__TRY(trf__json_escape(s, &to));
-    }
-    *to = 0;            /* at the closing quote or before it */
-    return TRF_OK;
-}
-
-/* Reads a name and its colon. */
-TRF__FN trf_status trf__json_key(trf__json *s, const char **key)
-{
-    TRF__TRY(trf__json_string(s, key, "a name in double quotes"));
-    return trf__json_open(s, ':', "':'");
-}
-
-/* Reads 0 or [1-9][0-9]*. A number beyond 64 bits is not a number here (TRF_E_FORMAT). One beyond
-   2^48 - 1 is too large (TRF_E_LIMIT). */
-TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
-{
-    uint64_t value = 0;
-    int64_t begin;
-    trf__json_blanks(s);
-    begin = s->at;
-    while (trf__json_peek(s) >= '0' && trf__json_peek(s) <= '9' && !(value == 0 && s->at > begin)) {
-        uint64_t digit = (uint64_t)(s->text[s->at] - '0');
-        if (value > (UINT64_MAX - digit) / 10)
-            return trf__fail(s->err, TRF_E_FORMAT, 8 + begin, s->name,
-                             "header: a number of more than 64 bits at byte %lld",
-                             (long long)(8 + begin));
-        value = value * 10 + digit;
-        s->at++;
-    }
-    if (s->at == begin) return trf__json_refuse(s, "a whole number");
-    if (value > TRF__FILE_INTEGER)
-        return trf__fail(s->err, TRF_E_LIMIT, 8 + begin, s->name,
-                         "header: %llu at byte %lld, the limit is %llu",
-                         (unsigned long long)value, (long long)(8 + begin),
-                         (unsigned long long)TRF__FILE_INTEGER);
-    *out = value;
-    return TRF_OK;
-}
-
-// -----------------------------------------------------------------------------------------------
 // >>files          the safetensors container
 //
 //     bytes 0..7      N, the length of the header, little-endian
@@ -27067,6 +29790,12 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     return trf__file_cover(file, err);
 }
 
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
+{
+    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
+    return found ? ((const trf__meta *)found)->value : NULL;
+}
+
 // >>file-read      numbers of any dtype as ours
 //
 // Data are read in chunks on the stack, so no tensor needs memory besides its destination. A model
@@ -27305,9 +30034,9 @@ typedef void (*trf__notes)(trf__text *text, const void *of);
 /* Appends a pair of the metadata. The checksum comes first, so a comma precedes every other one. */
 TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *value)
 {
-    trf__put(text, ",");
+    trf__put_text(text, ",");
     trf__put_string(text, key);
-    trf__put(text, ":");
+    trf__put_text(text, ":");
     trf__put_string(text, value);
 }
 
@@ -27319,9 +30048,9 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
     int32_t i, k;
     trf__putf(text, "{\"__metadata__\":{\"trf.crc32\":\"%08lx\"", (unsigned long)crc);
     if (notes) notes(text, of);
-    trf__put(text, "}");
+    trf__put_text(text, "}");
     for (i = 0; i < n; i++) {
-        trf__put(text, ",");
+        trf__put_text(text, ",");
         trf__put_string(text, tensors[i].name);
         trf__putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors[i].dtype);
         for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld",
@@ -27329,8 +30058,8 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
         trf__putf(text, "],\"data_offsets\":[%llu,", (unsigned long long)at);
         trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
-    trf__put(text, "}");
-    while (text->n % 8) trf__put(text, " ");        /* the data begin at a multiple of 8 */
+    trf__put_text(text, "}");
+    while (text->n % 8) trf__put_text(text, " ");        /* the data begin at a multiple of 8 */
 }
 
 /* The nearest number of 16 bits with `fraction` bits of fraction: 7 for BF16, 10 for F16. Ties go
@@ -27691,12 +30420,6 @@ TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const cha
     int inside = file && index >= 0 && index < file->n_meta;
     if (key) *key = inside ? file->meta[index].key : NULL;
     if (value) *value = inside ? file->meta[index].value : NULL;
-}
-
-TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
-{
-    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
-    return found ? ((const trf__meta *)found)->value : NULL;
 }
 
 /* Opens a file in memory or at a path. On failure nothing stays open. */
@@ -29319,6 +32042,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 }
 
 #if !defined(TRF_NO_TRAIN)
+
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
 //
@@ -32477,2678 +35201,6 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 }
 
 #endif /* TRF_IMPLEMENTATION */
-
-// -----------------------------------------------------------------------------------------------
-// >>cuda           the backend for NVIDIA's GPUs: the ops in the CPU's order
-//
-// Only nvcc compiles it: as a column of its own (`#define TRF_COLUMN cuda`, the program then has
-// -DTRF_WITH_CUDA) or with everything in one file (-DTRF_CUDA). The formulas of an op are those of
-// its twin in >>cpu; comments here say which thread computes what. Block b of threads takes tile b,
-// then every gridDim-th one. Sums have a fixed order and nothing is added by atomics, so the same
-// card and libraries give the same bits.
-//
-// All runs of a device issue into its default stream, so everything runs in the order of issue.
-// Only during recording a list of ops goes into another stream; the graph made from it is then
-// issued as a whole into the default stream.
-// -----------------------------------------------------------------------------------------------
-#if TRF__CUDA
-#if defined(TRF_DOUBLE)
-#error "the CUDA backend computes in float: build it without TRF_DOUBLE"
-#endif
-/* bf16 products of tensor cores (mma.sync) begin with sm_80. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#error "the CUDA backend needs a GPU of sm_80 or later: nvcc -arch=sm_80"
-#endif
-
-#if defined(TRF__GPU_ON_CPU)            /* tests run the kernels on the CPU, with these names
-                                           defined anew */
-#include TRF__GPU_ON_CPU
-#else
-#include <cublasLt.h>
-#include <cuda_runtime.h>
-#define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
-#endif
-#define TRF__DEVICE static __device__ __forceinline__
-#define TRF__KERNEL static __global__
-
-// >>launches       the device's state, its first error, and the function that starts kernels
-//
-// Ops return nothing: the first error is stored in the run, further ops are not issued, and `sync`
-// returns the error. Kernels start through trf__launch only, which issues nothing after an error.
-
-/* An algorithm that cuBLASLt chose, and the products it serves: those of this shape with all
-   pointers and row lengths multiples of `aligned` bytes. m 0: the plan is empty. */
-typedef struct trf__lt_key {
-    int64_t m, n, k, lda, ldb, ldd, turn_a, turn_b, narrow, narrow_d, bias, aligned;
-} trf__lt_key;
-typedef struct trf__plan { trf__lt_key key; cublasLtMatmulAlgo_t algo; } trf__plan;
-
-/* Pinned memory of the host that holds an upload until the device has read it. */
-typedef struct trf__staging { void *memory; size_t bytes; cudaEvent_t read; } trf__staging;
-
-/* A list of ops that was issued once or more, and its recording. */
-typedef struct trf__recorded {
-    trf__shape shape;
-    int64_t used;               /* the number of its last use; 0: never used */
-    cudaGraphExec_t graph;      /* NULL: not recorded */
-} trf__recorded;
-
-/* Recorded lists; the most rows of a padded batch; plans (a power of two); stages of uploads; bytes
-   of a product's workspace; numbers of `sums`; the most blocks of a grid. */
-enum { TRF__CUDA_LISTS = 16, TRF__CUDA_SHORT = 8192, TRF__CUDA_PLANS = 1024, TRF__CUDA_STAGES = 4,
-       TRF__CUDA_WORKSPACE = 32 << 20, TRF__CUDA_SUMS = 1 << 20, TRF__CUDA_BLOCKS = 1 << 20 };
-
-typedef struct trf__cuda {
-    cublasLtHandle_t lt;
-    cublasLtMatmulPreference_t preference;
-    void *workspace;            /* scratch of products */
-    float *sums;                /* TRF__CUDA_SUMS partial sums of columns */
-    trf__staging stages[TRF__CUDA_STAGES];
-    int stage;                  /* the stage of the next upload */
-    cudaStream_t recorder;      /* the stream of ops while they are recorded */
-    trf__recorded lists[TRF__CUDA_LISTS], *recording;   /* recording: the list being recorded, or
-                                                           NULL */
-    /* lists_asked: lists issued so far; cannot_record: 1 after a recording has failed */
-    int64_t lists_asked;
-    int cannot_record;
-    int failed;                 /* 1: nothing is issued any more, */
-    char said[160];             /* because of this error */
-    trf__plan plans[TRF__CUDA_PLANS];
-} trf__cuda;
-
-TRF__INLINE trf__cuda *trf__cuda_of(const trf__run *run) { return (trf__cuda *)run->state; }
-
-/* The first error of runs without a state (models): a model is shared by threads, so each thread
-   has its own; `sync` returns and clears it. */
-static thread_local char trf__cuda_said[160];
-
-/* Stores the first error; later ones are consequences. */
-TRF__FN void trf__cuda_fails(const trf__run *run, const char *what, const char *why)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    char *said = cuda ? cuda->said : trf__cuda_said;
-    if (!said[0]) snprintf(said, sizeof trf__cuda_said, "%s: %s", what, why);
-    if (cuda) cuda->failed = 1;
-}
-
-/* Stores the error of a call if it failed. Returns whether it succeeded. */
-TRF__FN int trf__cuda_did(const trf__run *run, const char *what, cudaError_t e)
-{
-    if (e != cudaSuccess) trf__cuda_fails(run, what, cudaGetErrorString(e));
-    return e == cudaSuccess;
-}
-
-/* The stream into which ops are issued. */
-TRF__FN cudaStream_t trf__cuda_queue(const trf__run *run)
-{
-    return run->state && trf__cuda_of(run)->recording ? trf__cuda_of(run)->recorder
-        : cudaStreamLegacy;
-}
-
-/* Whether anything may still be issued. */
-TRF__FN int trf__cuda_works(const trf__run *run)
-{
-    return !run->state || !trf__cuda_of(run)->failed;
-}
-
-/* Makes a device the current one of the calling thread, for the life of the object: the program's
-   own choice is restored afterwards. */
-struct trf__on_device {
-    int before, now;
-    explicit trf__on_device(int index) : before(index), now(index)
-    {
-        if (cudaGetDevice(&before) != cudaSuccess) before = index;
-        if (before != now && cudaSetDevice(now) != cudaSuccess) now = before;
-    }
-    ~trf__on_device() { if (before != now) (void)cudaSetDevice(before); }
-};
-
-/* Arguments of this type do not take part in deducing T: the kernel alone determines it, and
-   arguments are converted. */
-template <class T> struct trf__exactly { typedef T type; };
-
-enum { TRF__CUDA_THREADS = 256, TRF__CUDA_WARPS = TRF__CUDA_THREADS / 32,
-       TRF__MMA_ROWS = 64, TRF__MMA_THREADS = 2 * TRF__MMA_ROWS };
-
-/* Starts kernel(arguments...) with a block for each tile, up to the largest grid. Nothing is
-   started for 0 tiles, which would be an error. */
-template <int THREADS = TRF__CUDA_THREADS, class... P>
-TRF__FN void trf__launch(const trf__run *run, const char *what, int64_t tiles, void (*kernel)(P...),
-                         typename trf__exactly<P>::type... arguments)
-{
-    void *list[] = { (void *)&arguments... };
-    trf__on_device here(run->device.index);
-    dim3 grid((unsigned)trf__min64(tiles, TRF__CUDA_BLOCKS)), block(THREADS);
-    if (tiles < 1 || !trf__cuda_works(run)) return;
-    trf__cuda_did(run, what, cudaLaunchKernel(kernel, grid, block, list, 0, trf__cuda_queue(run)));
-}
-
-/* The number of tiles for n threads. */
-TRF__FN int64_t trf__tiles_of(int64_t n) { return trf__ceil_div(n, TRF__CUDA_THREADS); }
-
-/* Combines all lanes of a warp by `both`, or groups of 2 * LAST neighbours; every lane gets the
-   result. Pairs exchange numbers over half the distance each time, so the order is fixed. */
-template <int LAST = 16, class T, class Both> TRF__DEVICE T trf__of_warp(T x, Both both)
-{
-    for (int distance = LAST; distance > 0; distance /= 2)
-        x = both(x, __shfl_xor_sync(0xFFFFFFFFu, x, distance));
-    return x;
-}
-
-/* The same for a block of TRF__CUDA_THREADS threads. shared: a number for each warp, in shared
-   memory. */
-template <class T, class Both> TRF__DEVICE T trf__of_block(T x, T *shared, Both both)
-{
-    x = trf__of_warp(x, both);
-    if (threadIdx.x % 32 == 0) shared[threadIdx.x / 32] = x;
-    __syncthreads();
-    x = shared[0];
-    for (int w = 1; w < TRF__CUDA_WARPS; w++) x = both(x, shared[w]);
-    __syncthreads();                    /* all have read `shared`, so it may be used again */
-    return x;
-}
-
-struct trf__plus { template <class T> __device__ T operator()(T a, T b) const { return a + b; } };
-struct trf__larger {
-    __device__ float operator()(float a, float b) const { return fmaxf(a, b); }
-    __device__ uint64_t operator()(uint64_t a, uint64_t b) const { return a > b ? a : b; }
-};
-template <class T> TRF__DEVICE T trf__warp_sum(T x) { return trf__of_warp(x, trf__plus()); }
-template <class T> TRF__DEVICE T trf__block_sum(T x, T *shared) { return trf__of_block(x, shared,
-        trf__plus()); }
-TRF__DEVICE float trf__warp_max(float x) { return trf__of_warp(x, trf__larger()); }
-template <class T> TRF__DEVICE T trf__block_max(T x, T *shared) { return trf__of_block(x, shared,
-        trf__larger()); }
-
-/* Calls thing(i) for all i < n: a thread takes its own i, then every one a grid further. */
-template <class Do> TRF__DEVICE void trf__each(int64_t n, Do thing)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < n; i += (int64_t)gridDim.x * blockDim.x) thing(i);
-}
-
-/* bfloat16: the upper half of a float, rounded to nearest, ties to even. */
-typedef struct trf__bf16 { uint16_t bits; } trf__bf16;
-
-TRF__DEVICE float trf__as_float(float x) { return x; }
-TRF__DEVICE float trf__as_float(trf__bf16 b) { return trf__float_of((uint32_t)b.bits << 16); }
-TRF__DEVICE void trf__put_as(float *to, float x) { *to = x; }
-TRF__DEVICE void trf__put_as(trf__bf16 *to, float x)
-{
-    uint32_t u = trf__float_bits(x);
-    /* rounding could turn a NaN into infinity, so NaN is written directly */
-    to->bits = (uint16_t)(x != x ? 0x7FC0 : (u + 0x7FFF + (u >> 16 & 1)) >> 16);
-}
-
-/* Numbers of an activation. Kernels are templates of their type A, which TRF__OF_ACT chooses. Sums
-   are always floats. */
-template <class A> TRF__DEVICE float trf__get(const trf__act *a, int64_t i)
-{
-    return trf__as_float(((const A *)(const void *)a)[i]);
-}
-template <class A> TRF__DEVICE void trf__put(trf__act *a, int64_t i, float x)
-{
-    trf__put_as((A *)(void *)a + i, x);
-}
-#define TRF__OF_ACT(run, kernel) \
-    ((run)->element == sizeof(float) ? kernel<float> : kernel<trf__bf16>)
-
-// >>products       cuBLASLt, to which our row-major (rows, columns) is (columns, rows)
-//
-// Products of floats use full precision, not TF32. All sums are in float; partial sums of a split k
-// are added in a fixed order.
-
-/* D (m, n) = A B [+ bias of m] [+ D], column-major. A is (m, k), or stored as (k, m) with turn_a; B
-   is (k, n), or stored as (n, k) with turn_b. narrow: A and B are bf16; narrow_d: D and the bias
-   are. */
-typedef struct trf__lt {
-    void *d;
-    const void *a, *b, *bias;
-    int64_t m, n, k, lda, ldb, ldd;
-    int turn_a, turn_b, narrow, narrow_d, add;
-} trf__lt;
-
-/* A product with k = 0: the old D and the bias alone. */
-template <class D> TRF__KERNEL void trf__gpu_no_product(trf__lt p)
-{
-    trf__each(p.m * p.n, [&](int64_t i) {
-        D *d = (D *)p.d + i / p.m * p.ldd + i % p.m;
-        trf__put_as(d, (p.add ? trf__as_float(*d) : 0) +
-                    (p.bias ? trf__as_float(((const D *)p.bias)[i % p.m]) : 0));
-    });
-}
-
-/* aligned: the largest power of two up to 16 that divides all addresses and row lengths in
-   bytes. */
-TRF__FN trf__lt_key trf__lt_key_of(const trf__lt *p)
-{
-    uint64_t bits = (uint64_t)(uintptr_t)p->a | (uint64_t)(uintptr_t)p->b |
-        (uint64_t)(uintptr_t)p->d
-                  | (uint64_t)(uintptr_t)p->bias | (uint64_t)(p->lda | p->ldb) * (p->narrow ? 2 : 4)
-                  | (uint64_t)p->ldd * (p->narrow_d ? 2 : 4) | 16;
-    trf__lt_key key = { p->m, p->n, p->k, p->lda, p->ldb, p->ldd, p->turn_a, p->turn_b, p->narrow,
-                       p->narrow_d,
-                        p->bias != NULL, (int64_t)(bits & (~bits + 1)) };
-    return key;
-}
-
-/* Finds the plan of a product, or an empty one for it, in a hash table with linear probing. After
-   64 occupied entries in a row the table is emptied: plans can be chosen again. (Constants:
-   FNV-1a.) */
-TRF__FN trf__plan *trf__plan_of(trf__cuda *cuda, const trf__lt_key *key)
-{
-    const int64_t *numbers = &key->m;
-    uint64_t hash = 0xCBF29CE484222325u;
-    size_t i;
-    for (i = 0; i < sizeof *key / sizeof *numbers; i++) hash = (hash ^ (uint64_t)numbers[i])
-        * 0x100000001B3u;
-    for (i = 0; i < 64; i++) {
-        trf__plan *plan = &cuda->plans[((hash ^ hash >> 32) + i) & (TRF__CUDA_PLANS - 1)];
-        if (plan->key.m == 0 || memcmp(&plan->key, key, sizeof *key) == 0) return plan;
-    }
-    memset(cuda->plans, 0, sizeof cuda->plans);
-    return &cuda->plans[(hash ^ hash >> 32) & (TRF__CUDA_PLANS - 1)];
-}
-
-/* cuBLASLt's description of a product. It lives on the stack, since making it is cheap. */
-typedef struct trf__lt_words {
-    cublasLtMatmulDescOpaque_t product;
-    cublasLtMatrixLayoutOpaque_t a, b, d;
-} trf__lt_words;
-
-/* Fills the description. The bias is part of the product (epilogue), which saves a pass over D. */
-TRF__FN cublasStatus_t trf__lt_describe(const trf__lt *p, trf__lt_words *w)
-{
-    cublasOperation_t a = p->turn_a ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->turn_b ? CUBLAS_OP_T
-        : CUBLAS_OP_N;
-    cublasLtEpilogue_t end = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
-    cudaDataType_t in = p->narrow ? CUDA_R_16BF : CUDA_R_32F, out = p->narrow_d ? CUDA_R_16BF
-        : CUDA_R_32F;
-    cublasStatus_t s = cublasLtMatmulDescInit(&w->product, p->narrow ? CUBLAS_COMPUTE_32F
-                                                                     : CUBLAS_COMPUTE_32F_PEDANTIC,
-                                                                     CUDA_R_32F);
-#define TRF__LT_SET(name, value) \
-    if (!s) \
-        s = cublasLtMatmulDescSetAttribute(&w->product, CUBLASLT_MATMUL_DESC_##name, &(value), \
-                                           sizeof(value))
-    TRF__LT_SET(TRANSA, a);
-    TRF__LT_SET(TRANSB, b);
-    TRF__LT_SET(EPILOGUE, end);
-    if (p->bias) TRF__LT_SET(BIAS_POINTER, p->bias);
-#undef TRF__LT_SET
-    if (!s) s = cublasLtMatrixLayoutInit(&w->a, in, (uint64_t)(p->turn_a ? p->k : p->m),
-                                         (uint64_t)(p->turn_a ? p->m : p->k), p->lda);
-    if (!s) s = cublasLtMatrixLayoutInit(&w->b, in, (uint64_t)(p->turn_b ? p->n : p->k),
-                                         (uint64_t)(p->turn_b ? p->k : p->n), p->ldb);
-    if (!s) s = cublasLtMatrixLayoutInit(&w->d, out, (uint64_t)p->m, (uint64_t)p->n, p->ldd);
-    return s;
-}
-
-/* Fills an empty plan with the first algorithm of cuBLASLt's heuristic. It asks for no more
-   alignment than the key has, so the algorithm fits all products of the key. */
-TRF__FN cublasStatus_t trf__lt_choose(trf__cuda *cuda, trf__plan *plan, const trf__lt_key *key,
-                                      trf__lt_words *w)
-{
-    cublasLtMatmulHeuristicResult_t found;
-    uint32_t bytes = (uint32_t)key->aligned;
-    static const cublasLtMatmulPreferenceAttributes_t aligned[4] = {
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES };
-    int n = 0, i;
-    cublasStatus_t s = CUBLAS_STATUS_SUCCESS;
-    for (i = 0; i < 4 && !s; i++)
-        s = cublasLtMatmulPreferenceSetAttribute(cuda->preference, aligned[i], &bytes,
-                                                 sizeof bytes);
-    if (!s)
-        s = cublasLtMatmulAlgoGetHeuristic(cuda->lt, &w->product, &w->a, &w->b, &w->d, &w->d,
-                                           cuda->preference, 1, &found, &n);
-    if (!s) s = n > 0 ? found.state : CUBLAS_STATUS_NOT_SUPPORTED;
-    if (!s) { plan->algo = found.algo; plan->key = *key; }
-    return s;
-}
-
-/* Issues a product. The heuristic takes long, so its result is kept for the shape
-   (trf__plan_of). */
-TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf__lt *p)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    /* D = one * A B + more * D */
-    float one = 1, more = p->add ? 1.0f : 0.0f;
-    trf__lt_key key = trf__lt_key_of(p);
-    trf__on_device here(run->device.index);
-    trf__plan *plan;
-    trf__lt_words w;
-    cublasStatus_t s;
-    if (p->m == 0 || p->n == 0 || cuda->failed) return;
-    /* k = 0, as in gradients without rows: D is still set */
-    if (p->k == 0) {
-        trf__launch(run, what, trf__tiles_of(p->m * p->n),
-                    p->narrow_d ? trf__gpu_no_product<trf__bf16> : trf__gpu_no_product<float>, *p);
-        return;
-    }
-    plan = trf__plan_of(cuda, &key);
-    s = trf__lt_describe(p, &w);
-    if (!s && plan->key.m == 0) s = trf__lt_choose(cuda, plan, &key, &w);
-    if (!s)
-        s = cublasLtMatmul(cuda->lt, &w.product, &one, p->a, &w.a, p->b, &w.b, &more, p->d, &w.d,
-                           p->d, &w.d, &plan->algo, cuda->workspace, TRF__CUDA_WORKSPACE,
-                           trf__cuda_queue(run));
-    if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
-}
-
-// >>cuda-verbs     memory, and recorded lists of ops
-//
-// The verbs of >>op-table. Copies are asynchronous except where the host needs the numbers.
-
-TRF__FN void *trf__cuda_alloc(const trf__run *run, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    void *memory = NULL;
-    if (cudaMalloc(&memory, bytes ? bytes : 1) == cudaSuccess) return memory;
-    (void)cudaGetLastError();           /* clears the error: too little memory does not make the
-                                           device unusable */
-    return NULL;
-}
-
-TRF__FN void trf__cuda_release(const trf__run *run, void *memory, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    cudaError_t e = memory ? cudaFree(memory) : cudaSuccess;
-    (void)bytes;
-    if (run->state) trf__cuda_did(run, "free", e);
-    /* an object without a state cannot report it, as it is being destroyed */
-    else if (e != cudaSuccess) (void)cudaGetLastError();
-}
-
-TRF__FN void trf__cuda_zero(const trf__run *run, void *memory, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, "zero", cudaMemsetAsync(memory, 0, bytes, trf__cuda_queue(run)));
-}
-
-TRF__FN void trf__cuda_move(const trf__run *run, const char *what, void *to, const void *from,
-                            size_t bytes, cudaMemcpyKind kind)
-{
-    trf__on_device here(run->device.index);
-    if (bytes > 0 && trf__cuda_works(run))
-        trf__cuda_did(run, what, cudaMemcpyAsync(to, from, bytes, kind, trf__cuda_queue(run)));
-}
-
-TRF__FN void trf__cuda_copy(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cuda_move(run, "copy", to, from, bytes, cudaMemcpyDeviceToDevice);
-}
-
-TRF__FN void trf__cuda_download(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__cuda_move(run, "download", to, from, bytes, cudaMemcpyDeviceToHost);
-}
-
-template <class To, class From> TRF__KERNEL void trf__gpu_convert(To *to, const From *from,
-                                                                  int64_t n)
-{
-    trf__each(n, [&](int64_t i) { trf__put_as(&to[i], trf__as_float(from[i])); });
-}
-
-/* Activations in 16 bits become floats in the workspace, piece by piece, and are then
-   downloaded. */
-TRF__FN void trf__cuda_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
-{
-    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
-    float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
-    if (run->element == sizeof *to) {
-        trf__cuda_download(run, to, from, (size_t)n * sizeof *to); return;
-    }
-    for (at = 0; at < n; at += PIECE) {
-        int64_t m = trf__min64(PIECE, n - at);
-        trf__launch(run, "fetch", trf__tiles_of(m), trf__gpu_convert<float, trf__bf16>, wide,
-                    (const trf__bf16 *)(const void *)from + at, m);
-        trf__cuda_download(run, to + at, wide, (size_t)m * sizeof *to);
-    }
-}
-
-/* The next stage, with at least so many bytes. Waits until the device has read its last upload.
-   NULL: there is no pinned memory. */
-TRF__FN trf__staging *trf__cuda_stage(const trf__run *run, size_t bytes)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__staging *stage = &cuda->stages[cuda->stage];
-    if (cudaEventSynchronize(stage->read) != cudaSuccess) return NULL;
-    if (bytes > stage->bytes) {
-        (void)cudaFreeHost(stage->memory);
-        stage->memory = NULL;
-        stage->bytes = 0;
-        if (cudaMallocHost(&stage->memory, bytes) != cudaSuccess) {
-            (void)cudaGetLastError(); return NULL;
-        }
-        stage->bytes = bytes;
-    }
-    cuda->stage = (cuda->stage + 1) % TRF__CUDA_STAGES;
-    return stage;
-}
-
-/* Copies to pinned memory, from which the device reads by itself: the host waits only if all stages
-   are in use. Without a stage the call waits for the device. */
-TRF__FN void trf__cuda_upload(const trf__run *run, void *to, const void *from, size_t bytes)
-{
-    trf__on_device here(run->device.index);
-    trf__staging *stage = NULL;
-    if (bytes == 0 || !trf__cuda_works(run)) return;
-    if (run->state && bytes <= TRF__CUDA_WORKSPACE) stage = trf__cuda_stage(run, bytes);
-    if (stage) from = memcpy(stage->memory, from, bytes);
-    trf__cuda_move(run, "upload", to, from, bytes, cudaMemcpyHostToDevice);
-    if (stage) trf__cuda_did(run, "upload", cudaEventRecord(stage->read, cudaStreamLegacy));
-    else trf__cuda_did(run, "upload", cudaStreamSynchronize(cudaStreamLegacy));
-}
-
-/* The reverse of fetch. */
-TRF__FN void trf__cuda_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
-{
-    enum { PIECE = TRF__CUDA_WORKSPACE / sizeof(float) };
-    float *wide = (float *)trf__cuda_of(run)->workspace;
-    int64_t at;
-    if (run->element == sizeof *from) {
-        trf__cuda_upload(run, to, from, (size_t)n * sizeof *from); return;
-    }
-    for (at = 0; at < n; at += PIECE) {
-        int64_t m = trf__min64(PIECE, n - at);
-        trf__cuda_upload(run, wide, from + at, (size_t)m * sizeof *from);
-        trf__launch(run, "feed", trf__tiles_of(m), trf__gpu_convert<trf__bf16, float>,
-                    (trf__bf16 *)(void *)to + at, (const float *)wide, m);
-    }
-}
-
-/* Waits for the device and returns the first error. In a run with a state the error stays. */
-TRF__FN trf_status trf__cuda_sync(const trf__run *run, trf_error *err)
-{
-    trf__on_device here(run->device.index);
-    trf__cuda *cuda = trf__cuda_of(run);
-    char said[sizeof trf__cuda_said];
-    if (trf__cuda_works(run)) trf__cuda_did(run, "sync", cudaStreamSynchronize(cudaStreamLegacy));
-    memcpy(said, cuda ? cuda->said : trf__cuda_said, sizeof said);
-    if (!cuda) trf__cuda_said[0] = 0;
-    return said[0] ? trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, %s", said) : TRF_OK;
-}
-
-TRF__FN void *trf__cuda_stream(const trf__run *run) { (void)run; return (void *)cudaStreamLegacy; }
-
-TRF__FN int64_t trf__cuda_together(const trf__run *) { return INT64_MAX; }
-
-/* Rounds up to a multiple of an eighth of the next power of two, so that few shapes remain. Long
-   lists are not padded: issuing them takes less time than the work. */
-TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
-{
-    int64_t power = 8;
-    while (power < n) power *= 2;
-    return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
-}
-
-/* The list of this shape, or the least recently used one, emptied. */
-TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
-{
-    trf__recorded *list = cuda->lists;
-    int i;
-    for (i = 0; i < TRF__CUDA_LISTS; i++) {
-        trf__recorded *other = &cuda->lists[i];
-        if (other->used && memcmp(&other->shape, shape, sizeof *shape) == 0) return other;
-        if (other->used < list->used) list = other;
-    }
-    if (list->graph) (void)cudaGraphExecDestroy(list->graph);
-    TRF__ZERO(*list);
-    list->shape = *shape;
-    return list;
-}
-
-/* Recording has failed: ops are issued one by one from now on. */
-TRF__FN void trf__cuda_cannot_record(trf__cuda *cuda)
-{
-    (void)cudaGetLastError();
-    cuda->cannot_record = 1;
-}
-
-/* A list is issued op by op the first time, which chooses algorithms and loads kernels, as neither
-   may happen during capture. The second time it is recorded, then played. */
-TRF__FN int trf__cuda_replay(const trf__run *run, const trf__shape *shape)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__on_device here(run->device.index);
-    trf__recorded *list;
-    int before;
-    if (cuda->failed || cuda->cannot_record) return 0;
-    list = trf__cuda_list(cuda, shape);
-    /* issued once already, so its algorithms are chosen */
-    before = list->used > 0;
-    list->used = ++cuda->lists_asked;
-    if (list->graph) {
-        trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
-    }
-    /* thread-local capture: other threads' calls neither fail nor are recorded */
-    if (!before) return 0;
-    if (cudaStreamBeginCapture(cuda->recorder, cudaStreamCaptureModeThreadLocal) != cudaSuccess)
-        trf__cuda_cannot_record(cuda);
-    else cuda->recording = list;
-    return 0;
-}
-
-/* Ends a recording and makes a graph of it. Recorded ops have not run yet, so the graph is played
-   at once. 0: recording failed, and the ops must be issued again. */
-TRF__FN int trf__cuda_end_list(const trf__run *run, int whole)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__on_device here(run->device.index);
-    trf__recorded *list = cuda->recording;
-    cudaGraph_t graph = NULL;
-    cudaError_t e;
-    if (!list) return 1;
-    cuda->recording = NULL;
-    e = cudaStreamEndCapture(cuda->recorder, &graph);
-    /* an incomplete list is dropped */
-    if (whole && e == cudaSuccess && !cuda->failed)
-        e = cudaGraphInstantiateWithFlags(&list->graph, graph, 0);
-    if (graph) (void)cudaGraphDestroy(graph);
-    if (!whole || cuda->failed) return 1;
-    if (e == cudaSuccess) {
-        trf__cuda_did(run, "replay", cudaGraphLaunch(list->graph, cudaStreamLegacy)); return 1;
-    }
-    list->graph = NULL;
-    trf__cuda_cannot_record(cuda);
-    return 0;
-}
-
-TRF__FN size_t trf__cuda_element(const trf_device *device)
-{
-    return device->precision == TRF_PRECISION_BF16 ? sizeof(trf__bf16) : sizeof(float);
-}
-
-/* In float the weights of the model serve as they are. In bf16 a second arena holds all parameters
-   in 16 bits. */
-TRF__FN int trf__cuda_packs(const trf_device *device, int)
-{
-    return device->precision == TRF_PRECISION_BF16 ? TRF__PACKS_16_BITS : TRF__PACKS_NOTHING;
-}
-
-TRF__FN size_t trf__cuda_packed_bytes(int, int64_t, int64_t) { return 0; }
-TRF__FN size_t trf__cuda_converted(int, int64_t, int64_t) { return 0; }
-TRF__FN const char *trf__cuda_kernel(const trf_device *, int format)
-{
-    return format == TRF__INT8 ? NULL : "cuBLAS";
-}
-
-TRF__FN void trf__cuda_pack(const trf__run *run, const trf__pack *j)
-{
-    int64_t n = j->out * j->in;
-    trf__launch(run, "pack", trf__tiles_of(n), trf__gpu_convert<trf__bf16, float>,
-                (trf__bf16 *)j->packed, j->weights, n);
-}
-
-// >>cuda-dropout
-//
-// One Philox block serves eight features of a row: lane, lane + 16 .. lane + 112 of a group of 128
-// (see >>dropout). These eight are a unit, the work of one thread in every op that may drop.
-// Neighbouring threads have neighbouring features, so they read contiguous memory.
-
-enum { TRF__UNIT = 8 };
-
-TRF__BOTH int64_t trf__units(int64_t width) { return (width + 127) / 128 * 16; }
-/* The column of feature k of a unit. */
-TRF__DEVICE int64_t trf__feature(int64_t unit, int k)
-{
-    return unit / 16 * 128 + k * 16 + unit % 16;
-}
-
-/* The factor of kept elements; 1 without dropout (`now` is NULL). */
-TRF__DEVICE float trf__gpu_scale(const trf__now *now, const trf__drop *drop)
-{
-    return now && drop->threshold ? drop->scale : 1;
-}
-
-/* Draws a Philox block for eight elements: bit k is 1 if element k is kept. */
-TRF__DEVICE uint32_t trf__gpu_kept_of(const trf__now *now, const trf__drop *drop, uint32_t c0,
-                                      uint32_t c1, uint32_t c2)
-{
-    uint32_t counter[4] = { c0, c1, c2, now ? now->step : 0 }, words[4], kept = 0;
-    if (!now || !drop->threshold) return 0xFF;
-    trf__philox(counter, now->key0, trf__site_key(now, drop), words);
-    for (int k = 0; k < 8; k++)
-        kept |= (uint32_t)((words[k / 2] >> k % 2 * 16 & 0xFFFF) >= drop->threshold) << k;
-    return kept;
-}
-
-/* The factors of a unit's eight features. */
-TRF__DEVICE void trf__gpu_mask(float factor[TRF__UNIT], const trf__now *now, const trf__drop *drop,
-                               const trf__rows *at, int64_t row, int64_t unit)
-{
-    uint32_t kept = trf__gpu_kept_of(now, drop, (uint32_t)unit,
-                                     (uint32_t)(at->position ? at->position[row] : row),
-                                     at->sentence ? (uint32_t)at->sentence[row] : 0);
-    for (int k = 0; k < TRF__UNIT; k++) factor[k] = kept >> k & 1 ? trf__gpu_scale(now, drop) : 0;
-}
-
-/* Calls feature(row, column, factor) for all of (rows, width), a unit a thread. */
-template <class Do>
-TRF__DEVICE void trf__each_feature(const trf__now *now, const trf__drop *drop, const trf__rows *at,
-                                   int64_t rows, int64_t width, Do feature)
-{
-    int64_t units = trf__units(width);
-    trf__each(rows * units, [&](int64_t u) {
-        float factor[TRF__UNIT];
-        trf__gpu_mask(factor, now, drop, at, u / units, u % units);
-        for (int k = 0; k < TRF__UNIT && trf__feature(u % units, k) < width; k++)
-            feature(u / units, trf__feature(u % units, k), factor[k]);
-    });
-}
-
-TRF__FN int64_t trf__unit_tiles(int64_t rows, int64_t width)
-{
-    return trf__tiles_of(rows * trf__units(width));
-}
-
-// >>cuda-embed
-//
-// The formulas are in >>embed. Gradients of the weight are summed by id, those of positions by
-// position, those of segments by segment, so that no two blocks write the same numbers.
-
-template <class A> TRF__KERNEL void trf__gpu_embed(trf__embed j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
-        float value = j.table ? j.table[(j.at.position ? j.at.position[row] : row) * j.d + c] : 0;
-        if (j.segments) value += j.segments[j.segment[row] * j.d + c];
-        if (j.ids[row] >= 0) value = fmaf(j.weight.plain[j.ids[row] * j.d + c], j.scale, value);
-        trf__put<A>(j.y, row * j.d + c, value * factor);
-    });
-}
-
-TRF__FN void trf__cuda_embed(const trf__run *run, const trf__embed *j)
-{
-    trf__launch(run, "embed", trf__unit_tiles(j->rows, j->d), TRF__OF_ACT(run, trf__gpu_embed), *j,
-                run->now);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-/* dy = drop(dy), in place. */
-template <class A> TRF__KERNEL void trf__gpu_embed_drop(trf__embed_gradient j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.d, [&](int64_t row, int64_t c, float factor) {
-        trf__put<A>(j.dy, row * j.d + c, trf__get<A>(j.dy, row * j.d + c) * factor);
-    });
-}
-
-/* A block for each list of equal ids, a thread for each column: it adds the rows of the list in
-   order. */
-template <class A> TRF__KERNEL void trf__gpu_embed_gradient(trf__embed_gradient j)
-{
-    for (int64_t k = blockIdx.x; k < j.groups.n; k += gridDim.x) {
-        const int32_t *rows = j.groups.rows;
-        float *dw;
-        if (j.groups.first[k] == j.groups.first[k + 1]) break;
-        dw = j.dweight + j.ids[rows[j.groups.first[k]]] * j.d;
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float sum = dw[c];
-            for (int32_t i = j.groups.first[k]; i < j.groups.first[k + 1]; i++)
-                sum = fmaf(trf__get<A>(j.dy, rows[i] * j.d + c), j.scale, sum);
-            dw[c] = sum;
-        }
-    }
-}
-
-/* The gradient of a table of `size` rows, where `place` (NULL: the number of the row) is what each
-   row of dy reads. A block has one row of the table and as many columns as threads: a thread adds
-   the rows of dy that read it, in order. Every block reads the places of all rows, which are few
-   bytes beside the rows themselves. */
-template <class A> TRF__KERNEL void trf__gpu_table_gradient(trf__embed_gradient j, float *table,
-                                                            int64_t size, const int32_t *place)
-{
-    int64_t parts = (j.d + blockDim.x - 1) / blockDim.x;
-    for (int64_t k = blockIdx.x; k < size * parts; k += gridDim.x) {
-        int64_t p = k / parts, c = k % parts * blockDim.x + threadIdx.x;
-        float sum;
-        if (c >= j.d) continue;
-        sum = j.first_table ? 0 : table[p * j.d + c];
-        for (int64_t row = 0; row < j.rows; row++)
-            if ((place ? place[row] : row) == p) sum += trf__get<A>(j.dy, row * j.d + c);
-        table[p * j.d + c] = sum;
-    }
-}
-
-/* The tables need no zeroing: each of their rows has blocks, which begin with 0. */
-TRF__FN void trf__cuda_embed_gradient(const trf__run *run, const trf__embed_gradient *j)
-{
-    if (j->first)
-        trf__cuda_zero(run, j->dweight, trf__bytes(j->vocab, trf__bytes(j->d, sizeof(float))));
-    if (run->now && j->drop.threshold)
-        trf__launch(run, "embed_gradient", trf__unit_tiles(j->rows, j->d),
-                    TRF__OF_ACT(run, trf__gpu_embed_drop), *j, run->now);
-    trf__launch<128>(run, "embed_gradient", j->groups.n, TRF__OF_ACT(run, trf__gpu_embed_gradient),
-                     *j);
-    if (j->dtable)
-        trf__launch<128>(run, "embed_gradient", j->positions * trf__ceil_div(j->d, 128),
-                         TRF__OF_ACT(run, trf__gpu_table_gradient), *j, j->dtable, j->positions,
-                         j->at.position);
-    if (j->dsegments)
-        trf__launch<128>(run, "embed_gradient", j->n_segments * trf__ceil_div(j->d, 128),
-                         TRF__OF_ACT(run, trf__gpu_table_gradient), *j, j->dsegments,
-                         j->n_segments, j->segment);
-}
-
-#endif
-
-// >>cuda-linear
-//
-// A row-major y (rows, out) is column-major (out, rows) to cuBLASLt: y = x w^T becomes D = A B with
-// D = y, A = w (transposed, turn_a) and B = x.
-
-/* The weights in the form that products read, `further` numbers after the beginning of w: floats,
-   or the arena of 16 bits, which has the same layout. */
-TRF__FN const void *trf__weights_at(const trf__run *run, const trf__mat *w, int64_t further)
-{
-    if (run->element == sizeof(float)) return w->plain + further;
-    return (const trf__bf16 *)w->packed + further;
-}
-
-/* y = x w^T + b. The result is in floats with `wide`, else like activations; a bias for a result in
-   16 bits comes from the arena of 16 bits. */
-TRF__FN void trf__cuda_project(const trf__run *run, const char *what, const trf__linear *j,
-                               int wide)
-{
-    int narrow = run->element != sizeof(float);
-    trf__lt p;
-    TRF__ZERO(p);
-    p.d = j->y; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->x; p.bias = j->b;
-    if (j->b && !wide) p.bias = trf__weights_at(run, &j->w, j->b - j->w.plain);
-    p.m = j->out; p.n = j->rows; p.k = j->in; p.lda = p.ldb = j->in; p.ldd = j->out; p.turn_a = 1;
-    p.narrow = narrow; p.narrow_d = narrow && !wide;
-    trf__cuda_product(run, what, &p);
-}
-
-TRF__FN void trf__cuda_linear(const trf__run *run, const trf__linear *j)
-{
-    trf__cuda_project(run, "linear", j, 0);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-TRF__FN void trf__cuda_linear_dx(const trf__run *run, const trf__linear_dx *j)
-{
-    trf__lt p;
-    TRF__ZERO(p);
-    p.d = j->dx; p.a = trf__weights_at(run, &j->w, j->w.row * j->in); p.b = j->dy;
-    p.m = j->in; p.n = j->rows; p.k = j->out; p.lda = p.ldd = j->in; p.ldb = j->out; p.add = j->add;
-    p.narrow = p.narrow_d = run->element != sizeof(float);
-    trf__cuda_product(run, "linear_dx", &p);
-}
-
-/* Sums of columns in two stages: first of slices of rows, then of the slices in order. One stage
-   would leave most of the device idle, as there are few columns. */
-typedef struct trf__column_sums_job {
-    float *sums[2], *partial;           /* (columns) each; (slices, outputs, columns) */
-    const trf__act *x;
-    int64_t rows, columns, ld, slices;
-    int outputs, first;
-} trf__column_sums_job;
-
-enum { TRF__SUM_COLUMNS = 32, TRF__SUM_ROWS = TRF__CUDA_THREADS / TRF__SUM_COLUMNS };
-
-TRF__FN int64_t trf__sum_tiles(const trf__column_sums_job *j)
-{
-    return j->slices * trf__ceil_div(j->columns, TRF__SUM_COLUMNS);
-}
-
-/* A job with as many slices as partial sums fit into cuda->sums: at most 64, of at least 64 rows
-   each. */
-TRF__FN trf__column_sums_job trf__sums_job(const trf__run *run, int outputs, int64_t rows,
-                                           int64_t columns, int first)
-{
-    trf__column_sums_job j;
-    TRF__ZERO(j);
-    j.partial = trf__cuda_of(run)->sums;
-    j.rows = rows; j.columns = columns; j.ld = columns;
-    j.slices = trf__min64(trf__min64(64, trf__ceil_div(rows, 64)), TRF__CUDA_SUMS / trf__max64(1,
-            columns * outputs));
-    j.outputs = outputs; j.first = first;
-    return j;
-}
-
-/* First stage. each(row, column, sums) adds to N sums of its column. A block has 32 columns of one
-   slice, a warp every eighth row of it; the warps' sums are added in their order. */
-template <int N, class Each>
-TRF__DEVICE void trf__sum_slices(const trf__column_sums_job *j, float *shared, Each each)
-{
-    int64_t across = (j->columns + TRF__SUM_COLUMNS - 1) / TRF__SUM_COLUMNS;
-    int64_t rows = (j->rows + j->slices - 1) / j->slices;
-    for (int64_t tile = blockIdx.x; tile < across * j->slices; tile += gridDim.x) {
-        int64_t slice = tile / across;
-        int64_t c = tile % across * TRF__SUM_COLUMNS + threadIdx.x % TRF__SUM_COLUMNS;
-        int64_t end = (slice + 1) * rows < j->rows ? (slice + 1) * rows : j->rows;
-        /* every warp sums its rows of the slice; lanes of a warp read neighbouring columns */
-        float sums[N] = {};
-        for (int64_t r = slice * rows + threadIdx.x / TRF__SUM_COLUMNS; c < j->columns && r < end;
-             r += TRF__SUM_ROWS)
-            each(r, c, sums);
-        for (int n = 0; n < N; n++) {
-            float sum = 0;
-            /* then the first warp adds the warps' sums, in their order */
-            shared[threadIdx.x] = sums[n];
-            __syncthreads();
-            for (unsigned w = threadIdx.x % TRF__SUM_COLUMNS; w < TRF__CUDA_THREADS;
-                 w += TRF__SUM_COLUMNS)
-                sum += shared[w];
-            if (threadIdx.x < TRF__SUM_COLUMNS && c < j->columns)
-                j->partial[(slice * N + n) * j->columns + c] = sum;
-            __syncthreads();
-        }
-    }
-}
-
-template <class A> TRF__KERNEL void trf__gpu_column_sums(trf__column_sums_job j)
-{
-    TRF__SHARED(float, shared, TRF__CUDA_THREADS);
-    trf__sum_slices<1>(&j, shared, [&](int64_t r, int64_t c, float *sum) { *sum += trf__get<A>(j.x,
-            r * j.ld + c); });
-}
-
-/* Second stage: a thread for each column and output adds the slices. */
-TRF__KERNEL void trf__gpu_add_slices(trf__column_sums_job j)
-{
-    trf__each(j.columns * j.outputs, [&](int64_t i) {
-        int64_t output = i / j.columns, c = i % j.columns;
-        if (!j.sums[output]) return;
-        float sum = j.first ? 0 : j.sums[output][c];
-        for (int64_t s = 0; s < j.slices; s++)
-            sum += j.partial[(s * j.outputs + output) * j.columns + c];
-        j.sums[output][c] = sum;
-    });
-}
-
-/* sum (=, +=) the columns of x (rows, columns). Too many columns for cuda->sums are summed in
-   pieces. */
-TRF__FN void trf__cuda_column_sums(const trf__run *run, const char *what, float *sum,
-                                   const trf__act *x, int64_t rows, int64_t columns, int first)
-{
-    int64_t c;
-    for (c = 0; c < columns; c += TRF__CUDA_SUMS) {
-        trf__column_sums_job j = trf__sums_job(run, 1, rows,
-                                               trf__min64(TRF__CUDA_SUMS, columns - c), first);
-        j.sums[0] = sum + c;
-        j.x = trf__act_at(run, (trf__act *)(uintptr_t)x, c); j.ld = columns;
-        trf__launch(run, what, trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_column_sums), j);
-        trf__launch(run, what, trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices, j);
-    }
-}
-
-/* dw = dy^T x is, column-major, D (in, out) = x dy^T. Its sums stay floats even if activations have
-   16 bits. */
-TRF__FN void trf__cuda_linear_dw(const trf__run *run, const trf__linear_dw *products, int n)
-{
-    int i;
-    for (i = 0; i < n; i++) {
-        const trf__linear_dw *j = &products[i];
-        trf__lt p;
-        TRF__ZERO(p);
-        p.d = j->dw; p.a = j->x; p.b = j->dy;
-        p.m = j->in; p.n = j->out; p.k = j->rows; p.lda = p.ldd = j->in; p.ldb = j->out;
-        p.turn_b = 1; p.narrow = run->element != sizeof(float); p.add = !j->first;
-        trf__cuda_product(run, "linear_dw", &p);
-        if (j->db) trf__cuda_column_sums(run, "linear_dw", j->db, j->dy, j->rows, j->out, j->first);
-    }
-}
-
-#endif
-
-// >>cuda-activate
-//
-// The formulas are in >>activate. A thread has a unit of eight features, because of dropout.
-
-TRF__DEVICE float trf__gpu_sigmoid(float h) { return 1 / (1 + expf(-h)); }
-TRF__DEVICE float trf__gpu_normal(float h)
-{
-    return fmaf(erff(h * 0.70710678118654752f), 0.5f, 0.5f);
-}
-
-TRF__DEVICE float trf__gpu_gelu_tanh_sigmoid(float h)
-{
-    return trf__gpu_sigmoid(1.5957691216057308f * h * fmaf(h * h, 0.044715f, 1.0f));
-}
-
-TRF__DEVICE float trf__gpu_act(int kind, float h)
-{
-    if (kind == TRF_RELU) return h < 0 ? 0 : h;         /* not h > 0 ? h : 0, so that NaN stays
-                                                           NaN */
-    if (kind == TRF__IDENTITY) return h;
-    if (kind == TRF__TANH) return fmaf(trf__gpu_sigmoid(h + h), 2.0f, -1.0f);
-    return h * (kind == TRF_GELU ? trf__gpu_normal(h)
-                : kind == TRF_SILU ? trf__gpu_sigmoid(h) : trf__gpu_gelu_tanh_sigmoid(h));
-}
-
-TRF__DEVICE float trf__gpu_slope(int kind, float h)
-{
-    float s;
-    if (kind == TRF_RELU) return h > 0 ? 1.0f : 0.0f;
-    if (kind == TRF__IDENTITY) return 1;
-    if (kind == TRF__TANH) {
-        s = trf__gpu_sigmoid(h + h);
-        return 4 * s * (1 - s);
-    }
-    if (kind == TRF_GELU)
-        return fmaf(h, 0.39894228040143268f * expf(h * h * -0.5f), trf__gpu_normal(h));
-    if (kind == TRF_SILU) {
-        s = trf__gpu_sigmoid(h);
-        return s * fmaf(h, 1 - s, 1.0f);
-    }
-    s = trf__gpu_gelu_tanh_sigmoid(h);
-    return s * fmaf(1.5957691216057308f * h * fmaf(h * h, 3 * 0.044715f, 1.0f), 1 - s, 1.0f);
-}
-
-template <class A> TRF__KERNEL void trf__gpu_activate(trf__activate j, const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
-                      [&](int64_t row, int64_t c, float factor) {
-        int64_t at = (row << j.gate) * j.width + c;
-        float a = trf__gpu_act(j.kind, trf__get<A>(j.h, at));
-        if (j.gate) a *= trf__get<A>(j.h, at + j.width);
-        trf__put<A>(j.a, row * j.width + c, a * factor);
-    });
-}
-
-TRF__FN void trf__cuda_activate(const trf__run *run, const trf__activate *j)
-{
-    trf__launch(run, "activate", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate), *j, run->now);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-template <class A> TRF__KERNEL void trf__gpu_activate_gradient(trf__activate_gradient j,
-                                                               const trf__now *now)
-{
-    trf__each_feature(now, &j.drop, &j.at, j.rows, j.width,
-                      [&](int64_t row, int64_t c, float factor) {
-        int64_t at = (row << j.gate) * j.width + c;
-        float u = trf__get<A>(j.h, at), da = trf__get<A>(j.da, row * j.width + c);
-        float du = da * trf__gpu_slope(j.kind, u) * factor;
-        if (j.gate) {
-            du *= trf__get<A>(j.h, at + j.width);
-            trf__put<A>(j.dh, at + j.width, da * factor * trf__gpu_act(j.kind, u));
-        }
-        trf__put<A>(j.dh, at, du);
-    });
-}
-
-TRF__FN void trf__cuda_activate_gradient(const trf__run *run, const trf__activate_gradient *j)
-{
-    trf__launch(run, "activate_gradient", trf__unit_tiles(j->rows, j->width),
-                TRF__OF_ACT(run, trf__gpu_activate_gradient), *j, run->now);
-}
-
-#endif
-
-// >>cuda-rotary    rotary positions, and x * factor
-
-/* A block for each row; a thread turns every 256th pair. */
-template <class A> TRF__KERNEL void trf__gpu_rotate(trf__rotation r)
-{
-    int64_t half = r.width / 2;
-    for (int64_t row = blockIdx.x; row < r.rows; row += gridDim.x) {
-        const float *table = r.table + (int64_t)r.position[row] * r.width;
-        for (int64_t e = threadIdx.x; e < r.heads * half; e += TRF__CUDA_THREADS) {
-            int64_t pair = e % half, at = row * r.ld + e / half * r.d_head;
-            int64_t i = at + (r.pairs == TRF_ROTARY_HALVES ? pair : 2 * pair);
-            int64_t j = r.pairs == TRF_ROTARY_HALVES ? i + half : i + 1;
-            float x = trf__get<A>(r.x, i), y = trf__get<A>(r.x, j), cosine = table[pair];
-            float sine = table[half + pair] * (r.back ? -1.0f : 1.0f);
-            trf__put<A>(r.x, i, fmaf(x, cosine, -(y * sine)));
-            trf__put<A>(r.x, j, fmaf(y, cosine, x * sine));
-        }
-    }
-}
-
-TRF__FN void trf__cuda_rotate(const trf__run *run, const trf__rotation *r)
-{
-    trf__launch(run, "rotate", r->rows, TRF__OF_ACT(run, trf__gpu_rotate), *r);
-}
-
-template <class A> TRF__KERNEL void trf__gpu_scale_all(trf__scale s)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < s.n; i += (int64_t)gridDim.x * blockDim.x)
-        trf__put<A>(s.x, i, trf__get<A>(s.x, i) * s.factor);
-}
-
-TRF__FN void trf__cuda_scale(const trf__run *run, const trf__scale *s)
-{
-    trf__launch(run, "scale", trf__ceil_div(s->n, TRF__CUDA_THREADS),
-                TRF__OF_ACT(run, trf__gpu_scale_all), *s);
-}
-
-// >>cuda-attention
-//
-// A tile is eight neighbouring rows of one head of one span, a warp for each: queries, or keys for
-// dk and dv. The block takes the other side (keys, or queries) 32 rows at a time, a lane for each.
-// They lie in shared memory, 64 columns at a time. So only (8, 32) weights exist at a time. For the
-// result each lane of a warp has columns, 128 a warp at a time; only wider heads compute the
-// products more than once.
-//
-// A row of S never exists as a whole, so the softmax is computed online: `maximum` and `sum` are
-// those of the keys so far, and a higher maximum rescales the sum and the result by
-// exp((old - new) * scale).
-
-/* The pitch is odd so that 32 lanes reading a column meet 32 banks. OWN: columns of a lane. */
-enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
-
-/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. scores:
-   what differences of scores are multiplied by before exp. */
-struct trf__gpu_head : trf__head { int begin, end, n; float scores, slope; };
-
-TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
-                                           int64_t groups, int rows, int of_keys)
-{
-    trf__gpu_head h;
-    (trf__head &)h = trf__head_of(in, tile / groups);
-    h.n = of_keys ? h.span->n_key : h.span->n_query;
-    h.begin = (int)(tile % groups) * rows;
-    h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
-    h.scores = trf__biased(in) ? 1 : h.scale;
-    h.slope = in->bias.alibi ? (float)trf__alibi_slope(h.head, in->heads) : 0;
-    return h;
-}
-
-/* The column where this head begins in keys and values, or in queries and results. */
-TRF__DEVICE int64_t trf__gpu_first(const trf__gpu_head *h, int of_keys)
-{
-    return of_keys ? h->key_first : h->first;
-}
-
-/* The score of a key for query i of the span: s = q k^T, or with numbers for distances the scaled
-   sum. */
-TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int64_t key)
-{
-    if (!trf__biased(h->in)) return s;
-    return fmaf(s, h->scale,
-                trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
-}
-
-/* The keys that query i sees, and those that the last query of the tile sees (the most of all); 0
-   beyond the end. */
-TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
-{
-    return i < h->n ? (int)trf__keys_seen(h, i) : 0;
-}
-TRF__DEVICE int trf__gpu_last_seen(const trf__gpu_head *h)
-{
-    return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
-}
-
-/* The block loads rows i .. i + 31, columns c .. c + 63 of this head of x (keys or queries) into
-   shared memory; 0 beyond the ends. */
-template <class A>
-TRF__DEVICE void trf__gpu_tile(float *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
-                               int of_keys, int64_t i, int64_t c)
-{
-    int64_t n = of_keys ? h->span->n_key : h->span->n_query;
-    for (int e = (int)threadIdx.x; e < TRF__OTHERS * TRF__COLUMNS; e += TRF__CUDA_THREADS) {
-        int64_t row = i + e / TRF__COLUMNS, column = c + e % TRF__COLUMNS;
-        int there = row < n && column < h->in->d_head;
-        if (there) row = of_keys ? trf__key_row(h, row) : h->span->query + row;
-        to[e / TRF__COLUMNS * TRF__PITCH + e % TRF__COLUMNS] =
-            there ? trf__get<A>(x, row * ld + trf__gpu_first(h, of_keys) + column) : 0;
-    }
-}
-
-/* Returns sum + the dot product of the row of x at `at` with this lane's row of the tile. */
-template <class A>
-TRF__DEVICE float trf__gpu_dot(float sum, const trf__act *x, int64_t at, const float *tile,
-                               int64_t columns)
-{
-    tile += threadIdx.x % 32 * TRF__PITCH;
-    for (int c = 0; c < TRF__COLUMNS && c < columns; c++)
-        sum = fmaf(trf__get<A>(x, at + c), tile[c], sum);
-    return sum;
-}
-
-/* Bit k is 1 if one query keeps key 8 * eight + k. */
-TRF__DEVICE uint32_t trf__gpu_kept(const trf__gpu_head *h, const trf__now *now, int64_t query,
-                                   int64_t eight)
-{
-    uint32_t counter[2];
-    trf__weight_counter(counter, (uint32_t)h->head, query, eight);
-    return trf__gpu_kept_of(now, &h->in->drop, counter[0], counter[1], (uint32_t)h->span->sentence);
-}
-
-/* The factor of dropout for the weight of one key and one query: scale or 0. */
-TRF__DEVICE float trf__gpu_weight_factor(const trf__gpu_head *h, const trf__now *now, int64_t query,
-                                         int64_t key)
-{
-    return trf__gpu_kept(h, now, query, key / 8) >> key % 8 & 1 ? trf__gpu_scale(now, &h->in->drop)
-        : 0;
-}
-
-/* own[i] += the sum over the others from `other` on: their weights times their columns `column` +
-   32 i. */
-template <class A>
-TRF__DEVICE void trf__gpu_gather(float own[TRF__OWN], const float *weights, const trf__act *x,
-                                 const trf__gpu_head *h,
-                                 int64_t ld, int of_keys, int64_t other, int64_t end,
-                                 int64_t column)
-{
-    for (int k = 0; k < TRF__OTHERS && other + k < end; k++) {
-        int64_t row = of_keys ? trf__key_row(h, other + k) : h->span->query + other + k;
-        for (int i = 0; i < TRF__OWN; i++)
-            if (column + 32 * i < h->in->d_head)
-                own[i] = fmaf(weights[k], trf__get<A>(x, row * ld + trf__gpu_first(h, of_keys) +
-                                                             column + 32 * i), own[i]);
-    }
-}
-
-/* Warp w has query begin + w. __syncthreads is reached by all warps, even those beyond the last
-   query: loops depend on the tile, not on the warp. */
-template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const trf__now *now,
-                                                       int64_t groups)
-{
-    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
-        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
-            ldo = a.in.heads * d;
-        int64_t most = trf__gpu_last_seen(&h), seen = trf__gpu_seen(&h, i);
-        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
-            float maximum = -FLT_MAX, sum = 0, out[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
-                float s = 0, higher, shrink, e;
-                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-                    __syncthreads();
-                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
-                    __syncthreads();
-                    if (key + lane < seen)
-                        s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
-                }
-                if (key + lane < seen) s = trf__gpu_score(&h, s, i, key + lane);
-                /* online softmax: the new maximum, and the factor of what has been summed so far */
-                higher = fmaxf(maximum, trf__warp_max(key + lane < seen ? s : -FLT_MAX));
-                shrink = expf((maximum - higher) * h.scores);
-                e = key + lane < seen ? expf((s - higher) * h.scores) : 0;
-                maximum = higher;
-                sum = sum * shrink + trf__warp_sum(e);
-                /* after the sum: dropout applies to normalized weights */
-                if (key + lane < seen) e *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                weights[warp * TRF__OTHERS + lane] = e;
-                __syncwarp();
-                for (int o = 0; o < TRF__OWN; o++) out[o] *= shrink;
-                trf__gpu_gather<A>(out, weights + warp * TRF__OTHERS, a.in.v, &h, a.in.ldk, 1, key,
-                                   seen, c0 + lane);
-                __syncwarp();
-            }
-            if (i >= h.n) continue;
-            for (int o = 0; o < TRF__OWN; o++)
-                if (c0 + lane + 32 * o < d)
-                    trf__put<A>(a.out, query * ldo + h.first + c0 + lane + 32 * o,
-                                seen > 0 ? out[o] / sum : 0);
-            if (a.stats && lane == 0) {
-                a.stats[(query * a.in.heads + h.head) * 2] = maximum;
-                a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / sum;
-            }
-        }
-    }
-}
-
-/* With 16 bits tensor cores compute the products, 16 rows at a time, for heads up to 64 wide (wider
-   ones leave too few registers). A tile is 64 rows of one head, 16 for each of four warps. The rows
-   of the other side pass through shared memory, 64 or 32 at a time. Of every result (16, 8) lane 4
-   g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results side by side already have
-   the layout of the left factor (16, 16) of the next product. D: d_head rounded up; the columns
-   beyond it are zeros. */
-
-#if !defined(TRF__GPU_ON_CPU)           /* the tests on the CPU define these three themselves */
-// >>cuda-mma       attention in tiles of tensor cores
-
-/* d (16, 8) += a (16, 16) b (16, 8) */
-TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
-{
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
-/* Loads four matrices (8, 8) transposed: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
-TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
-{
-    uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
-}
-
-TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
-#endif
-
-/* Two numbers as tensor cores read them. */
-TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
-{
-    trf__bf16 l, h;
-    trf__put_as(&l, low);
-    trf__put_as(&h, high);
-    return (uint32_t)l.bits | (uint32_t)h.bits << 16;
-}
-
-/* Loads ROWS rows of this head of x from row `first` on into shared memory, eight columns at a
-   time; 0 beyond the ends. Rows there are eight numbers longer, so that neighbouring rows lie in
-   different banks. */
-template <int D, int ROWS>
-TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
-                               int of_keys, int first)
-{
-    int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
-    const trf__bf16 *from = (const trf__bf16 *)(const void *)x + trf__gpu_first(h, of_keys);
-    /* whether eight numbers may be loaded at once, as 16 aligned bytes */
-    int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
-    from += (of_keys ? h->span->key : h->span->query) * ld;
-    for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
-        int row = first + e / (D / 8), c = e % (D / 8) * 8;
-        uint4 eight = {0, 0, 0, 0};
-        if (whole && row < n && c < d) eight = *(const uint4 *)(const void *)(from + row * ld + c);
-        else for (int k = 0; k < 8; k++)
-            if (row < n && c + k < d) ((trf__bf16 *)&eight)[k] = from[row * ld + c + k];
-        *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight;
-    }
-}
-
-/* Draws which weights of a tile are kept: (QUERIES, KEYS / 8), a bit for each key. */
-template <int QUERIES, int KEYS>
-TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now,
-                               int query, int key)
-{
-    for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
-        kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
-}
-
-/* Loads the tile's own 64 rows of x, 16 for each warp, as left factors of products. They pass
-   through `shared` in shared memory. */
-template <int D>
-TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *shared, const trf__act *x,
-                              const trf__gpu_head *h, int64_t ld, int of_keys)
-{
-    int lane = (int)threadIdx.x % 32;
-    /* the layout of mma.m16n8k16: word i of a lane is row lane / 4 + 8 (i % 2), columns from 8 (i /
-       2) on */
-    const trf__bf16 *from = shared + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) +
-                            lane % 4 * 2;
-    __syncthreads();
-    trf__mma_tile<D, TRF__MMA_ROWS>(shared, x, h, ld, of_keys, h->begin);
-    __syncthreads();
-    for (int c = 0; c < D / 16; c++)
-        for (int i = 0; i < 4; i++)
-            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 +
-                                                        i / 2 * 8);
-}
-
-/* s (16, 8 N) = a (16, D) tile^T. Only the first n rows of the tile matter. */
-template <int D, int N>
-TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile,
-                               int n)
-{
-    int lane = (int)threadIdx.x % 32;
-    tile += lane / 4 * (D + 8) + lane % 4 * 2;
-    for (int j = 0; j < N; j++) {
-        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
-        for (int c = 0; c < D / 16 && j * 8 < n; c++) {
-            const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
-            uint32_t b[2] = { *(const uint32_t *)(const void *)from,
-                             *(const uint32_t *)(const void *)(from + 8) };
-            trf__mma(s[j], a[c], b);
-        }
-    }
-}
-
-/* out (16, D) += s (16, 8 N) tile. s is rounded to bf16 on the way. */
-template <int D, int N>
-TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile,
-                                  int n)
-{
-    int lane = (int)threadIdx.x % 32;
-    /* each lane points at the row that it contributes to ldmatrix */
-    tile += lane % 16 * (D + 8) + lane / 16 * 8;
-    for (int j = 0; j < N / 2; j++) {
-        const float *left = s[2 * j], *right = s[2 * j + 1];
-        uint32_t a[4] = { trf__bf16_pair(left[0], left[1]), trf__bf16_pair(left[2], left[3]),
-                          trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
-        for (int c = 0; c < D / 16 && j * 16 < n; c++) {
-            uint32_t b[4];
-            trf__load_transposed(b, tile + j * 16 * (D + 8) + c * 16);
-            trf__mma(out[2 * c], a, b);
-            trf__mma(out[2 * c + 1], a, b + 2);
-        }
-    }
-}
-
-/* Stores this lane's part of a result into the tile's rows of x, times a factor for each of its two
-   rows. */
-template <int D>
-TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2],
-                                const trf__gpu_head *h, int64_t ld, int of_keys)
-{
-    for (int e = 0; e < D / 2; e++) {
-        int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
-        int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
-        int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld
-            + trf__gpu_first(h, of_keys) + column;
-        if (row < h->n && column < h->in->d_head)
-            trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
-    }
-}
-
-/* The sum and the maximum over the four lanes that share a row. */
-TRF__DEVICE float trf__quad_sum(float x) { return trf__of_warp<2>(x, trf__plus()); }
-TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger()); }
-
-// >>mma-attention  the forward kernel
-//
-// The same online softmax as trf__gpu_attention. A lane has two rows (i = 0, 1), and each row is
-// shared by four lanes, so its maximum and sum are combined over four lanes. A lane has 2 of the 8
-// columns of each result, which are 16 of the 64 keys of a row.
-
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
-trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
-{
-    enum { KEYS = 64 };
-    TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
-    TRF__SHARED(trf__bf16, values, KEYS * (D + 8));
-    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_last_seen(&h);
-        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
-        uint32_t q[D / 16][4];
-        if (h.begin >= h.n) continue;
-        trf__mma_own<D>(q, keys, a.in.q, &h, a.in.ldq, 0);
-        for (int key = 0; key < most; key += KEYS) {
-            float s[KEYS / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
-            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
-            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;       /* this warp has no queries */
-            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
-            for (int i = 0; i < 2; i++) {
-                float higher = maximum[i], shrink;
-                for (int j = 0; j < KEYS / 4; j++)
-                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i])
-                        higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
-                higher = trf__quad_max(higher);
-                shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
-                maximum[i] = higher;
-                sum[i] *= shrink;
-                for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
-                for (int j = 0; j < KEYS / 4; j++) {
-                    float *e = &s[j / 2][i * 2 + j % 2];
-                    int column = t * 2 + j % 2,
-                        bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
-                    *e = key + j / 2 * 8 + column < seen[i]
-                        ? trf__quick_exp((*e - higher) * h.scale) : 0;
-                    sum[i] += *e;
-                    *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
-                }
-            }
-            trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
-        }
-        for (int i = 0; i < 2; i++) {
-            int64_t query = h.span->query + h.begin + row + i * 8;
-            float all = trf__quad_sum(sum[i]);
-            /* a query without keys has the result 0 */
-            sum[i] = all > 0 ? 1 / all : 0;
-            if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
-            a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
-            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / all;
-        }
-        trf__mma_store<D>(a.out, out, sum, &h, a.in.heads * a.in.d_head, 0);
-    }
-}
-
-/* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache, no
-   numbers for distances, and heads up to 64 wide. */
-TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
-{
-    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64 && !trf__biased(in);
-}
-#define TRF__OF_WIDTH(j, kernel) \
-    ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
-
-/* Starts one of two kernels with a tile for each group of rows of each of `heads` heads. `most` is
-   the largest number of rows of a span; tiles beyond the end of a shorter one do nothing. */
-template <class J>
-TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int heads,
-                               int64_t most,
-                               void (*mma)(J, const trf__now *, int64_t),
-                               void (*plain)(J, const trf__now *, int64_t))
-{
-    int can = trf__mma_can(run, &j->in);
-    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS),
-        tiles = j->in.n_spans * heads * groups;
-    if (can) trf__launch<TRF__MMA_THREADS>(run, what, tiles, mma, *j, run->now, groups);
-    else trf__launch(run, what, tiles, plain, *j, run->now, groups);
-}
-
-TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
-{
-    trf__launch_heads(run, "attention", a, a->in.heads, a->in.max_queries,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_attention),
-                      TRF__OF_ACT(run, trf__gpu_attention));
-}
-
-/* A block for each query; a thread takes every 256th key. */
-template <class A> TRF__KERNEL void trf__gpu_attention_weights(trf__attention_weights a)
-{
-    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
-    trf__gpu_head h = trf__gpu_head_of(&a.in, a.head, 1, 1, 0);
-    for (int64_t i = blockIdx.x; i < h.n; i += gridDim.x) {
-        float *w = a.weights + i * h.span->n_key, maximum = -FLT_MAX, sum = 0;
-        int64_t seen = trf__keys_seen(&h, i), q = (h.span->query + i) * a.in.ldq + h.first, k;
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS) {
-            float s = 0;
-            int64_t key = trf__key_row(&h, k) * a.in.ldk + h.key_first;
-            for (int64_t c = 0; c < a.in.d_head; c++)
-                s = fmaf(trf__get<A>(a.in.q, q + c), trf__get<A>(a.in.k, key + c), s);
-            w[k] = s = trf__gpu_score(&h, s, i, k);
-            maximum = fmaxf(maximum, s);
-        }
-        maximum = trf__block_max(maximum, shared);
-        for (k = threadIdx.x; k < seen; k += TRF__CUDA_THREADS)
-            sum += w[k] = expf((w[k] - maximum) * h.scores);
-        sum = trf__block_sum(sum, shared);
-        for (k = threadIdx.x; k < h.span->n_key; k += TRF__CUDA_THREADS)
-            w[k] = k < seen ? w[k] / sum : 0;
-    }
-}
-
-TRF__FN void trf__cuda_attention_weights(const trf__run *run, const trf__attention_weights *a)
-{
-    trf__launch(run, "attention_weights", a->in.max_queries,
-                TRF__OF_ACT(run, trf__gpu_attention_weights), *a);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-// >>cuda-attention-gradient  its gradients, a block a tile
-//
-// Two kernels, so that each owns the rows it writes and no sum needs atomics: one for dq, with
-// queries as rows, and one for dk and dv, with keys as rows. Both compute the weights again.
-
-/* The weight P of a key for query i of the span, from s = q k^T and the query's statistics. */
-TRF__DEVICE float trf__gpu_weight(const trf__gpu_head *h, const float *stats, int64_t i,
-                                  int64_t key, float s)
-{
-    const float *known = stats + ((h->span->query + i) * h->in->heads + h->head) * 2;
-    return expf((trf__gpu_score(h, s, i, key) - known[0]) * h->scores) * known[1];
-}
-
-/* dq: a warp has a query, and the others are keys. */
-template <class A>
-TRF__KERNEL void trf__gpu_attention_dq(trf__attention_gradient a, const trf__now *now,
-                                       int64_t groups)
-{
-    TRF__SHARED(float, keys, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, values, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, weights, TRF__CUDA_WARPS * TRF__OTHERS);
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__CUDA_WARPS, 0);
-        int64_t i = h.begin + warp, query = h.span->query + i, d = a.in.d_head,
-            ldo = a.in.heads * d;
-        int64_t most = trf__gpu_last_seen(&h), seen = trf__gpu_seen(&h, i);
-        int64_t at = query * ldo + h.first;
-        float delta = 0;
-        for (int64_t c = lane; i < h.n && c < d; c += 32)
-            delta = fmaf(trf__get<A>(a.dout, at + c), trf__get<A>(a.out, at + c), delta);
-        /* delta = dout . out, over all columns of the head */
-        delta = trf__warp_sum(delta);
-        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
-            float dq[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t key = 0; key < most; key += TRF__OTHERS) {
-                /* lane l computes s and dP of key + l, and then all lanes add up columns of dq */
-                float s = 0, dp = 0;
-                for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-                    __syncthreads();
-                    trf__gpu_tile<A>(keys, a.in.k, &h, a.in.ldk, 1, key, c);
-                    trf__gpu_tile<A>(values, a.in.v, &h, a.in.ldk, 1, key, c);
-                    __syncthreads();
-                    if (key + lane >= seen) continue;
-                    s = trf__gpu_dot<A>(s, a.in.q, query * a.in.ldq + h.first + c, keys, d - c);
-                    dp = trf__gpu_dot<A>(dp, a.dout, at + c, values, d - c);
-                }
-                if (key + lane < seen) {
-                    dp *= trf__gpu_weight_factor(&h, now, i, key + lane);
-                    s = trf__gpu_weight(&h, a.stats, i, key + lane, s) * (dp - delta) * h.scale;
-                }
-                weights[warp * TRF__OTHERS + lane] = s;
-                __syncwarp();
-                trf__gpu_gather<A>(dq, weights + warp * TRF__OTHERS, a.in.k, &h, a.in.ldk, 1, key,
-                                   seen, c0 + lane);
-                __syncwarp();
-            }
-            for (int o = 0; o < TRF__OWN; o++)
-                if (i < h.n && c0 + lane + 32 * o < d)
-                    trf__put<A>(a.dq, query * a.in.ldq + h.first + c0 + lane + 32 * o, dq[o]);
-        }
-    }
-}
-
-/* Adds what one head of queries contributes to dk and dv: a warp has a key, and the others are
-   queries. */
-template <class A>
-TRF__DEVICE void trf__gpu_dkv_of(const trf__attention_gradient &a, const trf__now *now,
-                                 const trf__gpu_head &h, float *queries, float *douts,
-                                 float *weights, int64_t c0, float dk[TRF__OWN],
-                                 float dv[TRF__OWN])
-{
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    float *to_k = weights + warp * TRF__OTHERS, *to_v = to_k + TRF__CUDA_WARPS * TRF__OTHERS;
-    int64_t key = h.begin + warp, d = a.in.d_head, ldo = a.in.heads * d, n = h.span->n_query;
-    int64_t at = (h.span->key + key) * a.in.ldk + h.key_first;
-    for (int64_t first = 0; first < n; first += TRF__OTHERS) {
-        int64_t i = first + lane, query = h.span->query + i;
-        /* lane l has query first + l; its delta comes with the same pass over columns */
-        float s = 0, dp = 0, delta = 0, p = 0, factor = 0;
-        for (int64_t c = 0; c < d; c += TRF__COLUMNS) {
-            __syncthreads();
-            trf__gpu_tile<A>(queries, a.in.q, &h, a.in.ldq, 0, first, c);
-            trf__gpu_tile<A>(douts, a.dout, &h, ldo, 0, first, c);
-            __syncthreads();
-            if (i >= n || key >= h.n || key >= trf__keys_seen(&h, i)) continue;
-            delta = trf__gpu_dot<A>(delta, a.out, query * ldo + h.first + c, douts, d - c);
-            s = trf__gpu_dot<A>(s, a.in.k, at + c, queries, d - c);
-            dp = trf__gpu_dot<A>(dp, a.in.v, at + c, douts, d - c);
-        }
-        if (i < n && key < h.n && key < trf__keys_seen(&h, i)) {
-            factor = trf__gpu_weight_factor(&h, now, i, key);
-            p = trf__gpu_weight(&h, a.stats, i, key, s);
-        }
-        to_k[lane] = p * (dp * factor - delta) * h.scale;
-        to_v[lane] = p * factor;
-        __syncwarp();
-        trf__gpu_gather<A>(dk, to_k, a.in.q, &h, a.in.ldq, 0, first, n, c0 + lane);
-        trf__gpu_gather<A>(dv, to_v, a.dout, &h, ldo, 0, first, n, c0 + lane);
-        __syncwarp();
-    }
-}
-
-/* dk and dv. If several heads of queries read the same keys, their gradients add up one after
-   another. */
-template <class A>
-TRF__KERNEL void trf__gpu_attention_dkv(trf__attention_gradient a, const trf__now *now,
-                                        int64_t groups)
-{
-    TRF__SHARED(float, queries, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, douts, TRF__OTHERS * TRF__PITCH);
-    TRF__SHARED(float, weights, 2 * TRF__CUDA_WARPS * TRF__OTHERS);
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int64_t together = a.in.heads / a.in.kv_heads, d = a.in.d_head;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
-         tile += gridDim.x) {
-        int64_t head = tile / groups * together, group = tile % groups;
-        trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, TRF__CUDA_WARPS,
-                                           1);
-        int64_t key = h.begin + warp, at = (h.span->key + key) * a.in.ldk + h.key_first;
-        for (int64_t c0 = 0; h.begin < h.n && c0 < d; c0 += 32 * TRF__OWN) {
-            float dk[TRF__OWN] = {0, 0, 0, 0}, dv[TRF__OWN] = {0, 0, 0, 0};
-            for (int64_t k = 0; k < together; k++) {
-                h = trf__gpu_head_of(&a.in, (head + k) * groups + group, groups, TRF__CUDA_WARPS,
-                                     1);
-                trf__gpu_dkv_of<A>(a, now, h, queries, douts, weights, c0, dk, dv);
-            }
-            for (int o = 0; o < TRF__OWN; o++) {
-                int64_t c = c0 + lane + 32 * o;
-                if (key >= h.n || c >= d) continue;
-                trf__put<A>(a.dk, at + c, dk[o]);
-                trf__put<A>(a.dv, at + c, dv[o]);
-            }
-        }
-    }
-}
-
-/* The gradient of the numbers for distances, of each head of each span: a warp takes a row of the
-   table, and its lanes take the queries. The distances of a row follow one another. */
-template <class A>
-TRF__KERNEL void trf__gpu_bias_partial(trf__attention_gradient a, const trf__now *now)
-{
-    int warp = (int)threadIdx.x / 32, lane = (int)threadIdx.x % 32;
-    int64_t rows = a.in.bias.rows, d = a.in.d_head, ldo = a.in.heads * d;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, 1, INT32_MAX / 2, 0);
-        int64_t n = h.span->n_query, m = h.span->n_key;
-        for (int64_t row = warp; row < rows; row += TRF__CUDA_WARPS) {
-            float sum = 0;
-            for (int64_t t = 1 - m; t < n; t++) {
-                if (trf__bias_row(&a.in.bias, t) != row) continue;
-                for (int64_t i = lane; i < n; i += 32) {
-                    int64_t key = t + i + m - n, query = h.span->query + i;
-                    int64_t at = query * ldo + h.first;
-                    float s = 0, dp = 0, delta = 0;
-                    if (key < 0 || key >= trf__keys_seen(&h, i)) continue;
-                    for (int64_t c = 0; c < d; c++) {
-                        int64_t k = (h.span->key + key) * a.in.ldk + h.key_first + c;
-                        float dout = trf__get<A>(a.dout, at + c);
-                        s = fmaf(trf__get<A>(a.in.q, query * a.in.ldq + h.first + c),
-                                 trf__get<A>(a.in.k, k), s);
-                        dp = fmaf(dout, trf__get<A>(a.in.v, k), dp);
-                        delta = fmaf(dout, trf__get<A>(a.out, at + c), delta);
-                    }
-                    dp *= trf__gpu_weight_factor(&h, now, i, key);
-                    sum += trf__gpu_weight(&h, a.stats, i, key, s) * (dp - delta);
-                }
-            }
-            sum = trf__warp_sum(sum);
-            if (lane == 0) a.partial[tile * rows + row] = sum;
-        }
-    }
-}
-
-/* A thread for each number of the table: adds the spans in order. */
-TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
-{
-    int64_t heads = a.in.heads, rows = a.in.bias.rows, at;
-    for (at = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; at < rows * heads;
-         at += (int64_t)gridDim.x * blockDim.x) {
-        float sum = a.first_bias ? 0 : a.dbias[at];
-        for (int64_t s = 0; s < a.in.n_spans; s++)
-            sum += a.partial[(s * heads + at % heads) * rows + at / heads];
-        a.dbias[at] = sum;
-    }
-}
-
-// >>cuda-mma-gradient  the same with tensor cores
-//
-// Tiles of 32 instead of 64 others: the gradient has more results to hold in registers.
-
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
-trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
-{
-    enum { KEYS = 32 };
-    TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
-    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
-    trf__bf16 *keys = tiles, *values = tiles + KEYS * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_last_seen(&h), ldo = a.in.heads * (int)a.in.d_head;
-        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
-        uint32_t q[D / 16][4], dout[D / 16][4];
-        if (h.begin >= h.n) continue;
-        trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
-        /* q holds out for a moment, for delta = dout . out */
-        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);
-        for (int c = 0; c < D / 16; c++)
-            for (int i = 0; i < 4; i++) {
-                /* two bf16 in each word; fragment i belongs to row i % 2 of the lane */
-                uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
-                delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
-                delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
-            }
-        delta[0] = trf__quad_sum(delta[0]);
-        delta[1] = trf__quad_sum(delta[1]);
-        trf__mma_own<D>(q, tiles, a.in.q, &h, a.in.ldq, 0);
-        for (int key = 0; key < most; key += KEYS) {
-            float s[KEYS / 8][4], dp[KEYS / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
-            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
-            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;
-            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
-            trf__mma_rows<D, KEYS / 8>(dp, dout, values, most - key);
-            for (int j = 0; j < KEYS / 8; j++)
-                for (int e = 0; e < 4; e++) {
-                    int column = t * 2 + e % 2, r = row + e / 2 * 8;
-                    float p = 0, factor = 0;
-                    if (key + j * 8 + column < seen[e / 2])
-                        p = trf__gpu_weight(&h, a.stats, h.begin + r, key + j * 8 + column,
-                                            s[j][e]);
-                    if (kept[r * (KEYS / 8) + j] >> column & 1)
-                        factor = trf__gpu_scale(now, &a.in.drop);
-                    s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
-                }
-            trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
-        }
-        trf__mma_store<D>(a.dq, dq, ones, &h, a.in.ldq, 0);
-    }
-}
-
-/* The numbers of a query that dk and dv need: its statistics, delta = dout . out, and the number of
-   keys it sees. */
-typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
-
-/* Fills these for 32 queries, with four threads for each. */
-TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a,
-                                const trf__gpu_head *h, int first)
-{
-    int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
-    int here = i < h->span->n_query;
-    trf__known q = { 0, 0, 0, 0 };
-    for (c = threadIdx.x % 4; here && c < a->in.d_head; c += 4)
-        q.delta = fmaf(trf__get<trf__bf16>(a->dout, at * a->in.d_head + c),
-                       trf__get<trf__bf16>(a->out, at * a->in.d_head + c), q.delta);
-    q.delta = trf__quad_sum(q.delta);
-    if (here) {
-        q.maximum = a->stats[at * 2];
-        q.factor = a->stats[at * 2 + 1];
-        q.seen = (int)trf__keys_seen(h, i);
-    }
-    if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
-}
-
-/* A warp's sixteen keys and values, and their gradients. */
-template <int D> struct trf__mma_keys {
-    uint32_t k[D / 16][4], v[D / 16][4];
-    float dk[D / 8][4], dv[D / 8][4];
-};
-
-/* Adds what one head of queries, from query `begin` on, contributes to dk and dv. */
-template <int D>
-TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__attention_gradient &a,
-                                 const trf__now *now, const trf__gpu_head &h, int begin,
-                                 trf__bf16 *tiles, uint8_t *kept, trf__known *known)
-{
-    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
-    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    int n = h.span->n_query;
-    for (int first = begin; first < n; first += QUERIES) {
-        float s[QUERIES / 8][4], ds[QUERIES / 8][4];
-        __syncthreads();
-        trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
-        trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
-        trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
-        trf__mma_known(known, &a, &h, first);
-        __syncthreads();
-        if (h.begin + row / 16 * 16 >= h.n) continue;
-        trf__mma_rows<D, QUERIES / 8>(s, own.k, queries, n - first);
-        trf__mma_rows<D, QUERIES / 8>(ds, own.v, douts, n - first);
-        for (int j = 0; j < QUERIES / 8; j++)
-            for (int e = 0; e < 4; e++) {
-                int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
-                const trf__known *q = &known[column];
-                float p = 0, factor = 0;
-                if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale)
-                    * q->factor;
-                if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1)
-                    factor = trf__gpu_scale(now, &a.in.drop);
-                s[j][e] = p * factor;
-                ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
-            }
-        trf__mma_columns<D, QUERIES / 8>(own.dv, s, douts, n - first);
-        trf__mma_columns<D, QUERIES / 8>(own.dk, ds, queries, n - first);
-    }
-}
-
-/* dk and dv: rows of a result are keys, and its columns are queries. */
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
-trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
-{
-    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
-    TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
-    TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
-    TRF__SHARED(trf__known, known, QUERIES);
-    int64_t together = a.in.heads / a.in.kv_heads;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
-         tile += gridDim.x) {
-        int64_t head = tile / groups * together, group = tile % groups;
-        trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, KEYS, 1);
-        int n = h.span->n_query, begin = 0;
-        float ones[2] = { 1, 1 };
-        trf__mma_keys<D> own = {};
-        if (h.begin >= h.n) continue;
-        /* the first query that sees one of these keys */
-        if (a.in.causal && h.begin > h.n - n) begin = h.begin - (h.n - n);
-        trf__mma_own<D>(own.k, tiles, a.in.k, &h, a.in.ldk, 1);
-        trf__mma_own<D>(own.v, tiles, a.in.v, &h, a.in.ldk, 1);
-        for (int64_t which = 0; which < together; which++) {
-            h = trf__gpu_head_of(&a.in, (head + which) * groups + group, groups, KEYS, 1);
-            trf__mma_dkv_of<D>(own, a, now, h, begin, tiles, kept, known);
-        }
-        trf__mma_store<D>(a.dk, own.dk, ones, &h, a.in.ldk, 1);
-        trf__mma_store<D>(a.dv, own.dv, ones, &h, a.in.ldk, 1);
-    }
-}
-
-TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
-{
-    trf__launch_heads(run, "attention_gradient", a, a->in.heads, a->in.max_queries,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_dq), TRF__OF_ACT(run, trf__gpu_attention_dq));
-    trf__launch_heads(run, "attention_gradient", a, a->in.kv_heads, a->in.max_keys,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_dkv), TRF__OF_ACT(run, trf__gpu_attention_dkv));
-    if (!a->dbias) return;
-    trf__launch(run, "bias_partial", a->in.n_spans * a->in.heads,
-                TRF__OF_ACT(run, trf__gpu_bias_partial), *a, run->now);
-    trf__launch(run, "bias_sum", trf__ceil_div(a->in.bias.rows * a->in.heads, TRF__CUDA_THREADS),
-                trf__gpu_bias_sum, *a);
-}
-
-#endif
-
-// >>cuda-norm
-//
-// The formulas and the order of passes are in >>add_norm. A warp has a row, so its sums need no
-// shared memory.
-
-/* Calls feature(column) for a lane's part of a row, every 32nd unit. It is the same part in all
-   passes, so a lane reads only what it wrote itself. */
-template <class Do> TRF__DEVICE void trf__lane_features(int64_t d, Do feature)
-{
-    for (int64_t unit = threadIdx.x % 32; unit < trf__units(d); unit += 32)
-        for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++)
-            feature(trf__feature(unit, k));
-}
-
-/* A warp for each row. */
-template <class A> TRF__KERNEL void trf__gpu_add_norm(trf__norm j, const trf__now *now)
-{
-    int lane = (int)threadIdx.x % 32;
-    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
-    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
-         row += warps) {
-        const trf__act *s = j.sub ? j.s : j.x;
-        float begin, mean, r, sum = 0, squares = 0;
-        for (int64_t unit = lane; j.sub && unit < trf__units(d); unit += 32) {
-            float factor[TRF__UNIT];
-            trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                int64_t at = row * d + trf__feature(unit, k);
-                trf__put<A>(j.s, at, fmaf(trf__get<A>(j.sub, at), factor[k], trf__get<A>(j.x, at)));
-            }
-        }
-        if (!j.y) continue;
-        /* sums differences from the first element: see trf__norm_row */
-        begin = __shfl_sync(0xFFFFFFFFu, lane == 0 ? trf__get<A>(s, row * d) : 0.0f, 0);
-        trf__lane_features(d, [&](int64_t c) { sum += trf__get<A>(s, row * d + c) - begin; });
-        mean = j.rule == TRF_NORM_RMS ? 0 : begin + trf__warp_sum(sum) / (float)d;
-        trf__lane_features(d, [&](int64_t c) {
-            float centered = trf__get<A>(s, row * d + c) - mean;
-            squares = fmaf(centered, centered, squares);
-        });
-        squares = trf__warp_sum(squares);
-        r = (float)trf__norm_factor(j.rule, (double)squares, d, j.epsilon);
-        trf__lane_features(d, [&](int64_t c) {
-            trf__put<A>(j.y, row * d + c,
-                        fmaf((trf__get<A>(s, row * d + c) - mean) * r, j.gain[c], j.bias ? j.bias[c]
-                             : 0));
-        });
-        if (j.stats && lane == 0) { j.stats[2 * row] = mean; j.stats[2 * row + 1] = r; }
-    }
-}
-
-TRF__FN void trf__cuda_add_norm(const trf__run *run, const trf__norm *j)
-{
-    trf__launch(run, "add_norm", trf__ceil_div(j->rows, TRF__CUDA_WARPS),
-                TRF__OF_ACT(run, trf__gpu_add_norm), *j, run->now);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-template <class A> TRF__DEVICE float trf__gpu_norm_dy(const trf__norm_gradient *j, int64_t at)
-{
-    return trf__get<A>(j->dy, at) + (j->dy2 ? trf__get<A>(j->dy2, at) : 0);
-}
-
-/* A warp for each row. ds may overwrite dy, dy2 or ds_in: a lane has read its own elements of them
-   before it writes. */
-template <class A> TRF__KERNEL void trf__gpu_norm_gradient(trf__norm_gradient j,
-                                                           const trf__now *now)
-{
-    int lane = (int)threadIdx.x % 32;
-    int64_t d = j.d, warps = (int64_t)gridDim.x * TRF__CUDA_WARPS;
-    for (int64_t row = (int64_t)blockIdx.x * TRF__CUDA_WARPS + threadIdx.x / 32; row < j.rows;
-         row += warps) {
-        float mean = 0, r = 1, average = 0, pull = 0, sum = 0, dot = 0;
-        if (j.gain) {
-            double slope;
-            mean = j.stats[2 * row];
-            r = j.stats[2 * row + 1];
-            trf__lane_features(d, [&](int64_t c) {
-                float g = trf__gpu_norm_dy<A>(&j, row * d + c);
-                sum = fmaf(g, j.gain[c], sum);
-                dot = fmaf(g * (trf__get<A>(j.s, row * d + c) - mean), j.gain[c], dot);
-            });
-            sum = trf__warp_sum(sum);
-            dot = trf__warp_sum(dot);
-            /* in double, as in trf__norm_row_gradient */
-            slope = (double)r * (double)r / (double)d;
-            if (j.rule == TRF_NORM_ANNOTATED) {
-                double deviation = 1 / (double)r - j.epsilon;
-                slope = deviation > 0 && d > 1 ? (double)r / ((double)(d - 1) * deviation) : 0;
-            }
-            average = j.rule == TRF_NORM_RMS ? 0 : (float)(-(double)sum / (double)d);
-            pull = (float)(-slope * (double)dot);
-        }
-        for (int64_t unit = lane; unit < trf__units(d); unit += 32) {
-            float factor[TRF__UNIT];
-            if (j.dsub) trf__gpu_mask(factor, now, &j.drop, &j.at, row, unit);
-            for (int k = 0; k < TRF__UNIT && trf__feature(unit, k) < d; k++) {
-                int64_t c = trf__feature(unit, k), at = row * d + c;
-                float ds = trf__gpu_norm_dy<A>(&j, at);
-                if (j.gain) {
-                    ds = fmaf(trf__get<A>(j.s, at) - mean, pull, fmaf(ds, j.gain[c], average));
-                    ds = fmaf(ds, r, j.ds_in ? trf__get<A>(j.ds_in, at) : 0);
-                }
-                trf__put<A>(j.ds, at, ds);
-                if (j.dsub) trf__put<A>(j.dsub, at, ds * factor[k]);
-            }
-        }
-    }
-}
-
-/* Slices of dgain (sums[0]) and dbias (sums[1]). */
-template <class A> TRF__KERNEL void trf__gpu_norm_sums(trf__norm_gradient n, trf__column_sums_job j)
-{
-    TRF__SHARED(float, shared, TRF__CUDA_THREADS);
-    trf__sum_slices<2>(&j, shared, [&](int64_t r, int64_t c, float *sums) {
-        float g = trf__gpu_norm_dy<A>(&n, r * j.ld + c);
-        sums[0] = fmaf(g, (trf__get<A>(n.s, r * j.ld + c) - n.stats[2 * r]) * n.stats[2 * r + 1],
-                       sums[0]);
-        sums[1] += g;
-    });
-}
-
-/* dgain and dbias come first, as ds may overwrite dy. Too many columns for cuda->sums are summed in
-   pieces. */
-TRF__FN void trf__cuda_norm_gradient(const trf__run *run, const trf__norm_gradient *n)
-{
-    int64_t c, most = TRF__CUDA_SUMS / 2;
-    for (c = 0; n->gain && c < n->d; c += most) {
-        trf__column_sums_job j = trf__sums_job(run, 2, n->rows, trf__min64(most, n->d - c),
-                                               n->first);
-        trf__norm_gradient piece = *n;
-        piece.dy = trf__act_at(run, (trf__act *)(uintptr_t)n->dy, c);
-        piece.dy2 = trf__act_at(run, (trf__act *)(uintptr_t)n->dy2, c);
-        piece.s = trf__act_at(run, (trf__act *)(uintptr_t)n->s, c);
-        j.ld = n->d;
-        j.sums[0] = n->dgain + c; j.sums[1] = n->dbias ? n->dbias + c : NULL;
-        trf__launch(run, "norm_gradient", trf__sum_tiles(&j), TRF__OF_ACT(run, trf__gpu_norm_sums),
-                    piece, j);
-        trf__launch(run, "norm_gradient", trf__tiles_of(j.columns * j.outputs), trf__gpu_add_slices,
-                    j);
-    }
-    trf__launch(run, "norm_gradient", trf__ceil_div(n->rows, TRF__CUDA_WARPS),
-                TRF__OF_ACT(run, trf__gpu_norm_gradient), *n, run->now);
-}
-
-#endif
-
-// >>cuda-pool      a block for each sequence, a thread for each column
-//
-// The formulas are in >>pool.
-
-template <class A> TRF__KERNEL void trf__gpu_pool(trf__pool j)
-{
-    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
-        const trf__span *span = &j.spans[s];
-        int64_t n = trf__pooled(span, j.most);
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float sum = 0;
-            for (int64_t r = 0; r < n; r++) sum += trf__get<A>(j.from, (span->query + r) * j.d + c);
-            trf__put<A>(j.to, s * j.d + c, n > 0 ? sum * (1 / (float)n) : 0);
-        }
-    }
-}
-
-TRF__FN void trf__cuda_pool(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool), *j);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-template <class A> TRF__KERNEL void trf__gpu_pool_gradient(trf__pool j)
-{
-    for (int64_t s = blockIdx.x; s < j.n_spans; s += gridDim.x) {
-        const trf__span *span = &j.spans[s];
-        int64_t n = trf__pooled(span, j.most);
-        for (int64_t c = threadIdx.x; c < j.d; c += blockDim.x) {
-            float share = n > 0 ? trf__get<A>(j.from, s * j.d + c) * (1 / (float)n) : 0;
-            for (int64_t r = 0; r < span->n_query; r++)
-                trf__put<A>(j.to, (span->query + r) * j.d + c, r < n ? share : 0);
-        }
-    }
-}
-
-TRF__FN void trf__cuda_pool_gradient(const trf__run *run, const trf__pool *j)
-{
-    trf__launch<128>(run, "pool_gradient", j->n_spans, TRF__OF_ACT(run, trf__gpu_pool_gradient),
-                     *j);
-}
-
-#endif
-
-// >>cuda-loss      the vocabulary projection and its loss, in chunks of rows
-//
-// The formulas are in >>cross_entropy. Logits exist for one chunk of rows at a time, and their
-// gradient replaces them.
-
-/* Rows of a chunk. Every chunk reads and writes the whole (vocab, d) gradient; with 8 d rows that
-   is less than a tenth of the memory traffic of its logits. A chunk has at most 2^28 logits, but at
-   least 256 rows. */
-TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
-{
-    int64_t most = trf__times(8, d);
-    most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
-    return trf__max64(1, trf__min64(rows, most));
-}
-
-TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
-                                  int64_t d, trf__act **logits, int32_t **hit)
-{
-    trf__cursor cursor = trf__cursor_at(work);
-    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
-                                    trf__bytes(vocab, trf__cuda_element(device)));
-    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
-    return cursor.used;
-}
-
-TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
-                                      int64_t d, int)
-{
-    trf__act *logits;
-    int32_t *hit;
-    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
-}
-
-/* A block for each row; a thread takes every 256th logit. */
-template <class A>
-TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *logits,
-                                    int32_t *hit, int64_t row0, int64_t rows)
-{
-    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
-    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
-    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
-        A *z = (A *)(void *)logits + r * l.vocab;
-        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
-        int64_t row = row0 + r, c;
-        int32_t target = l.targets[row];
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__as_float(z[c]));
-        maximum = trf__block_max(maximum, shared);
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
-            sum += expf(trf__as_float(z[c]) - maximum);
-            total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
-        }
-        sum = trf__block_sum(sum, shared);
-        total = trf__block_sum(total, shared);
-        at_target = target >= 0 ? trf__as_float(z[target]) : 0;
-        at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
-        /* all threads have read z[target] and z[zero_column]: now z may become dz */
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double log_sum = log((double)sum);
-            double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
-            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
-                             log_sum);
-            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
-            hit[row] = target >= 0 && at_target >= maximum;
-        }
-        /* exp is computed again, as z may have only 16 bits */
-        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
-            float dz = target < 0 ? 0 : fmaf(expf(trf__as_float(z[c]) - maximum), 1 / sum,
-                                             (float)-l.off);
-            if (c == target) dz -= (float)(l.on - l.off);
-            if (target >= 0 && c == l.zero_column) dz += (float)l.off;
-            trf__put_as(&z[c], dz * weight);
-        }
-    }
-}
-
-/* One block, so that the sums have one order. */
-TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
-{
-    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
-    trf__sums sums = {0, 0, 0, 0};
-    for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
-        sums.loss += l.row_loss[i];
-        sums.nll += l.row_nll[i];
-        sums.correct += hit[i];
-        sums.tokens += l.targets[i] >= 0;
-    }
-    sums.loss = trf__block_sum(sums.loss, shared);
-    sums.nll = trf__block_sum(sums.nll, shared);
-    sums.correct = trf__block_sum(sums.correct, shared);
-    sums.tokens = trf__block_sum(sums.tokens, shared);
-    if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
-}
-
-TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
-{
-    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
-    trf__linear z;
-    int32_t *hit;
-    z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
-    /* runs once even without rows, as `first` must set the gradients of the weight */
-    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
-        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
-        z.rows = rows = trf__min64(chunk, l->rows - row0);
-        trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, run->now,
-                    z.y, hit, row0, rows);
-#if !defined(TRF_NO_TRAIN)
-        if (l->dx) {
-            trf__linear_dx dx;
-            trf__linear_dw dw;
-            TRF__ZERO(dx);
-            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
-            dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
-            trf__cuda_linear_dx(run, &dx);
-            TRF__ZERO(dw);
-            dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
-            dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
-            dw.first = l->first && row0 == 0;
-            if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
-            if (l->db)
-                trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
-        }
-#endif
-    }
-    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
-}
-
-#if !defined(TRF_NO_TRAIN)
-
-// >>cuda-adam      clip and adam
-//
-// The formulas are in >>clip and >>adam. The host reads nothing between them: the decision to skip
-// a step is made and obeyed on the device.
-
-/* A block for each tile: its sum of squares, in double. */
-TRF__KERNEL void trf__gpu_squares(trf__clip j)
-{
-    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
-    for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
-        const float *x = j.gradients + j.tiles[t].begin;
-        double sum = 0;
-        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS)
-            sum += (double)x[i] * (double)x[i];
-        sum = trf__block_sum(sum, shared);
-        if (threadIdx.x == 0) j.partial[t] = sum;
-    }
-}
-
-/* The first tile with a number that is not finite, or -1, for the whole block. */
-TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *shared)
-{
-    for (int64_t t = 0; t < j->n_tiles; t++) {
-        double bad = 0;
-        if (trf__is_finite(j->partial[t])) continue;
-        for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
-            bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
-        if (trf__block_sum(bad, shared) > 0) return t;
-    }
-    return -1;
-}
-
-/* One block: it adds the tiles' sums and fills the clip_result. */
-TRF__KERNEL void trf__gpu_decide_clipping(trf__clip j)
-{
-    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
-    double sum = 0;
-    int64_t bad = -1;
-    for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
-    sum = trf__block_sum(sum, shared);
-    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, shared);
-    if (threadIdx.x == 0) trf__decide_clipping(&j, sum, bad);
-}
-
-TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
-{
-    trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
-    trf__launch(run, "clip", 1, trf__gpu_decide_clipping, *j);
-}
-
-/* beta * old + (1 - beta) * x */
-TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
-{
-    return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
-}
-
-/* A block for each tile. One thread computes the coefficients, which need pow in double. */
-TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
-{
-    TRF__SHARED(trf__adam_job, job, 1);
-    const float most = (float)TRF__MAX_GRADIENT;
-    float rate, v_scale, inside, outside, least_root, scale1, scale2;
-    if (a.clip_result->skipped) return;
-    for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
-        int decay = a.tiles[t].decay;
-        float l2, shrink;
-        if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
-        __syncthreads();
-        rate = (float)-job->rate; v_scale = (float)job->v_scale;
-        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
-        scale1 = (float)job->scale1; scale2 = (float)job->scale2;
-        least_root = (float)job->least_root;
-        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
-        for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
-            int64_t i = a.tiles[t].begin + k;
-            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)),
-                moved;
-            float m = trf__gpu_mean(a.m[i], g, a.beta1);
-            float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
-            moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
-            moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
-            /* infinity - infinity is NaN, which is not less */
-            if (!(moved - moved < 1)) moved = p;
-            a.p[i] = moved;
-            if (a.packed) trf__put_as((trf__bf16 *)a.packed + i, moved);
-            a.m[i] = m; a.v[i] = v;
-        }
-        /* all have read job, so the next tile may overwrite it */
-        __syncthreads();
-    }
-}
-
-TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
-{
-    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
-    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
-        a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f;
-}
-
-TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
-{
-    trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
-}
-
-TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
-{
-    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
-}
-
-#endif
-
-// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
-//
-// The formulas are in >>top. All logits of the live rows exist here: there are few rows.
-
-/* logits of a thread, and of a block */
-enum { TRF__TOP_EACH = 8, TRF__TOP_SLICE = TRF__TOP_EACH * TRF__CUDA_THREADS };
-
-/* Rows are cut into slices, so that even few rows give work to many blocks. */
-typedef struct trf__top_parts {
-    int64_t slices;
-    float *sums;                /* (rows, slices, 2) maximum, and sum of exp(z - maximum) */
-    uint64_t *keys;             /* (rows, slices, n) the best of a slice, best first; 0: no more */
-    float *logits;              /* (rows, vocab) */
-} trf__top_parts;
-
-TRF__FN size_t trf__cuda_top_cut(void *work, int64_t rows, int64_t vocab, int64_t n,
-                                 trf__top_parts *p)
-{
-    trf__cursor cursor = trf__cursor_at(work);
-    p->slices = trf__ceil_div(vocab, TRF__TOP_SLICE);
-    p->sums = (float *)trf__take(&cursor, rows, trf__bytes(p->slices, 2 * sizeof(float)));
-    p->keys = (uint64_t *)trf__take(&cursor, rows,
-                                    trf__bytes(p->slices, trf__bytes(n, sizeof(uint64_t))));
-    p->logits = (float *)trf__take(&cursor, rows, trf__bytes(vocab, sizeof(float)));
-    return cursor.used;
-}
-
-TRF__FN size_t trf__cuda_top_scratch(const trf_device *, int64_t rows, int64_t vocab, int64_t n)
-{
-    trf__top_parts parts;
-    return trf__cuda_top_cut(NULL, rows, vocab, n, &parts);
-}
-
-/* A logit and its id as one number: a better logit gives a larger number, and so does a lower id of
-   equal logits. Bits of floats are ordered like the floats after negative ones are inverted and the
-   sign of the others is set. Adding 0 makes -0 equal to 0. */
-TRF__DEVICE uint64_t trf__top_key(float z, int64_t id)
-{
-    uint32_t u = trf__float_bits(z + 0.0f);
-    return (uint64_t)(u >> 31 ? ~u : u | 0x80000000u) << 32 | (uint32_t)~id;
-}
-
-/* A block for each row takes the ids that have a rule out of its logits and keeps them: the softmax
-   still counts them. Of an id that occurs twice the first is kept, and -infinity for the others. */
-TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
-{
-    const trf__rules r = t.rules;
-    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
-        float *z = p.logits + row * t.vocab;
-        trf_real *kept = r.kept + row * (r.stride + r.n_alone);
-        const int32_t *ids = r.ids + row * r.stride;
-        if (t.only && t.only[row] >= 0) continue;
-        for (int32_t i = (int32_t)threadIdx.x; i < r.n_alone; i += TRF__CUDA_THREADS) {
-            kept[r.stride + i] = z[r.alone[i]];
-            z[r.alone[i]] = -INFINITY;
-        }
-        __syncthreads();
-        for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row + 1];
-             i += TRF__CUDA_THREADS) {
-            int32_t id = ids[r.history + i];
-            kept[r.history + i] = id < 0 ? -INFINITY : z[id];
-            if (id >= 0) z[id] = -INFINITY;
-        }
-        __syncthreads();
-        for (int64_t k = row * r.phrases.n + threadIdx.x; k < (row + 1) * r.phrases.n;
-             k += TRF__CUDA_THREADS)
-            r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
-        __syncthreads();
-        for (int32_t i = (int32_t)threadIdx.x; r.ids && i < r.counts[2 * row];
-             i += TRF__CUDA_THREADS) {
-            bool again = ids[i] < 0;
-            for (int32_t k = 0; k < i && !again; k++) again = ids[k] == ids[i];
-            kept[i] = again ? -INFINITY : z[ids[i]];
-            if (!again) z[ids[i]] = -INFINITY;
-        }
-    }
-}
-
-/* Number k of the logits that the rules have kept of a row, of which there are
-   trf__gpu_kept_count. */
-TRF__DEVICE int32_t trf__gpu_kept_count(const trf__rules *r, int64_t row)
-{
-    return r->n_alone + (r->ids ? r->counts[2 * row] + r->counts[2 * row + 1] : 0);
-}
-
-TRF__DEVICE float trf__gpu_kept(const trf__rules *r, int64_t row, int32_t k)
-{
-    const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    int32_t n = r->ids ? r->counts[2 * row] : 0;
-    if (k < r->n_alone) return kept[r->stride + k];
-    k -= r->n_alone;
-    return k < n ? kept[k] : kept[r->history + k - n];
-}
-
-/* A block for each slice; a thread takes every 256th logit. The block finds the best one, removes
-   it, finds the next, and so on n times. */
-TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
-{
-    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
-    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
-    for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
-        int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
-        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
-        /* each thread keeps its logits in registers */
-        float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
-        uint64_t keys[TRF__TOP_EACH];
-        for (int i = 0; i < TRF__TOP_EACH; i++) {
-            int64_t c = begin + i * TRF__CUDA_THREADS;
-            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
-            bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
-            keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
-            maximum = fmaxf(maximum, z[i]);
-        }
-        maximum = trf__block_max(maximum, shared);
-        for (int i = 0; i < TRF__TOP_EACH; i++) sum += expf(z[i] - maximum);
-        sum = trf__block_sum(sum, shared);
-        if (threadIdx.x == 0) { p.sums[2 * tile] = maximum; p.sums[2 * tile + 1] = sum; }
-        for (int64_t k = 0; only < 0 && k < t.n; k++) {
-            uint64_t next = 0;
-            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] > next) next = keys[i];
-            next = trf__block_max(next, best);
-            /* keys contain the id, so at most one thread has this one */
-            for (int i = 0; i < TRF__TOP_EACH; i++) if (keys[i] == next) keys[i] = 0;
-            if (threadIdx.x == 0) p.keys[tile * t.n + k] = next;
-        }
-    }
-}
-
-/* A block for each row: it merges the slices. Keys are unique, so the next best is the largest key
-   below the last one. */
-TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
-{
-    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
-    TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
-    for (int64_t row = blockIdx.x; row < t.rows; row += gridDim.x) {
-        const float *sums = p.sums + 2 * row * p.slices;
-        const uint64_t *keys = p.keys + row * p.slices * t.n;
-        int32_t only = t.only ? t.only[row] : TRF__ANY;
-        float maximum = -FLT_MAX, sum = 0;
-        uint64_t last = UINT64_MAX;
-        int32_t n_kept = only >= 0 ? 0 : trf__gpu_kept_count(&t.rules, row);
-        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, sums[2 * s]);
-        for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__gpu_kept(&t.rules, row, k));
-        maximum = trf__block_max(maximum, shared);
-        for (int64_t s = threadIdx.x; s < p.slices; s += TRF__CUDA_THREADS)
-            sum += sums[2 * s + 1] * expf(sums[2 * s] - maximum);
-        for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
-            sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
-        double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
-        for (int64_t i = 0; i < t.n; i++) {
-            uint64_t next = 0;
-            for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
-                if (keys[k] > next && keys[k] < last) next = keys[k];
-            last = trf__block_max(next, best);
-            int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
-            if (threadIdx.x != 0) continue;
-            int64_t at = row * (t.n + t.rules.phrases.n) + i;
-            t.ids[at] = id;
-            double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
-            t.log_probabilities[at] = z - lse;
-            if (t.ruled) t.ruled[at] = t.rules.greedy ? z : z - lse;
-        }
-        if (t.ruled && threadIdx.x == 0) trf__top_penalize(&t, row, lse);
-        if (t.rules.wishes && threadIdx.x == 0) trf__top_wishes(&t, row, lse);
-    }
-}
-
-TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
-{
-    trf__top_parts parts;
-    trf__linear z;
-    trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
-    /* logits in floats even if activations have 16 bits: their order decides */
-    z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
-    z.rows = t->rows; z.out = t->vocab; z.in = t->d;
-    trf__cuda_project(run, "top", &z, 1);
-    if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
-        trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
-    trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
-    trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
-}
-
-/* A block for each row, a thread for each token of its history. */
-TRF__KERNEL void trf__gpu_backpointers(trf__backpointers j)
-{
-    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
-        for (int32_t i = (int32_t)threadIdx.x; i <= j.position[r]; i += (int32_t)blockDim.x)
-            j.to[r * j.stride + i] = i < j.position[r] ? j.from[j.parents[r] * j.stride + i]
-            : j.slots[r];
-}
-
-TRF__FN void trf__cuda_backpointers(const trf__run *run, const trf__backpointers *j)
-{
-    trf__launch<128>(run, "backpointers", j->rows, trf__gpu_backpointers, *j);
-}
-
-/* A block for each row. Areas have no layout of their own here: attention reads rows. */
-template <class A> TRF__KERNEL void trf__gpu_append_kv(trf__append_kv j)
-{
-    for (int64_t r = blockIdx.x; r < j.rows; r += gridDim.x)
-        for (int64_t c = threadIdx.x; c < j.width && j.slots[r] >= 0; c += blockDim.x)
-            ((A *)(void *)j.cache)[j.slots[r] * j.width + c] =
-            ((const A *)(const void *)j.fresh)[r * j.width + c];
-}
-
-TRF__FN void trf__cuda_append_kv(const trf__run *run, const trf__append_kv *j)
-{
-    trf__launch<128>(run, "append_kv", j->rows, TRF__OF_ACT(run, trf__gpu_append_kv), *j);
-}
-
-// >>cuda-reorder   beam search on the device
-//
-// The host sees only tokens some steps later: sentences choose here, and the next token's rows are
-// listed without it.
-
-/* One block, a thread for each sentence: it runs the sentence's step of search. Its rows follow
-   those of lower threads, as on the CPU. */
-TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
-{
-    TRF__SHARED(int32_t, rows, TRF__CUDA_THREADS);
-    trf__progress now = trf__reorder_from(&a);
-    int32_t end = a.progress->n_live + a.begin;
-    for (int32_t k0 = now.n_live; k0 < end; k0 += TRF__CUDA_THREADS) {
-        int32_t k = k0 + (int32_t)threadIdx.x, live = 0, place = 0, before = 0, number = now.n_live,
-            row = now.rows;
-        if (k < end) {
-            before = a.begin ? 0 : a.starts[k];
-            place = trf__reorder_sentence(&a, k);
-            live = a.beams[place].live;
-        }
-        rows[threadIdx.x] = live;
-        __syncthreads();
-        /* every thread adds up the rows of all, so that all know the totals */
-        for (int32_t t = 0; t < TRF__CUDA_THREADS; t++) {
-            if (t == (int32_t)threadIdx.x) { number = now.n_live; row = now.rows; }
-            now.n_live += rows[t] > 0;
-            now.rows += rows[t];
-        }
-        /* all have read their slot of `live` before one of them is overwritten */
-        __syncthreads();
-        if (live > 0) trf__reorder_rows(&a, place, number, row, before, now.at);
-    }
-    for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
-        trf__reorder_nobody(&a, r);
-    for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
-        a.cross[k].n_query = 0;
-    __syncthreads();                    /* all have read a.progress before it changes */
-    if (threadIdx.x == 0) *a.progress = now;
-}
-
-TRF__FN void trf__cuda_reorder(const trf__run *run, const trf__reorder *a)
-{
-    trf__launch(run, "reorder", 1, trf__gpu_reorder, *a);
-}
-
-// >>cuda-state
-//
-// Opening and closing a run on the device, and the table of its ops.
-
-/* Whether the device exists and this program has kernels for it. Loading any kernel fails if the
-   program was compiled for other cards. */
-TRF__FN trf_status trf__cuda_probe(const trf_device *device, trf_error *err)
-{
-    trf__on_device here(device->index);
-    cudaFuncAttributes attributes;
-    int n = 0;
-    cudaError_t e = cudaGetDeviceCount(&n);
-    if (e == cudaSuccess && n > 0 && device->index >= n)
-        return trf__fail(err, TRF_E_BACKEND, -1, "device.index",
-                         "this machine has %d CUDA devices, got index %d", n, device->index);
-    if (e == cudaSuccess && n > 0) e = cudaFuncGetAttributes(&attributes, trf__gpu_backpointers);
-    (void)cudaGetLastError();
-    if (e != cudaSuccess || n == 0)
-        return trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA device %d cannot be used: %s",
-                         device->index, e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
-    return TRF_OK;
-}
-
-TRF__FN size_t trf__cuda_state_bytes(const trf__run *, int64_t, int64_t, int64_t, size_t)
-{
-    return sizeof(trf__cuda) + TRF__CUDA_WORKSPACE + TRF__CUDA_SUMS * sizeof(float);
-}
-
-/* Nothing to do: no scratch depends on the length of sequences. */
-TRF__FN trf_status trf__cuda_reserve(trf__run *, int64_t, int64_t, int64_t, size_t, trf_error *)
-{
-    return TRF_OK;
-}
-
-/* Waits for the device first: it may still read stages and the workspace. */
-TRF__FN void trf__cuda_close(trf__run *run)
-{
-    trf__cuda *cuda = trf__cuda_of(run);
-    trf__on_device here(run->device.index);
-    int i;
-    if (!cuda) return;
-    (void)cudaStreamSynchronize(cudaStreamLegacy);
-    for (i = 0; i < TRF__CUDA_STAGES; i++) {
-        if (cuda->stages[i].read) (void)cudaEventDestroy(cuda->stages[i].read);
-        if (cuda->stages[i].memory) (void)cudaFreeHost(cuda->stages[i].memory);
-    }
-    for (i = 0; i < TRF__CUDA_LISTS; i++)
-        if (cuda->lists[i].graph) (void)cudaGraphExecDestroy(cuda->lists[i].graph);
-    if (cuda->recorder) (void)cudaStreamDestroy(cuda->recorder);
-    if (cuda->preference) (void)cublasLtMatmulPreferenceDestroy(cuda->preference);
-    if (cuda->lt) (void)cublasLtDestroy(cuda->lt);
-    if (cuda->workspace) (void)cudaFree(cuda->workspace);
-    if (cuda->sums) (void)cudaFree(cuda->sums);
-    trf__free(&run->hooks, cuda, sizeof *cuda);
-    run->state = NULL;
-}
-
-/* Makes events, a stream and cuBLASLt's handles. Returns the name of the one that failed, or NULL.
-   Algorithms that add split sums in place (in no fixed order) or in 16 bits are excluded. */
-TRF__FN const char *trf__cuda_make(trf__cuda *cuda)
-{
-    uint64_t workspace = TRF__CUDA_WORKSPACE;
-    uint32_t sums = CUBLASLT_REDUCTION_SCHEME_NONE | CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-    int i;
-    for (i = 0; i < TRF__CUDA_STAGES; i++)
-        if (cudaEventCreateWithFlags(&cuda->stages[i].read, cudaEventDisableTiming) != cudaSuccess)
-            return "an event";
-    if (cudaStreamCreateWithFlags(&cuda->recorder, cudaStreamNonBlocking) != cudaSuccess)
-        return "a stream";
-    if (cublasLtCreate(&cuda->lt)) return "cuBLASLt";
-    if (cublasLtMatmulPreferenceCreate(&cuda->preference) ||
-        cublasLtMatmulPreferenceSetAttribute(cuda->preference,
-                                             CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace,
-                                             sizeof workspace) ||
-        cublasLtMatmulPreferenceSetAttribute(cuda->preference,
-                                             CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &sums,
-                                             sizeof sums)) return "cuBLASLt's preference";
-    return NULL;
-}
-
-/* After a failure trf__cuda_close frees what was made. */
-TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
-{
-    trf__cuda *cuda = (trf__cuda *)trf__alloc_zeroed(&run->hooks, sizeof *cuda);
-    trf__on_device here(run->device.index);
-    trf_status status = TRF_OK;
-    const char *missing;
-    if (!cuda)
-        return trf__fail(err, TRF_E_NOMEM, -1, "backend", "no memory for the state of the device");
-    run->state = cuda;
-    missing = trf__cuda_make(cuda);
-    if (missing)
-        status = trf__fail(err, TRF_E_BACKEND, -1, "CUDA", "CUDA, open: %s cannot be created",
-                           missing);
-    else if (cudaMalloc(&cuda->workspace, TRF__CUDA_WORKSPACE) != cudaSuccess ||
-             cudaMalloc((void **)&cuda->sums, TRF__CUDA_SUMS * sizeof(float)) != cudaSuccess)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "backend",
-                           "no memory on the device for the scratch space of matrix products");
-    if (status != TRF_OK) { (void)cudaGetLastError(); trf__cuda_close(run); }
-    return status;
-}
-
-#define TRF__CUDA_VERB(result, name, arguments) , trf__cuda_##name
-#define TRF__CUDA_OP(name, type) , trf__cuda_##name
-/* memory is not the host's; 8 tokens of a search are issued before the host looks */
-#define TRF__CUDA_TABLE \
-    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
-
-#if defined(TRF_COLUMN)
-extern "C" {
-extern const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN);
-const trf__backend TRF__COLUMN_SYMBOL(TRF_COLUMN) = { TRF__TEXT(TRF_COLUMN), TRF__CUDA_TABLE };
-}
-#else
-static const trf__backend *trf__cuda_backend(void)
-{
-    static const trf__backend backend = { "cuda", TRF__CUDA_TABLE };
-    return &backend;
-}
-#endif
-
-#endif /* TRF__CUDA */
 
 #endif /* implementation or column */
 
