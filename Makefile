@@ -1,4 +1,5 @@
-# transformer.h: a header needs no building; this builds its examples, tools and tests. `make help` lists the targets.
+# transformer.h: who uses it needs no building; this joins it from tools/header and builds its examples, tools and tests.
+# `make help` lists the targets.
 # Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS, make test CFLAGS='-g -O1 -fsanitize=address,undefined';
 # all is built again when such a variable changes.
 
@@ -42,6 +43,16 @@ LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
 all: $(EXAMPLES) $(BUILD)/trf
+
+# The header is joined from its files; an edit of the header alone is not overwritten. See tools/header/README.md.
+transformer.h: $(wildcard tools/header/*.h tools/header/*/*.h tools/header/join.*)
+	sh tools/header/join.sh
+
+header:
+	sh tools/header/join.sh
+
+parts:
+	sh tools/header/join.sh parts $(EDITED)
 
 # The same on GPUs too, in $(BUILD)/cuda; nvcc sees nothing but the column.
 cuda: $(BUILD)/cuda/column.o
@@ -127,6 +138,8 @@ help:
 	@echo 'make mutate     plants faults into a copy of the header and lists those that no test sees: half an hour'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
 	@echo '                under PREFIX=$(PREFIX); make uninstall removes them'
+	@echo 'make header     joins transformer.h from tools/header, as each build does; make parts [EDITED=FILE]: takes an edit'
+	@echo '                of transformer.h, or of FILE, back into tools/header'
 	@echo 'make clean      removes $(BUILD)/'
 	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS BLAS PREFIX BUILD CUDA ARCH;'
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
@@ -258,4 +271,4 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: FORCE all cuda demo studies test check check-cuda check-ports check-defaults registers help bench bench-peers mutate install uninstall clean
+.PHONY: FORCE all header parts cuda demo studies test check check-cuda check-ports check-defaults registers help bench bench-peers mutate install uninstall clean

@@ -3,6 +3,9 @@
 // SPDX-License-Identifier: MIT
 // Copyright (c) 2026 the transformer.h authors; the full licence is at the end of the file
 //
+// The source of this file lies in parts, in the folder tools/header of the project. If you mend
+// this file, `make parts` there takes your change into the parts.
+//
 // The library trains and runs translators, language models and classifiers. It follows Vaswani et
 // al. 2017, "Attention is all you need", called "the paper" below. There are three kinds of model:
 //   - encoder-decoder   turns one sequence into another: translates, transliterates, normalises,
@@ -35222,3 +35225,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2287639460
