@@ -1,0 +1,212 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/vocab.h"
+#include "api/model.h"
+#include "api/batch.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>api-token-files  training data larger than memory
+//
+// A token file has pairs of ids. It is written once, pair by pair. A corpus then reads from it the
+// pairs of each batch:
+//
+//     trf_token_file_create(&file, "pairs.tokens", &options, &err);
+//     trf_token_file_add(file, source, n_source, target, n_target, line, &err);   for each pair
+//     trf_token_file_finish(file, &err);
+//     trf_token_file_destroy(file);
+//     trf_corpus_open(&corpus, "pairs.tokens", NULL, NULL, &corpus_options, &err);
+//
+// `trf prepare` writes token files from texts. >>token-files has the format: it is the same on all
+// machines.
+// -----------------------------------------------------------------------------------------------
+
+/* What a token file has. */
+typedef struct trf_token_facts {
+    int64_t pairs;
+    int64_t source_ids, target_ids;             /* of all pairs */
+    int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
+                                                   0 without vocabularies */
+    int32_t longest;            /* ids of the longest side of any pair */
+    int64_t mark;               /* `mark` of the last pair; 0: no pair */
+} trf_token_facts;
+
+typedef struct trf_token_file_options {
+    const trf_vocab *source_vocab, *target_vocab;   /* of the ids. The file has their fingerprints:
+                                   with other vocabularies it cannot be opened. Borrowed for the
+                                   call. default NULL: no fingerprint */
+    int32_t id_bytes;           /* size of an id in the file. 2: ids below 65,535; 4: all ids;
+                                   default 4 */
+    int32_t max_length;         /* pairs with more ids on a side are rejected. Below 65,536 a length
+                                   has two bytes in files and in memory, else four. >= 1;
+                                   default 511 */
+    int32_t resume;             /* 1: continues a file that was not finished; default 0 */
+    trf_hooks hooks;            /* default none; `cancel` is called while a file is continued */
+} trf_token_file_options;
+
+typedef struct trf_token_file trf_token_file;
+TRF_API trf_token_file_options trf_token_file_defaults(void);
+/* Begins a file. Until trf_token_file_finish its name is `path` with ".part" behind it. An older
+   file at `path` stays until then; one at path.part is replaced, or, with `resume`, continued:
+
+     - Pairs are written in blocks of up to 1,024. The first block that is damaged, cut or not full
+       is dropped, with all that follow. Every pair that stays is read and checked.
+     - trf_token_file_facts tells how many pairs there are, and the mark of the last one. Add the
+       pairs after it. The finished file then has the same bytes as one without interruption.
+     - Without a file at path.part a new one begins.
+
+   TRF_E_STATE: path.part was begun with other options or vocabularies, or another process writes
+   it. TRF_E_IO: it cannot be read or written. */
+TRF_API trf_status trf_token_file_create(trf_token_file **file, const char *path,
+                                         const trf_token_file_options *options, trf_error *err);
+/* Adds one pair; the target may hold labels. mark: a number of your own, with which you can
+   continue after an interruption, for example how many lines have been read. Fails as
+   trf_corpus_add does. TRF_E_LIMIT: an id is too large for id_bytes; `where` is its index.
+   TRF_E_IO: the disk is full. After that every call fails with TRF_E_STATE; the file can be
+   continued. */
+TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *source, int32_t n_source,
+                                      const int32_t *target, int32_t n_target, int64_t mark,
+                                      trf_error *err);
+/* Writes what is left, flushes the file to the disk and gives it its name. TRF_E_STATE: a resumed
+   file was longer, so its pairs were others. TRF_E_IO: path.part was removed or replaced meanwhile;
+   what has its name now stays. */
+TRF_API trf_status trf_token_file_finish(trf_token_file *file, trf_error *err);
+/* Without trf_token_file_finish, path.part stays. */
+TRF_API void trf_token_file_destroy(trf_token_file *file);
+TRF_API const trf_token_facts *trf_token_file_facts(const trf_token_file *file);
+
+/* Makes a corpus whose pairs are in a token file. It delivers the same batches as a corpus in
+   memory with the same pairs and options, and has the same fingerprint: a checkpoint of one
+   continues with the other.
+     - It needs 12 bytes of memory for each pair (16 if the file's max_length is 65,536 or more),
+       and those of a batch. With `pool`: 4 bytes for each pair (or 8), and the pairs of a pool.
+     - A batch is read when it is delivered: each pair where it is, so a disk with moving heads is
+       too slow for shuffled pairs unless the system caches the file. With `pool`, a pool is read at
+       once, in pieces of 1,024 pairs.
+     - Opening reads all lengths and checks them; the ids of a pair are checked each time they are
+       read. TRF_E_FORMAT: a damaged or truncated file; `where` is the position of the fault.
+     - Any number of processes may open the same file. A child process opens it for itself: it does
+       not use the corpus of its parent.
+   A vocabulary may be NULL. TRF_E_INVALID_ARG: the file has the fingerprint of another vocabulary.
+   TRF_E_LIMIT: a pair has more than max_length ids on a side. trf_corpus_next can now fail with
+   TRF_E_IO and TRF_E_FORMAT; the position then stays. */
+TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
+                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
+                                   const trf_corpus_options *options, trf_error *err);
+/* NULL: the corpus is in memory. */
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-files      safetensors, and how a model is written in it
+//
+// A model file is a safetensors file: the parameters under their names, vocabularies as tensors of
+// bytes, the configuration and your own texts as metadata. >>store describes it field by field.
+//   - Weights may be F32, F64, F16 or BF16; those of matrices may be I8, with the scales of their
+//     rows as a tensor NAME_scale of type F32. A model with I8 weights is packed (trf_model_pack).
+//   - If all names begin with `module.` or `_orig_mod.`, that prefix is removed first. After that,
+//     names may have the prefix `transformer.`.
+//   - The CRC-32 of the data is checked if the file has one.
+//   - trf_model_load reads the model of a checkpoint and ignores the rest.
+// The message of an error about a file begins with its path, or with the last hundred bytes of it.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf_load_options {
+    const trf_config *config;   /* needed (else TRF_E_INVALID_ARG) for files without our metadata,
+                                   such as PyTorch state_dicts; others ignore it. Its device and
+                                   hooks are ignored. default NULL */
+    uint64_t max_bytes;         /* larger files fail with TRF_E_LIMIT; >= 1; default 64 GiB */
+    int32_t allow_nonfinite;    /* 1: weights may be infinite or NaN; 0: TRF_E_NONFINITE;
+                                   default 0 */
+    trf_weights weights;        /* BF16 or INT8: the model is packed while it is read
+                                   (trf_model_pack), and its floats never exist. FULL: the model
+                                   has floats, unless the file has 8-bit weights.
+                                   default TRF_WEIGHTS_FULL */
+    trf_device device;          /* default trf_device_default() */
+    trf_hooks hooks;            /* default none */
+} trf_load_options;
+
+TRF_API trf_load_options trf_load_defaults(void);
+/* Loads a model. TRF_E_FORMAT: not a safetensors file, or a damaged one. TRF_E_SHAPE: a tensor is
+   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged.
+   TRF_E_UNSUPPORTED: the format of another version. */
+TRF_API trf_status trf_model_load(trf_model **model, const char *path,
+                                  const trf_load_options *options, trf_error *err);
+/* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
+   a temporary file beside it, then calls fsync, renames the file, and calls fsync on the folder.
+     - A symbolic link at `path` is replaced, not followed.
+     - Any number of programs may save to one path at the same time.
+     - A program that is killed while it saves leaves a file path.tmp-... behind. The next save to
+       the same path removes it, once its lock (flock) is free. Nothing removes it on Windows, on
+       file systems without locks, or if more than four programs were saving to that path at the
+       same time.
+     - A program with a limit on file sizes (RLIMIT_FSIZE) should ignore SIGXFSZ, which would end
+       it. Saving then fails with TRF_E_IO, and sys_errno is EFBIG. */
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
+
+TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
+                                     trf_error *err);
+
+/* The same bytes in the caller's memory.
+   Saving   *bytes (may be NULL) is their number, even if `size` is too small; then nothing is
+            written and the call fails with TRF_E_LIMIT. buffer may be NULL if size is 0.
+   Loading  makes the same checks as for files, and copies what it needs. Messages begin with
+            "memory". */
+TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
+                                         size_t size, size_t *bytes, trf_error *err);
+TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
+                                         const trf_load_options *options, trf_error *err);
+
+/* The container alone, of any safetensors file. Opening checks the header and the extents of all
+   tensors before it returns; the file stays open. Names and texts are valid until trf_file_close.
+   One thread at a time may use it. */
+typedef struct trf_file trf_file;
+typedef struct trf_file_entry {
+    const char *name, *dtype;   /* dtype: "F32", "BF16", ... */
+    int32_t rank;
+    int64_t shape[8];
+    uint64_t begin, bytes;      /* of the data; begin counts from the start of the file */
+} trf_file_entry;
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
+                                 trf_error *err);
+/* Opens a file that is in memory. The memory is borrowed until trf_file_close and must not
+   change. */
+TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
+                                        const trf_load_options *options, trf_error *err);
+TRF_API void trf_file_close(trf_file *file);
+TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
+/* An index out of range gives an entry of zeros. */
+TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index);
+/* Reads elements first .. first + count - 1 of tensor `index`, in the order of the file. The
+   tensor may be F32, F64, F16 or BF16; another type fails with TRF_E_UNSUPPORTED. TRF_E_SHAPE: the
+   elements go beyond the tensor's end. TRF_E_NONFINITE, unless allow_nonfinite is 1: an element is
+   infinite or NaN, or an F64 is too large for a float. After a failure `values` may be partly
+   written. */
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
+                                 int64_t count, trf_error *err);
+/* Reads bytes of a tensor of any type, as the file has them. */
+TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
+                                       size_t count, trf_error *err);
+/* Index of the tensor with this name, or -1. */
+TRF_API int32_t trf_file_find(const trf_file *file, const char *name);
+TRF_API int32_t trf_file_metadata_count(const trf_file *file);
+TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                  const char **value);
+/* The text of a key, or NULL. */
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);
+/* Writes a file of `n` named tensors of rank 0 to 4, from any device: F32, or F64 in a TRF_DOUBLE
+   build. Infinite numbers and NaN are written as they are. The path gets the whole file or nothing,
+   as with trf_model_save.
+   metadata: NULL, or key, value, key, value, ..., NULL. Keys differ and do not begin with "trf.".
+   Names, keys and values are UTF-8. Names differ, have 1 to 255 bytes and no control characters,
+   and none is "__metadata__". There are at most 65,536 tensors.
+
+       TRF_E_LIMIT         a name of more than 255 bytes, more than 65,000 texts, or more than
+                           16 MiB of names and texts
+       TRF_E_FORMAT        an empty name, a control character, text that is not UTF-8, or a name or
+                           key that occurs twice; then `where` is the index of the second
+       TRF_E_SHAPE         a size below 0, or too many elements
+       TRF_E_INVALID_ARG   anything else; `where` is the index of the tensor or text */
+TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                 const char *const *metadata, const trf_hooks *hooks,
+                                 trf_error *err);

@@ -1,0 +1,329 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/vocab.h"
+#include "api/model.h"
+#include "api/batch.h"
+#include "api/train.h"
+#include "api/translate.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
+//
+// All steps from texts to a model, in a program's order. They train the same model as `trf train`,
+// bit for bit, unless that chooses BLEU or chrF as its metric, or learns subwords:
+//
+//     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
+//     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
+//     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
+//     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
+//     trf_trainer_create(&trainer, model, &recipe->training, &err);
+//     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
+//               &report, &err);
+//     trf_model_save(model, "model", &err);
+//
+// Each part also works alone:
+//     trf_recipe_find      the recipe for your own data
+//     trf_tokens_choose    what a token is
+//     trf_hold_out         which pairs to validate on
+//     trf_learn            training with any trainer and corpus
+//     trf_ema, trf_early_stopping      for your own loop around trf_train_step
+//
+// C declares a type before its use, so the first calls of a program come last: begin to read at
+// trf_data_kind.
+// -----------------------------------------------------------------------------------------------
+
+/* How a model is scored on pairs that it does not learn from. */
+typedef enum trf_metric {
+    TRF_METRIC_LOSS       = 0,  /* trf_step_report.loss; smaller is better */
+    TRF_METRIC_ERROR_RATE = 1,  /* trf_error_rate; smaller is better. 0 is perfect; 100 or more is
+                                   no better than empty answers */
+    TRF_METRIC_ACCURACY   = 2,  /* percentage of target tokens, or labels, that are right: 100 times
+                                   trf_step_report.accuracy. Larger is better. 100 is perfect; 0
+                                   counts as no better than empty answers */
+    TRF_METRIC_CUSTOM     = 3,  /* the score that `custom` computes. Larger is better. 100 counts as
+                                   perfect; 0 or less counts as no better than empty answers */
+    TRF_METRIC_COUNT
+} trf_metric;
+
+/* The state of early stopping: plain numbers, which a checkpoint of your own can store. Start with
+   validated = -1 and everything else 0. */
+typedef struct trf_early_stopping {
+    int64_t validated;          /* update of the last validation; -1: none */
+    int64_t best_update;        /* update of the best validation; 0: none */
+    double best, best_loss;     /* its score; its loss, which decides between equal scores */
+    int32_t wait;               /* validations since the score improved */
+} trf_early_stopping;
+
+typedef struct trf_learn_progress {
+    const trf_step_report *update;      /* of the last update; before the first, only `step` is
+                                           set */
+    double epoch;                       /* passes over the corpus in this call */
+    int32_t validated;                  /* 1: called after a validation; 0: after an update */
+    int32_t is_best;                    /* 1: after the best validation so far */
+    double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
+    const trf_early_stopping *stopping;
+} trf_learn_progress;
+
+typedef struct trf_learn_options {
+    int64_t updates;            /* training ends at this update of the trainer;
+                                   default TRF_ENDLESS */
+    double seconds;             /* training ends after this time; 0: never; default 0 */
+    int64_t valid_every;        /* updates between two validations; >= 1; default 1000 */
+    int32_t patience;           /* training ends after this many validations without a better
+                                   score; once the score is perfect, after 3 of them at most.
+                                   0: never, not even then; default 10 */
+    double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
+                                   default 0.002 */
+    trf_metric metric;          /* default TRF_METRIC_LOSS */
+    int32_t accumulate;         /* batches per update; >= 1; default 1 */
+    trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
+    trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
+                                   its own; default trf_search_defaults with beam 1 */
+    /* Computes the score for TRF_METRIC_CUSTOM. `model` is valid during this call only. Return
+       non-zero to end with TRF_E_CANCELLED. default NULL */
+    int (*custom)(void *user, const trf_model *model, double *score);
+    /* Called after each update and each validation. Return non-zero to end training here, as after
+       the last update. default NULL: not called */
+    int (*progress)(void *user, const trf_learn_progress *progress);
+    void *user;                 /* first argument of custom and progress */
+} trf_learn_options;
+
+/* Why trf_learn ended. */
+typedef enum trf_learn_end {
+    TRF_END_UPDATES = 0, TRF_END_PATIENCE = 1, TRF_END_SECONDS = 2, TRF_END_EPOCHS = 3,
+    TRF_END_PROGRESS = 4, TRF_LEARN_END_COUNT
+} trf_learn_end;
+
+typedef struct trf_learn_report {
+    trf_learn_end end;
+    int64_t updates;            /* of this call, skipped ones included */
+    int64_t skipped;            /* updates that were skipped (trf_step_report.skipped) */
+    trf_early_stopping stopping;
+    trf_step_report last;       /* of the last update */
+} trf_learn_report;
+
+TRF_API trf_learn_options trf_learn_defaults(void);
+/* Trains until an end is reached, then leaves the best weights in the model: those of the best
+   validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
+   valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
+   in the model, are the moving average (trf_ema), not the trainer's own. held_out may have any
+   size: it is divided into batches within the trainer's limits. The report may be NULL. Another
+   call continues from the weights in the model, with Adam's last moments.
+     TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
+                         or the epochs of the corpus
+     TRF_E_STATE         the corpus has no pairs
+     TRF_E_NONFINITE     a hundred updates in a row were skipped
+   After any failure, TRF_E_CANCELLED included, the report is filled, and the model has the best
+   validated weights if there are any. */
+TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
+                             const trf_learn_options *options, trf_learn_report *report,
+                             trf_error *err);
+
+/* Records a validation. Returns 2 for a new best score, 1 for an equal score with a smaller loss,
+   else 0. Error rates above 100 count as 100. A better score sets `wait` to 0. So does a smaller
+   loss, but only while the score is no better than that of empty answers. */
+TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
+                                   double score, double loss);
+/* Number of further validations without a better score until training ends; 0: now. patience 0:
+   INT32_MAX. Once the best score is perfect, it counts down from three, or from patience if that is
+   less. */
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
+                                        int32_t patience);
+/* 1: score a with loss a_loss is better than score b with loss b_loss; the losses decide between
+   equal scores. Any number is better than NAN. */
+TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
+/* 1: no score can be better. */
+TRF_API int trf_is_perfect(trf_metric metric, double score);
+
+/* An exponential moving average e of the weights w. After each update e += share * (w - e); the
+   share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
+   share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
+   Polyak and Juditsky 1992 take the uniform mean. */
+typedef struct trf_ema trf_ema;
+/* share: above 0, at most 0.5. */
+TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
+                                  trf_error *err);
+TRF_API void trf_ema_destroy(trf_ema *ema);
+TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
+/* apply replaces the trainer's weights by the average, so that you can validate or save it. restore
+   brings the weights back, to the bit. Make no update between the two. A second call in a row
+   changes nothing. */
+TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
+TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
+/* All weights of the average in the host's memory, in the order of trf_model_parameter. You may
+   write them. */
+TRF_API trf_real *trf_ema_weights(trf_ema *ema);
+
+/* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
+   NULL. */
+TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
+                                    trf_step_report *report, trf_error *err);
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
+   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
+   now 1. */
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
+/* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
+   insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
+   CER.
+     - unk never matches.
+     - A repeated source is translated once, and compared with its nearest target.
+     - An empty source has an empty answer. */
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                  double *percent, trf_error *err);
+
+/* What the recipe needs to know about the data. */
+typedef struct trf_data_stats {
+    trf_kind kind;                          /* of the model; 0 is TRF_ENCODER_DECODER */
+    trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
+    int32_t n_labels;                       /* as in trf_config */
+    int64_t pairs;                          /* number of pairs to learn from; >= 1 */
+    int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids plus one */
+    int32_t longest;                        /* ids of the longest sequence; 0..2^20 - 1 */
+    int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 for a side that is not there */
+    int32_t one_vocabulary;                 /* 1: both sides share one */
+    int32_t d_model;                        /* width of the model, 1..65536; 0: chosen */
+    int64_t updates_per_epoch;              /* 0: estimated */
+    int64_t updates;                        /* how long to train; 0: until nothing improves */
+} trf_data_stats;
+
+/* All options that follow from the data. You may change them before use. */
+typedef struct trf_recipe {
+    trf_config config;
+    trf_train_options training;
+    trf_corpus_options corpus;
+    trf_learn_options learning;
+    char reasons[1024];                     /* what was chosen and why, one line each */
+} trf_recipe;
+
+/* Finds the recipe for data. The rules come from measurements: tools/data/defaults.md.
+   TRF_E_INVALID_ARG: a field is out of range; `what` is its name. */
+TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err);
+
+/* What a token is. AUTO: chosen from the text. */
+typedef enum trf_tokens {
+    TRF_TOKENS_AUTO = 0, TRF_TOKENS_WORDS = 1, TRF_TOKENS_CHARACTERS = 2, TRF_TOKENS_SUBWORDS = 3,
+    TRF_TOKENS_COUNT
+} trf_tokens;
+
+typedef struct trf_token_choice {
+    trf_tokens tokens[2];       /* in and out, of source and target: AUTO is replaced */
+    int32_t vocab_size[2];      /* in and out, limit of ids. 0 becomes 32000; for subwords it
+                                   becomes 500 to 8000, more for more text */
+    int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
+    int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
+    double unknown[2];          /* out: percentage of the words in a random tenth of the lines
+                                   (below) that are in no other line; NAN: too few lines */
+    int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords */
+} trf_token_choice;
+/* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
+       words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
+                   it has no words
+       characters  else, if lines have on average fewer than two words, or fewer than 24 characters:
+                   names, dates, glossaries
+       subwords    else
+   If one side has subwords and words were chosen for the other, the other gets subwords too if it
+   has more than 1,000 different words.
+   vocabularies 0: the sides share a vocabulary if their tokens and vocab_size are the same, and if
+   they have subwords or at least a quarter of the target's different words are words of the source.
+   vocabularies 1: two AUTO sides that would differ both get subwords if one of them has subwords,
+   else characters.
+   Lines are UTF-8. source or target may be NULL: that side is not there. NULL hooks: none. */
+TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
+                                     const char *const *target,
+                                     int64_t n, const trf_hooks *hooks, trf_error *err);
+
+/* Which pairs are held out for validation. */
+typedef enum trf_hold_out_rule {
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run */
+    TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
+    TRF_HOLD_OUT_RULE_COUNT
+} trf_hold_out_rule;
+/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
+   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
+   none is left to learn from.
+   If a chosen pair shares its source with one to three others, all of them are held out, since a
+   dictionary has several lines for a word. If five or more pairs share a source, only the chosen
+   pair is held out. */
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
+                                trf_hold_out_rule rule, char *held,
+                                int64_t *count, const trf_hooks *hooks, trf_error *err);
+
+typedef enum trf_data_kind {
+    TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
+    TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
+    TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
+    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_tag */
+    TRF_DATA_KIND_COUNT
+} trf_data_kind;
+
+typedef struct trf_dataset_options {
+    trf_data_kind kind;         /* default TRF_DATA_PAIRS */
+    trf_tokens source_tokens, target_tokens;    /* WORDS, CHARACTERS or AUTO. Texts
+                                                   alone are targets, texts with labels sources.
+                                                   default TRF_TOKENS_AUTO */
+    const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
+                                                   learned ones, as for subwords
+                                                   (trf_vocab_load_sentencepiece). Their pad, bos,
+                                                   eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
+                                                   Borrowed until trf_dataset_finish. default
+                                                   NULL */
+    int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
+    int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
+    int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
+                                   -1: none; default 0 */
+    uint64_t seed;              /* of weights, dropout and order; default 1 */
+    int64_t updates;            /* as in trf_data_stats; default 0 */
+    trf_hooks hooks;            /* default none */
+} trf_dataset_options;
+
+typedef struct trf_dataset trf_dataset;
+TRF_API trf_dataset_options trf_dataset_defaults(void);
+TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
+                                      trf_error *err);
+TRF_API void trf_dataset_destroy(trf_dataset *data);
+/* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
+   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: a text or label is not
+   UTF-8, or the label of a text has a line break. */
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
+                                   trf_error *err);
+/* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
+       pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
+                           NULL, each line of file `source` is a source, a tab and a target
+       texts alone         each line of file `source` is a text; target is NULL
+   TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have exactly one tab (`where` is its
+   number); or one file has more lines than the other. Then nothing is added. (`trf` skips such
+   lines.) */
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err);
+/* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
+     - pairs with an empty side or more than 511 ids on a side, and empty texts,
+     - pairs with a label of more than 1,000 bytes,
+     - texts of words with more or fewer labels than words.
+   recipe.reasons has the number of all these. A text of a language model with more than 511 ids is
+   cut into parts and stays.
+   A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
+   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
+   set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
+TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
+/* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
+   recipe before the call that reads it:
+       config      trf_dataset_create_model
+       training    trf_trainer_create
+       learning    trf_learn
+       corpus      has been read by trf_dataset_finish */
+TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
+TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
+/* NULL: no pairs are held out. */
+TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
+/* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
+   caller. Its metadata describe the data:
+       "trained.longest"   ids of the longest sequence
+       "target.unknown"    number of target ids that are unk; not if targets are labels
+       "labels"            only if targets are labels: all labels in byte order, one per line; line
+                           i is column i of trf_classify and trf_tag */
+TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
+                                            trf_error *err);

@@ -1,0 +1,373 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/model.h"
+#include "api/batch.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>api-translate  from ids to ids, from text to text
+//
+// A translator is a search, beam or greedy, over one model. It also shows what a model computes:
+// scores, labels, hidden states, logits, attention.
+// -----------------------------------------------------------------------------------------------
+
+/* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
+   target tokens. A forced prefix, or the prompt of a decoder-only model, counts in L if
+   count_prefix is 1, and in S if score_prefix is 1. forced_first counts in L, and 0 in S. With a
+   repetition_penalty and beam > 1, S is the sum of the penalized log-probabilities. */
+typedef enum trf_length_rule {
+    TRF_LENGTH_RAW   = 0,       /* S */
+    TRF_LENGTH_POWER = 1,       /* S / L^alpha: fairseq, CTranslate2, Marian, Hugging Face */
+    TRF_LENGTH_GNMT  = 2,       /* S / ((5+L)/6)^alpha: Wu et al. 2016, the paper, tensor2tensor */
+    TRF_LENGTH_RULE_COUNT
+} trf_length_rule;
+
+/* When the search for one sentence stops. */
+typedef enum trf_beam_stop {
+    TRF_STOP_BOUND    = 0,      /* no live hypothesis can beat the best finished ones any more:
+                                   tensor2tensor; Hugging Face's early_stopping="never" */
+    TRF_STOP_FINISHED = 1,      /* `beam` hypotheses have finished: fairseq, CTranslate2; Hugging
+                                   Face's early_stopping=True */
+    TRF_STOP_NONE_ALIVE = 2,    /* no hypothesis is alive, or the length limit is reached: Marian */
+    TRF_STOP_HEURISTIC = 3,     /* the best `beam` finished hypotheses are all better than the best
+                                   live one is now: Hugging Face's default */
+    TRF_BEAM_STOP_COUNT
+} trf_beam_stop;
+
+/* What happens to live hypotheses at the length limit. */
+typedef enum trf_at_limit {
+    TRF_LIMIT_KEEP_LIVE    = 0, /* they count as they are, without EOS: CTranslate2, Marian, Hugging
+                                   Face */
+    TRF_LIMIT_FALL_BACK    = 1, /* they count only if no hypothesis has finished: tensor2tensor */
+    TRF_LIMIT_FORCE_EOS    = 2, /* one more step, in which only EOS is allowed: fairseq */
+    TRF_LIMIT_FREE_EOS     = 3, /* the same, and this EOS counts 0 in S: Hugging Face with
+                                   forced_eos_token_id, whose max_length counts the start id and
+                                   this EOS too */
+    TRF_AT_LIMIT_COUNT
+} trf_at_limit;
+
+/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam
+   allocation of Post and Vilar 2018.
+     - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
+       overlap: "a b" and "b c" are both in "a b c". One that is listed twice may occur once. A
+       forced prefix is part of the answer; forced_first and a decoder-only model's prompt are not.
+     - A hypothesis has met, of each phrase that it contains, all tokens; of each other phrase as
+       many as the longest beginning of the phrase with which it ends now.
+     - EOS is not chosen before all tokens are met.
+     - In each step every hypothesis is also continued with the next token of every phrase that it
+       does not contain, however unlikely.
+     - The continuations are grouped by how many tokens they have met. The beam's places are given
+       to the groups in turns, always to the best continuation that is left: first of the group that
+       has met the most, last of the one that has met the fewest, and again. So a beam wider than
+       the phrases have tokens keeps hypotheses at every stage, and one as wide as all continuations
+       finds the best answer that contains all phrases. With beam 1 the answer begins with the
+       phrases.
+     - Answers that have met more rank before others, whatever their scores. Only answers at the
+       length limit may lack phrases: if there is no room, or if another rule bans a token of one.
+       Such a rule wins, and so does a forced EOS. */
+
+/* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
+   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
+   of 4 is the paper's too. */
+typedef struct trf_search {
+    int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
+                                   the rules below. default 4 */
+    int32_t n_best;             /* hypotheses returned per sentence, 1..beam; default 1 */
+    trf_length_rule length_rule;        /* default TRF_LENGTH_GNMT */
+    double alpha;               /* exponent of the length rule, 0..10; default 0.6 */
+    int32_t count_eos;          /* 1: EOS counts in L; default 1 */
+    int32_t score_prefix;       /* 1: a prefix counts in S; 0: it does not (tensor2tensor,
+                                   CTranslate2, Hugging Face); default 0 */
+    int32_t count_prefix;       /* 1: a prefix counts in L; 0: it does not (Hugging Face);
+                                   default 1 */
+    double word_penalty;        /* subtracts word_penalty * L from S before the length rule
+                                   (Marian); -1e6..1e6; default 0 */
+    int32_t candidates;         /* how many continuations compete in each step, as a multiple of
+                                   beam: 1 (Marian) or 2 (others); 1..16; default 2 */
+    int32_t eos_in_top_beam;    /* 1: EOS counts only if it is among the best `beam` continuations
+                                   (fairseq, CTranslate2); default 0 */
+    int32_t shrink;             /* 1: each finished hypothesis makes the beam smaller by one
+                                   (Marian); default 0 */
+    trf_beam_stop stop;         /* default TRF_STOP_BOUND */
+    trf_at_limit at_limit;      /* default TRF_LIMIT_FALL_BACK */
+    int32_t min_length;         /* EOS is allowed after this many target tokens, not counting the
+                                   prompt of a decoder-only model; >= 0; default 0 */
+    int32_t renormalize_logits; /* before min_length is reached, 1: EOS is masked before the
+                                   softmax, so that the other tokens share its probability
+                                   (CTranslate2); 0: EOS is not chosen, but keeps its probability;
+                                   default 0 */
+    int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
+                                   prefix may contain it. Needs a model with unk. default 0 */
+    double max_length_a;        /* a: 0..1e6; default 2 */
+    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
+                                   at most a * n + b target tokens, and at most
+                                   config.max_length - 1, EOS not counted. A longer forced prefix is
+                                   kept whole. In a decoder-only model n is the length of the
+                                   prompt: at most a * n + b tokens follow it, and prompt and answer
+                                   together have at most config.max_length - 1. default 20 */
+    /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
+       and penalized tokens keep their share of the softmax. A forced token (of a prefix,
+       forced_first, EOS at the limit) comes whatever the other rules say.
+       "So far" means all that the decoder has read: its start id (trf_decoder_start), a prefix or
+       prompt, forced_first and the answer; never the source. The start id counts as in Hugging
+       Face: if it is EOS, a repetition penalty penalizes EOS from the first step on. */
+    int32_t start;              /* an id that the decoder reads first, instead of the model's own
+                                   (decoder_start): the tag of the target language in mBART-25
+                                   (decoder_start_token_id). Any id. It counts in no length and is
+                                   in no answer. With bare_prompts it is read before every prompt.
+                                   -1: the model's own; default -1. Only translating replaces it:
+                                   trf_score and the calls after it do not */
+    int32_t forced_first;       /* an id: the first token of every answer: bos in BART, the tag of
+                                   the target language in M2M100, NLLB and mBART-50
+                                   (forced_bos_token_id). It counts in the length of the answer and
+                                   in min_length, but the answer is returned without it. If a
+                                   sentence has a prefix that is not empty, the prefix replaces it.
+                                   Any id but EOS, in an encoder-decoder. -1: none; default -1 */
+    int32_t source_first;       /* an id put before the ids of every source, behind BOS if the model
+                                   has source_bos: the tag of the source language (M2M100, NLLB,
+                                   mBART-50). It counts in config.max_length, but not in n of
+                                   max_length_b. Any id but pad, bos and eos, in an encoder-decoder.
+                                   -1: none; default -1. Only translating adds it: trf_score and the
+                                   calls after it read sources as they are */
+    int32_t source_last;        /* the same at the end, behind EOS if the model has source_eos
+                                   (mBART-25, older NLLB); default -1 */
+    int32_t source_tagged;      /* 1: for trf_score and the calls after it the last id of each
+                                   source is such a tag behind EOS, as with
+                                   trf_train_options.source_tagged; default 0 */
+    trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
+                                   complete one is never chosen (bad_words_ids). A sequence of one
+                                   id bans this id (suppress_tokens). Each has at least one id, all
+                                   together at most 2^24; EOS alone cannot be banned. Creating a
+                                   translator copies them. default: none */
+    trf_sequences phrases;      /* sequences of ids that every answer contains (above). Each has at
+                                   least one id, all together at most 64; none is pad, bos or eos.
+                                   Creating a translator copies them. default: none */
+    int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
+                                   (no_repeat_ngram_size); >= 0; 0: off; default 0 */
+    double repetition_penalty;  /* for each id so far: multiplies its log-probability in a beam; in
+                                   greedy search (beam 1) divides a positive logit and multiplies a
+                                   negative one (Keskar et al. 2019), and S does not change;
+                                   1e-6..1e6; 1: off; default 1 */
+    int32_t max_sentences;      /* how many sentences are searched at the same time, the longest
+                                   first. When one is done, the next takes its slot. Fewer are
+                                   searched if beam times the length of all their answers would
+                                   exceed 2^31. trf_translator_memory returns the memory they take.
+                                   >= 1; default 32 */
+    int32_t max_tokens;         /* limit of the source tokens of sentences that are searched at the
+                                   same time, each counted as long as the longest; >= 1;
+                                   default 4096 */
+    trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
+                                   INT8; default TRF_WEIGHTS_FULL: as the model has them */
+    int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
+    trf_hooks hooks;            /* default none */
+} trf_search;
+
+TRF_API trf_search trf_search_defaults(void);
+/* Checks options; makes nothing. */
+TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
+
+/* Sets these fields, and no others:
+
+                       PAPER      FAIRSEQ    CTRANSLATE2  MARIAN      RAW        HUGGING_FACE
+   length_rule         GNMT       POWER      POWER        POWER       RAW        POWER
+   alpha               0.6        1          1            1           0          1
+   count_eos           1          1          1            1           1          1
+   score_prefix        0          1          0            1           1          0
+   count_prefix        1          1          1            1           1          0
+   word_penalty        0          0          0            0           0          0
+   candidates          2          2          2            1           1          2
+   eos_in_top_beam     0          1          1            1           1          1
+   shrink              0          0          0            1           0          0
+   stop                BOUND      FINISHED   FINISHED     NONE_ALIVE  FINISHED   HEURISTIC
+   at_limit            FALL_BACK  FORCE_EOS  KEEP_LIVE    KEEP_LIVE   FALL_BACK  KEEP_LIVE
+   min_length          0          1          1            0           0          0
+   renormalize_logits  0          0          1            0           0          0
+
+   tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
+   PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
+typedef enum trf_search_rule {
+    TRF_SEARCH_PAPER       = 0, /* tensor2tensor, but each sentence has its own bound */
+    TRF_SEARCH_FAIRSEQ     = 1,
+    TRF_SEARCH_CTRANSLATE2 = 2,
+    TRF_SEARCH_MARIAN      = 3, /* with --normalize */
+    TRF_SEARCH_RAW         = 4, /* sum of log-probabilities, which favours short answers: tutorials;
+                                   no program's rule */
+    TRF_SEARCH_HUGGING_FACE = 5,
+    TRF_SEARCH_RULE_COUNT
+} trf_search_rule;
+TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
+
+/* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). */
+typedef enum trf_ended {
+    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_COUNT
+} trf_ended;
+
+typedef struct trf_hypothesis {
+    const int32_t *ids;         /* with a forced prefix; without BOS, EOS, forced_first, and the
+                                   prompt of a decoder-only model */
+    int32_t n;
+    double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
+                                   prompt_log_probability */
+    const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
+                                           it ended them. The field prompt_log_probability
+                                           plus these numbers, added one by one in this order,
+                                           equals log_probability to the last bit. The pointer is
+                                           NULL in a session that transformer.h 0.2.0 saved: its
+                                           files do not contain them */
+    double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
+                                           translator has scored it; of forced_first; else 0 */
+    double score;               /* after the length rule; ranks are in its order. The numbers above
+                                   are the model's own, whatever the rules of a search change */
+    trf_ended ended;
+    int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
+} trf_hypothesis;
+
+/* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
+   time may use it. The model must outlive it. It takes a snapshot of the weights: create a new one
+   after more training. NULL search: the defaults. */
+typedef struct trf_translator trf_translator;
+
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err);
+TRF_API void trf_translator_destroy(trf_translator *translator);
+/* The largest number of bytes that a new translator holds during its first call, for `sentences`
+   sources (or prompts) of `source_tokens` ids each, and answers of any length. If the lengths
+   differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
+   bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
+   packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
+   it holds less by *shared of trf_packed_memory. A result of 0 means that no such call is possible.
+   NULL search: the defaults. */
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens);
+
+/* Translates one sequence; returns the best answer. *n is its length, even if `capacity` is too
+   small; then the first `capacity` ids are written and the call fails with TRF_E_LIMIT. With a
+   decoder-only model `source` is the prompt, and the answer is what follows it. */
+TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
+                                 int32_t n_source, int32_t *target, int32_t capacity, int32_t *n,
+                                 trf_error *err);
+/* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
+   translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
+     TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
+                                         been cut after a whole token.
+                                         trf_hypothesis_text(translator, 0, 0, ...) returns the
+                                         whole answer and its length, NULs inside it included,
+                                         without another search
+     TRF_E_LIMIT, other                  the text is longer than max_length; there is no answer
+     TRF_E_STATE                         the model has no vocabularies */
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
+                                      size_t size, trf_error *err);
+/* Translates many sequences. The results stay in the translator until it computes again. */
+TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
+                                       trf_error *err);
+/* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
+   which may be empty. TRF_E_STATE: not an encoder-decoder. */
+TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
+                                          const trf_sequences *prefixes, trf_error *err);
+/* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
+   and NULL. */
+TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
+                                                int32_t rank);
+/* Writes one result as text, as trf_vocab_decode does. *bytes (may be NULL) is the length of all of
+   it without its NUL, even if `size` is too small (TRF_E_LIMIT). TRF_E_INVALID_ARG: there is no
+   such result. TRF_E_STATE: the model has no target vocabulary. */
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
+                                       int32_t rank, char *text, size_t size, size_t *bytes,
+                                       trf_error *err);
+
+/* Computes the log-probability of each pair's target in nats, with EOS if target_eos is 1.
+   log_probabilities has room for one number per pair. TRF_E_STATE: an encoder-only model. This call
+   and those below forget the results of the last translation. */
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities, trf_error *err);
+/* Return intermediate results of a forward pass, teacher-forced. `out` is the caller's tensor and
+   must have this shape:
+
+       trf_encode   the encoder's output           (source rows, d_model)
+       trf_logits   before the softmax             (target rows, target_vocab)
+                    with head MEAN or FIRST        (sequences, n_labels)
+                    with head TOKENS               (source rows, n_labels)
+                    with head MASKED               (source rows, source_vocab)
+
+   Each id of the batch has a row, and so has each EOS that the library adds. Row t of a target
+   (t = 0, 1, ...) is computed from the start symbol and ids 0..t-1, and predicts id t. If
+   target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
+   TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
+   some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
+   rows. The same holds for trf_score, trf_classify and trf_tag. */
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
+                              trf_tensor *out, trf_error *err);
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
+                              trf_error *err);
+/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. TRF_E_STATE: the
+   model has another head.
+
+       trf_classify   heads MEAN and FIRST         (sequences, n_labels)
+                      MASKED with sequence_labels     (sequences, sequence_labels)
+       trf_tag        head TOKENS                  (ids, n_labels); there is no row for EOS */
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
+                                trf_tensor *probabilities, trf_error *err);
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
+                           trf_tensor *probabilities, trf_error *err);
+typedef enum trf_attention_kind {
+    TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
+    TRF_ATTENTION_KIND_COUNT
+} trf_attention_kind;
+/* Attention weights of one layer and one head, for a batch of one pair: (queries, keys). Layers and
+   heads count from 0. Each call is a whole forward pass: use trf_look_inside for several heads. */
+TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
+                                         trf_attention_kind kind, int32_t layer, int32_t head,
+                                         trf_tensor *out, trf_error *err);
+
+/* Which intermediate results trf_look_inside writes. The tensors are the caller's; NULL: not
+   wanted.
+
+   Attention   Each sequence of the batch has a block (layers, heads, queries, keys); the blocks
+               follow one another. The tensor has rank 1 and trf_attention_count elements. For a
+               batch of one sequence it may have rank 4 and the block's shape. A query's weights sum
+               to 1. Keys that causal attention hides have weight 0.
+   States      (layers + 1, rows, d_model), like Hugging Face's hidden_states. State 0 is the input
+               of the first layer: embedding plus position. State i + 1 is the output of layer i,
+               and layers count from 0. The last state has passed the final norm, if there is one;
+               it equals the result of trf_encode or trf_decode.
+   Logits      as trf_logits writes them. */
+typedef struct trf_views {
+    trf_tensor *encoder_self, *decoder_self, *cross;    /* attention of each trf_attention_kind */
+    trf_tensor *encoder_states, *decoder_states;
+    trf_tensor *logits;
+} trf_views;
+/* Makes one forward pass over a batch, teacher-forced, and writes the views. If all views are the
+   encoder's, batch->target is not read. After a failure the contents of the tensors are
+   unspecified. TRF_E_INVALID_ARG: a view of a stack that the model does not have. TRF_E_SHAPE: a
+   tensor of another shape. Both name the view. */
+TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
+                                   const trf_views *views, trf_error *err);
+/* Number of elements that the attention of one kind has for a batch; 0 if the model has no such
+   attention. */
+TRF_API int64_t trf_attention_count(const trf_model *model, const trf_batch *batch,
+                                    trf_attention_kind kind);
+/* The block (layers, heads, queries, keys) of one sequence, as a view of the tensor `attention`
+   that trf_look_inside has written. The view has no data if there is no such sequence, or if the
+   tensor does not have trf_attention_count elements. */
+TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *batch,
+                                    trf_attention_kind kind, const trf_tensor *attention,
+                                    int32_t sequence);
+
+/* Runs the decoder of an encoder-decoder model alone, teacher-forced. memory is what
+   cross-attention reads, (sum of memory_lengths, d_model): the output of trf_encode, or rows of
+   your own. Sequence i has memory_lengths[i] of its rows: 1..max_length, and at least 2 if both
+   source_bos and source_eos are 1. out is (target rows, d_model), after the final norm;
+   trf_project turns it into logits. */
+TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
+                              const int32_t *memory_lengths, const trf_sequences *targets,
+                              trf_tensor *out, trf_error *err);
+/* Computes the output projection, or the head, alone: states (rows, d_model) to logits (rows,
+   target_vocab), or with a head as many columns as in trf_logits. TRF_E_STATE: the model has
+   neither. */
+TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
+                               trf_tensor *logits, trf_error *err);
+/* Number of rows that `sequences` have on each side, EOS included; 0 if a length is negative. */
+TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources);
+TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets);

@@ -1,0 +1,14 @@
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TRF_VERSION "0.3.0"
+
+#if defined(TRF_STATIC) && defined(__GNUC__)
+#define TRF_API static __attribute__((unused))
+#elif defined(TRF_STATIC)
+#define TRF_API static
+#elif !defined(TRF_API)
+#define TRF_API extern
+#endif

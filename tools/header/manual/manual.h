@@ -1,0 +1,392 @@
+// -----------------------------------------------------------------------------------------------
+// >>manual         where to start, words, errors, threads, GPUs, three more programs
+//
+// WHERE TO START
+//   Texts become ids, ids become batches, batches train a model, and a model answers:
+//
+//     texts --> trf_dataset --> trf_corpus --> trf_batch --> trf_trainer --> trf_model
+//
+//     trf_model --> trf_translator    answers by search; labels, scores, hidden states
+//               --> trf_sampler       answers by drawing tokens
+//               --> a file
+//
+//     you want to                                  call
+//     translate with a trained model               trf_model_load, trf_translate_text
+//     continue a text                              trf_model_load, trf_sampler_create
+//     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
+//     classify pairs of texts                      trf_config.segments, trf_join_texts
+//     train on texts, without settings             trf_dataset_create, trf_learn
+//     train on ids, with your own loop             trf_corpus_create, trf_train_step
+//     train on more than fits in memory            trf_token_file_create, trf_corpus_open
+//     train on several machines                    trf_train_options.all_reduce
+//     divide a model among machines                trf_model_create_stage, trf_stage_create
+//     continue a training run                      trf_checkpoint_load
+//     start from a trained model                   trf_model_load, or trf_model_copy_weights
+//     load weights from PyTorch                    trf_model_load with trf_load_options.config
+//     see attention, hidden states, logits         trf_look_inside
+//     translate faster, with less memory           trf_search.weights, trf_model_pack
+//     ship a smaller file                          trf_model_save_as with TRF_WEIGHTS_INT8
+//     build another architecture                   the blocks (>>api-blocks), trf_updater
+//
+// WORDS
+//   These are the terms of the comments below. Objects have their struct's name in brackets.
+//
+//   Text
+//     token          a word, a character or a subword; one unit of a sequence
+//     id             index of a token in its vocabulary
+//     special ids    pad, bos, eos and unk. BOS and EOS begin and end sequences; unk stands for
+//                    every unknown token
+//     vocabulary     the tokens of one side [trf_vocab]
+//     sequence       ids one after another: a sentence, a name, a text
+//     side           source or target: what a model reads or what it predicts
+//     pair           a source and its target
+//     prompt         the text that a decoder-only model or a sampler continues
+//     prefix         the tokens with which a translator's answer is forced to begin
+//
+//   Models
+//     model          a configuration, its weights and its vocabularies [trf_model]
+//     preset         a function that fills in a configuration, such as trf_config_tiny
+//     conventions    the choices in which PyTorch, the paper and other systems differ
+//     head           1. one of the h parts of attention. 2. trf_head, the last layer of an
+//                    encoder-only model
+//     generator      the output projection from hidden states to the logits of a vocabulary, as in
+//                    The Annotated Transformer; "generator.weight" in files
+//     gain           the factor of a norm ("weight" in PyTorch)
+//     tied           two matrices are one parameter
+//     block          one part of the architecture as a function (>>api-blocks)
+//
+//   Batches
+//     row            one token of a batch, as one line of a matrix. A sequence of n ids has n rows,
+//                    or n + 1 if the library adds EOS
+//     batch          the pairs of one call [trf_batch]
+//     corpus         pairs of ids, in memory or in a token file, delivered as batches [trf_corpus]
+//     token file     pairs of ids on a disk [trf_token_file]
+//     epoch          one pass over a corpus
+//     part           some pairs of a batch, used as a batch of their own: the share of one rank,
+//                    or a micro-batch [trf_batch_part]
+//     position       of a batch in its corpus: the numbers of its epoch and batch [trf_place]
+//     ordinal        of a part: how many of the update's pairs are on lower ranks. Dropout and
+//                    noise depend on it, so that parts are computed like the whole batch
+//     noise          masks, spans and prefixes for self-supervised training [trf_noise]
+//     sentinel       an id that marks a span of noise
+//
+//   Training
+//     trainer        gradients, optimizer and activations of one model [trf_trainer]
+//     update         one change of the weights, or an attempt that was skipped. In the names of a
+//                    trainer's calls, `step` means the same
+//     micro-batch    one of several batches that are used for the same update
+//     stage          some layers of a model, on one of several processes or devices [trf_stage]
+//     slot           of a stage: a micro-batch between its forward and its backward pass
+//     rank           1. number of a process or machine that trains with others. 2. number of a
+//                    tensor's dimensions. 3. position in a list of answers, 0 is the best
+//     held-out       (pairs) for validation only: training does not see them
+//     recipe         all options, chosen from the data [trf_recipe]
+//     checkpoint     a file from which training continues, bit for bit as if it had not stopped
+//     updater        the optimizer alone [trf_updater]
+//
+//   Answers
+//     translator     a search over one model [trf_translator]
+//     sampler        draws tokens from one model [trf_sampler]; its session can be saved
+//     step           of a search or a sampler: adds one token to each answer
+//     hypothesis     a candidate answer, finished or live [trf_hypothesis]
+//     teacher-forced the decoder reads the given target, not its own answer
+//     nats           unit of log-probabilities: natural logarithm
+//
+//   Machines
+//     device         CPU or GPU, with its threads [trf_device]
+//     op             one operation of a layer, such as a matrix product or a norm
+//     column         all ops, compiled for one device or instruction set (TRF_COLUMN)
+//     hook           your function that the library calls [trf_hooks]
+//     context        where blocks run [trf_context]
+//
+// PUBLISHED MODELS
+//   `trf import` makes a model file from a folder of Hugging Face, and `trf export` makes such a
+//   folder from a model file: transformers loads it and computes the same. Without these, a program
+//   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights
+//   whose names are ours load by trf_model_load with trf_load_options.config.
+//
+//     model     kind              norms                 positions        feed-forward
+//     BERT      encoder-only      post, embedding_norm  LEARNED          GELU
+//     Marian    encoder-decoder   post                  HALVES           SiLU
+//     BART      encoder-decoder   post, embedding_norm  LEARNED, from 2  GELU
+//     T5        encoder-decoder   pre, RMS              RELATIVE         ReLU; 1.1: GELU_TANH, gate
+//     GPT-2     decoder-only      pre                   LEARNED          GELU_TANH
+//     Llama     decoder-only      pre, RMS              ROTARY           SiLU, gate
+//
+//     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
+//               losses of its pretraining: sequence_labels 2
+//     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
+//     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
+//               a search, the first id of each target in training
+//     T5        no biases; attention_scale 1; d_head; tying ALL with scale_logits 1, or 1.1: tying
+//               EMBEDDINGS; decoder_start PAD; bos -1
+//     GPT-2     tying DECODER; no generator_bias; bos = eos; pad and unk -1; bare_prompts 1
+//     Llama     no biases; kv_heads; untied, or tying DECODER; 3.1: rotary_trained. Qwen 2
+//               and SmolLM: bare_prompts 1
+//     All but Marian have scale_embeddings 0. Final norms go with pre-norm. Pegasus is Marian with
+//     pre-norm; Megatron-BERT is BERT with pre-norm and without embedding_norm.
+//
+// ERRORS
+//   Every call that can fail returns 0 (TRF_OK) or a negative trf_status, and fills a trf_error in
+//   the caller's memory. The library never ends the program and never prints.
+//
+//     if (trf_model_load(&model, "de-en.safetensors", NULL, &err)) {
+//         if (err.status == TRF_E_IO && err.sys_errno == ENOENT) puts("train a model first");
+//         else fprintf(stderr, "%s\n", err.message);      /* the field, and what was expected */
+//         return 1;
+//     }
+//
+//   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
+//   to 0 and texts to empty, unless its comment says otherwise. So you may correct the cause and
+//   call again. Statuses that programs usually branch on:
+//
+//     TRF_E_END          the corpus is finished: leave the loop
+//     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
+//     TRF_E_LIMIT        a size is beyond a limit. If your buffer is too small, *n or *bytes is the
+//                        size that you need
+//     TRF_E_NOMEM        no memory: lower batch_tokens or max_sentences, or set recompute
+//     TRF_E_IO           err.sys_errno is the reason
+//     TRF_E_BACKEND      there is no GPU, or it failed; err.message has the reason
+//
+// THREADS
+//   Calls do not lock objects. An object may move from one thread to another between calls.
+//
+//     object                               threads at the same time
+//     trf_model, read (1)                  any number
+//     trf_model, changed (2)               one, while no other thread uses the model
+//     trf_vocab, finished                  any number
+//     trf_vocab, learning or growing (3)   one
+//     trf_trainer, its trf_ema, trf_stage  one
+//     trf_translator, trf_sampler          one per object; several objects that share a model may
+//                                          compute at the same time
+//     trf_corpus, trf_noise, trf_dataset   one
+//     trf_updater, trf_context, trf_file   one
+//     calls that take no object            any number
+//
+//     (1) by its translators and samplers, trf_model_copy, trf_model_save, views of parameters
+//     (2) by a step of its trainer, trf_model_set_vocabs, trf_model_set_metadata,
+//         trf_model_average, trf_model_copy_weights, trf_model_pack, writing weights through a
+//         view
+//     (3) trf_vocab_learn, trf_vocab_finish, trf_vocab_add
+//
+//   To serve many requests, share one model, and give each thread a translator with threads = 1.
+//   Two translators of a tiny model are up to a third faster than one with two threads. After
+//   trf_model_pack all translators read the same packed weights.
+//   To translate during training, make a trf_model_copy between two steps.
+//
+// GPUS
+//   The CUDA backend has run on one card, an H200 with CUDA 13.0; speed and limits are in
+//   tools/bench/gpu.md. Elsewhere the tests run the source of its kernels on the CPU.
+//
+//   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100; use your
+//      card's number.
+//   2. Choose the device of the model. Its trainers, translators and samplers compute there.
+//
+//        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
+//        loading.device.kind = TRF_DEVICE_CUDA;              /* trf_load_options, for a file */
+//        config.device.precision = TRF_PRECISION_BF16;       /* faster; weights stay float32 */
+//
+//   3. A program that also runs without a GPU tries the CPU after TRF_E_BACKEND. Files do not
+//      store the device: a model trained on a GPU runs on a CPU, and vice versa.
+//   4. On a GPU, `data` is NULL in a parameter's trf_tensor: use trf_tensor_read and
+//      trf_tensor_write.
+//   `make cuda` builds the examples and `trf` for GPUs; `trf train --device cuda` uses one.
+//
+// MORE PROGRAMS
+//   The program of the first page goes from text to text. These three are complete too.
+//
+//   A language model. It learns from texts alone and continues "the cat" four times, with lines
+//   such as "the cat sees the bird".
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <stdio.h>
+//
+//     int main(void)
+//     {
+//         static const char *const who[] = {"dog", "cat", "king", "girl", "bird"};
+//         static const char *const does[] = {"sees", "helps", "hears", "likes"};
+//         trf_error err;
+//         trf_dataset_options options = trf_dataset_defaults();
+//         trf_dataset *data = NULL; trf_model *model = NULL;
+//         trf_trainer *trainer = NULL; trf_sampler *sampler = NULL;
+//         trf_recipe *recipe;
+//         trf_sampling sampling = trf_sampling_defaults();
+//         trf_batch begin = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
+//         int32_t ids[4 * 2], lengths[4], n = 0;
+//         char text[200];
+//         int i, failed = 1;
+//
+//         options.kind = TRF_DATA_TEXTS;              /* a language model: texts alone */
+//         options.updates = 400;                      /* default: until nothing improves */
+//         if (trf_dataset_create(&data, &options, &err)) goto done;
+//         for (i = 0; i < 1000; i++) {
+//             snprintf(text, sizeof text, "the %s %s the %s", who[i % 5], does[i / 5 % 4],
+//                      who[(i + i / 20) % 5]);
+//             if (trf_dataset_add(data, NULL, text, &err)) goto done;
+//         }
+//         if (trf_dataset_finish(data, &err)) goto done;
+//         recipe = trf_dataset_recipe(data);
+//         if (trf_dataset_create_model(data, &model, &err)) goto done;
+//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
+//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, NULL, &err)) goto done;
+//
+//         sampling.temperature = 0.8;                 /* four texts that begin with "the cat" */
+//         sampling.top_p = 0.95;
+//         for (i = 0; i < 4; i++) {
+//             if (trf_vocab_encode(trf_model_target_vocab(model), "the cat", ids + 2 * i, 2, &n,
+//                                  &err)) goto done;
+//             lengths[i] = n;
+//         }
+//         begin.target.ids = ids; begin.target.lengths = lengths; begin.target.count = 4;
+//         if (trf_sampler_create(&sampler, model, &sampling, &err)) goto done;
+//         if (trf_sampler_begin(sampler, &begin, &err)) goto done;
+//         if (trf_sampler_step(sampler, 100, NULL, &err)) goto done;
+//         for (i = 0; i < 4; i++) {
+//             const trf_hypothesis *answer = trf_sampler_at(sampler, i);
+//             if (trf_vocab_decode(trf_model_target_vocab(model), answer->ids, answer->n, text,
+//                                  sizeof text, NULL, &err)) goto done;
+//             printf("the cat %s\n", text);
+//         }
+//         failed = 0;
+//     done:
+//         if (failed) fprintf(stderr, "%s\n", err.message);
+//         trf_sampler_destroy(sampler); trf_trainer_destroy(trainer);
+//         trf_model_destroy(model); trf_dataset_destroy(data);
+//         return failed;
+//     }
+//
+//   A classifier. It learns a label for each text and prints "German: 1.00".
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <stdio.h>
+//
+//     enum { LABELS = 2 };
+//
+//     int main(void)
+//     {
+//         static const char *const english[] = {"dog", "cat", "king", "house", "tree", "girl"};
+//         static const char *const german[] = {"Hund", "Kater", "Mann", "Wald", "Baum", "Vogel"};
+//         trf_error err;
+//         trf_dataset_options options = trf_dataset_defaults();
+//         trf_dataset *data = NULL; trf_model *model = NULL;
+//         trf_trainer *trainer = NULL; trf_translator *translator = NULL;
+//         trf_recipe *recipe;
+//         int32_t ids[16], n, best;
+//         trf_sequences text = {ids, &n, 1};          /* one sequence of n ids */
+//         trf_real p[LABELS];
+//         trf_tensor probabilities = trf_tensor_of(p, 2, 1, LABELS, 1);
+//         char line[200], label[32];
+//         int i, failed = 1;
+//
+//         options.kind = TRF_DATA_LABELLED;           /* an encoder with a head */
+//         options.updates = 200;                      /* default: until nothing improves */
+//         if (trf_dataset_create(&data, &options, &err)) goto done;
+//         for (i = 0; i < 600; i++) {
+//             int a = i / 2 % 6, b = i / 12 % 6;
+//             if (i % 2) snprintf(line, sizeof line, "the %s sees the %s", english[a], english[b]);
+//             else snprintf(line, sizeof line, "der %s sieht den %s", german[a], german[b]);
+//             if (trf_dataset_add(data, line, i % 2 ? "English" : "German", &err)) goto done;
+//         }
+//         if (trf_dataset_finish(data, &err)) goto done;
+//         recipe = trf_dataset_recipe(data);
+//         if (trf_dataset_create_model(data, &model, &err)) goto done;
+//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
+//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
+//                       &recipe->learning, NULL, &err)) goto done;
+//
+//         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
+//         if (trf_vocab_encode(trf_model_source_vocab(model), "der Baum sieht den Wald", ids, 16,
+//                              &n, &err)) goto done;
+//         if (trf_classify(translator, &text, &probabilities, &err)) goto done;
+//         best = p[0] > p[1] ? 0 : 1;                 /* column i is label i */
+//         if (trf_model_label(model, best, label, sizeof label, NULL, &err)) goto done;
+//         printf("%s: %.2f\n", label, (double)p[best]);
+//         failed = 0;
+//     done:
+//         if (failed) fprintf(stderr, "%s\n", err.message);
+//         trf_translator_destroy(translator); trf_trainer_destroy(trainer);
+//         trf_model_destroy(model); trf_dataset_destroy(data);
+//         return failed;
+//     }
+//
+//   Continuing from a checkpoint. Each run of the program makes 200 updates, starting where the
+//   previous run ended; Ctrl-C ends it early. The loop is your own: trf_learn is not used.
+//
+//     #define TRF_IMPLEMENTATION
+//     #include "transformer.h"
+//     #include <errno.h>
+//     #include <signal.h>
+//     #include <stdio.h>
+//
+//     static volatile sig_atomic_t interrupted;
+//     static void on_interrupt(int number) { (void)number; interrupted = 1; }
+//     static int cancel(void *user) { (void)user; return interrupted; }
+//
+//     static void print_error(const trf_error *err)
+//     {
+//         fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err->status), err->message);
+//         if (err->where >= 0) fprintf(stderr, "  at %ld of %s\n", (long)err->where, err->what);
+//     }
+//
+//     /* Sequences of letters, and the same backwards. Ids 0 to 3 are special. */
+//     static int add_pairs(trf_corpus *corpus, trf_error *err)
+//     {
+//         int32_t source[8], target[8], i, k, n;
+//         for (i = 0; i < 4000; i++) {
+//             n = 2 + i % 7;
+//             for (k = 0; k < n; k++)
+//                 source[k] = target[n - 1 - k] = 4 + (i * 31 + k * (i % 11)) % 26;
+//             if (trf_corpus_add(corpus, source, n, target, n, err)) return 1;
+//         }
+//         return 0;
+//     }
+//
+//     int main(void)
+//     {
+//         const char *path = "run.checkpoint";
+//         trf_error err;
+//         trf_model *model = NULL; trf_trainer *trainer = NULL; trf_corpus *corpus = NULL;
+//         trf_load_options loading = trf_load_defaults();
+//         trf_train_options training = trf_train_defaults();
+//         trf_corpus_options options = trf_corpus_defaults();
+//         trf_config config = trf_config_tiny();
+//         trf_batch batch;
+//         trf_step_report report;
+//         int64_t last;
+//         int failed = 1;
+//
+//         signal(SIGINT, on_interrupt);
+//         loading.hooks.cancel = training.hooks.cancel = cancel;
+//         options.batch_tokens = 256;
+//         if (trf_corpus_create(&corpus, &options, &err) || add_pairs(corpus, &err)) goto done;
+//         if (!trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &loading, &err)) {
+//             printf("continuing after update %d\n", (int)trf_trainer_step(trainer));
+//         } else if (err.status == TRF_E_IO && err.sys_errno == ENOENT) {     /* no file: begin */
+//             config.source_vocab = config.target_vocab = 4 + 26;
+//             if (trf_model_create(&model, &config, &err)) goto done;
+//             if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
+//         } else goto done;           /* damaged, or of another corpus: leave the file as it is */
+//
+//         for (last = trf_trainer_step(trainer) + 200; trf_trainer_step(trainer) < last; ) {
+//             if (trf_corpus_next(corpus, &batch, &err)) goto done;
+//             if (trf_train_step(trainer, &batch, &report, &err)) {
+//                 if (err.status != TRF_E_CANCELLED) goto done;
+//                 puts("interrupted");                /* this step has changed nothing */
+//                 break;
+//             }
+//             if (report.skipped)                     /* not an error: weights are as before */
+//                 printf("update %d skipped: %s is not finite\n", (int)report.step, report.tensor);
+//             else if (report.step % 50 == 0)
+//                 printf("update %d  loss %.3f\n", (int)report.step, report.loss);
+//         }
+//         if (trf_checkpoint_save(trainer, corpus, path, &err)) goto done;
+//         failed = 0;
+//     done:
+//         if (failed) print_error(&err);
+//         trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
+//         return failed;
+//     }
+// -----------------------------------------------------------------------------------------------
