@@ -1,0 +1,218 @@
+#pragma once
+#include "api/basics.h"
+#include "base/impl.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "ops/shared.h"
+#include "cpu/threads.h"
+#include "cpu/gemm.h"
+#include "cpu/bf16x3.h"
+#include "cpu/products.h"
+#include "cpu/verbs.h"
+#include "cpu/linear.h"
+#include "cpu/attention.h"
+
+// >>cross_entropy  paper 3.4 and 5.4: vocabulary projection, softmax, label smoothing, all in one
+//
+//   z = x w^T + b     loss = - sum over v of q[v] (z[v] - log sum exp z) - entropy
+//   q: `on` at the target, `off` elsewhere, 0 at zero_column; it sums to 1      dz = softmax(z) - q
+//   dx = dz w     dw += dz^T x     db += sum of dz
+//
+// Logits exist for one group of 512 rows at a time, as all of them may be the largest array of a
+// step. Their gradient replaces them in place. Tiles of the first phase are rows (project, softmax,
+// dx), those of the second are tokens of the vocabulary (dw, db).
+
+enum { TRF__LOSS_GROUP = 512 };
+
+/* Cuts the scratch of a loss: the logits of one group; for every row whether its target was the
+   most likely token; and, unless the weight is packed already (copied), its panels for the built-in
+   product. */
+TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+                             int64_t d, int copied,
+                             trf_real **logits, int32_t **hit, void **panels)
+{
+    trf__cursor cursor = trf__cursor_at(work);
+    *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
+    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    *panels = NULL;
+    if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
+        *panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                     int64_t d, int copied)
+{
+    trf_real *logits;
+    void *panels;
+    int32_t *hit;
+    return trf__loss_cut(NULL, device, rows, vocab, d, copied, &logits, &hit, &panels);
+}
+
+/* One group: rows row0 .. row0 + rows - 1, with ld numbers between rows of logits. */
+typedef struct trf__loss_job {
+    const trf__loss *l;
+    trf__mat w;
+    int64_t row0, rows, ld;
+    int64_t each;               /* rows of a tile */
+    int blas;
+    trf_real *logits;
+    int32_t *hit;
+    trf__product all;           /* all rows of the group */
+} trf__loss_job;
+
+/* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
+   without a target (< 0) has no loss, and its dz is 0. */
+TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
+                           int32_t *hit)
+{
+    int32_t target = l->targets[row];
+    int64_t c, n = l->vocab;
+    trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
+    trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
+    double log_sum, all;
+    if (target < 0) {
+        l->row_loss[row] = l->row_nll[row] = 0;
+        *hit = 0;
+        memset(z, 0, (size_t)n * sizeof *z);
+        return;
+    }
+    maximum = trf__max_of(z, n);
+    at_target = z[target];
+    m = trf__set(maximum);
+    factor = trf__set((trf_real)TRF__SMALL);
+    off = trf__set(-maximum * (trf_real)TRF__SMALL);
+    /* z becomes exp(z - maximum); total: the sum of z - maximum, scaled */
+    for (c = 0; c < n; c += 16) {
+        trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
+        /* the minimum: the zeros beyond the end may be far above m */
+        trf__v16 e = trf__exp(trf__min(trf__sub(x, m), trf__set(0)));
+        total = trf__fma(trf__fma(x, factor, off), valid, total);
+        sum = trf__fma(e, valid, sum);
+        trf__store_n(z + c, e, n - c);
+    }
+    scale = 1 / trf__sum(sum);
+    log_sum = trf__ln((double)trf__sum(sum));
+    /* the sum of all log-probabilities, for label smoothing */
+    all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
+    trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
+    *hit = at_target >= maximum;
+    if (!l->dx) return;
+    factor = trf__set(scale);
+    off = trf__set((trf_real)-l->off);
+    for (c = 0; c < n; c += 16)
+        trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), factor, off), n - c);
+    /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
+    z[target] -= (trf_real)(l->on - l->off);
+    if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
+    for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
+}
+
+#if !defined(TRF_NO_TRAIN)
+/* dx = dz w of some rows of the group */
+TRF__FN trf__product trf__loss_dx(const trf__loss_job *j, int64_t first, int64_t rows)
+{
+    const trf__loss *l = j->l;
+    return trf__product_of(trf__to(l->dx) + (j->row0 + first) * l->d, l->d, rows, l->d, l->vocab,
+                           trf__view_of(j->logits + first * j->ld, j->ld, 1),
+                           trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0);
+}
+
+/* Whether dx is computed for all rows of a group at a time, with the weight packed once. In 16
+   bits, packing costs more than reading the logits again. And only packed weights are split. */
+TRF__FN int trf__loss_dx_later(const trf__run *run, const trf__product *logits)
+{
+    return run->format != TRF__FLOAT32 || logits->bf16x3;
+}
+#endif
+
+/* Phase one for some rows of the group. The products run inside the tile: its logits are still in
+   the cache when dx reads them. */
+TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__loss_job *j = (const trf__loss_job *)job;
+    const trf__loss *l = j->l;
+    int64_t first = tile * j->each, row = j->row0 + first, r;
+    int64_t rows = trf__min64(j->each, j->rows - first);
+    trf_real *z = j->logits + first * j->ld;
+    trf__product p = j->all;
+    double weight = l->of_sequences && run->now ? run->now->sequence_weight : 1;
+    trf__product_rows(&p, first, rows);
+    p.c = z;
+    trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
+    for (r = 0; r < rows; r++)
+        trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
+#if !defined(TRF_NO_TRAIN)
+    if (l->dx && !trf__loss_dx_later(run, &j->all))
+        trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
+#endif
+}
+
+/* The sums over all rows, in their order, so that tiles change no bit. */
+TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32_t *hit)
+{
+    trf__sums sums;
+    int64_t i;
+    TRF__ZERO(sums);
+    for (i = 0; i < l->rows; i++) {
+        sums.loss += l->row_loss[i];
+        sums.nll += l->row_nll[i];
+        sums.correct += hit[i];
+        sums.tokens += l->targets[i] >= 0;
+    }
+    trf__store_loss(l, now, &sums);
+}
+
+TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
+{
+    trf__loss_job job;
+    const int64_t threads = trf__cpu_of(run)->threads;
+    int64_t tiles;
+    void *panels;
+    job.l = l;
+    job.w = l->w;
+    job.ld = trf__round_up(l->vocab, 16);
+    job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
+    /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
+       on the cut; or only one, if every tile splits the weight */
+    tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
+    job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
+    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
+                  &job.hit, &panels);
+    /* the weight changes in every step, so its panels are made here, once for all groups */
+    if (!job.blas && !job.w.packed && panels) {
+        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
+                           NULL };
+        trf__cpu_pack(run, &pack);
+        job.w.plain = pack.weights;
+        job.w.packed = panels;
+        job.w.row = 0;
+        job.w.format = pack.format;
+    }
+    /* runs once even without rows, as `first` must set the gradients of the weight */
+    for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
+        job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
+        job.all = trf__product_of(job.logits, job.ld, job.rows, l->vocab, l->d,
+                                  trf__view_of(trf__from(l->x) + job.row0 * l->d, l->d, 1),
+                                  trf__weight_view(&job.w, l->d), 0);
+        job.all.bias = l->bias;
+        job.all.bf16x3 = trf__use_bf16x3(run, job.rows);
+        trf__convert(run, trf__reads_packed(&job.w) ? &job.w : NULL, &job.all);
+        trf__product_tiles(run, job.blas, trf__ceil_div(job.rows, job.each), trf__loss_rows_tile,
+                           &job);
+#if !defined(TRF_NO_TRAIN)
+        if (l->dx && trf__loss_dx_later(run, &job.all)) {
+            trf__product dx = trf__loss_dx(&job, 0, job.rows);
+            trf__product_all(run, 0, NULL, &dx);
+        }
+        if (l->dx) {
+            trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d,
+                              job.rows, l->vocab, l->d,
+                               job.ld, l->first && job.row0 == 0 };
+            trf__dw_all(run, &dw);
+        }
+#endif
+    }
+    trf__loss_sums(l, run->now, job.hit);
+}

@@ -1,0 +1,148 @@
+#pragma once
+#include "api/basics.h"
+#include "base/impl.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "cpu/threads.h"
+#include "cpu/gemm.h"
+#include "cpu/amx.h"
+#include "cpu/int8.h"
+#include "cpu/bf16.h"
+#include "cpu/bf16x3.h"
+#include "cpu/products.h"
+
+// >>verbs          memory: the device's is the host's; calls return when all is done
+//
+// Most verbs are trivial on the CPU: copies are memcpy, and there is nothing to wait for.
+
+TRF__FN void *trf__cpu_alloc(const trf__run *run, size_t bytes)
+{
+    return trf__alloc(&run->hooks, bytes);
+}
+TRF__FN void trf__cpu_release(const trf__run *run, void *memory, size_t bytes)
+{
+    trf__free(&run->hooks, memory, bytes);
+}
+
+TRF__FN void trf__cpu_zero(const trf__run *run, void *memory, size_t bytes)
+{
+    (void)run;
+    memset(memory, 0, bytes);
+}
+
+/* Copies, uploads and downloads. */
+TRF__FN void trf__cpu_copy(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    (void)run;
+    if (bytes > 0) memcpy(to, from, bytes);
+}
+TRF__FN void trf__cpu_upload(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cpu_copy(run, to, from, bytes);
+}
+TRF__FN void trf__cpu_download(const trf__run *run, void *to, const void *from, size_t bytes)
+{
+    trf__cpu_copy(run, to, from, bytes);
+}
+
+TRF__FN void trf__cpu_fetch(const trf__run *run, trf_real *to, const trf__act *from, int64_t n)
+{
+    trf__cpu_copy(run, to, from, (size_t)n * sizeof *to);
+}
+
+TRF__FN void trf__cpu_feed(const trf__run *run, trf__act *to, const trf_real *from, int64_t n)
+{
+    trf__cpu_copy(run, to, from, (size_t)n * sizeof *from);
+}
+
+TRF__FN trf_status trf__cpu_sync(const trf__run *run, trf_error *err)
+{
+    (void)run; (void)err;
+    return TRF_OK;
+}
+
+TRF__FN void *trf__cpu_stream(const trf__run *run) { (void)run; return NULL; }
+
+/* Issuing an op costs nothing here, so no list is recorded and no batch is padded. */
+TRF__FN int64_t trf__cpu_padded(const trf__run *run, int64_t n) { (void)run; return n; }
+
+/* So few that the activations of each thread's rows stay in its level-2 cache from op to op. CBLAS
+   is faster with many. With >>bf16x3 threads must not change the number, as it decides which
+   products are split. */
+TRF__FN int64_t trf__cpu_together(const trf__run *run)
+{
+    const trf__cpu *cpu = trf__cpu_of(run);
+    if (cpu->blas) return INT64_MAX;
+    if (cpu->bf16x3) return TRF__BF16X3_TOGETHER;
+    return trf__max64(TRF__PACKED_ROWS, 256 * (int64_t)cpu->threads);
+}
+
+TRF__FN int trf__cpu_replay(const trf__run *run, const trf__shape *shape)
+{
+    (void)run; (void)shape; return 0;
+}
+TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void)whole; return 1; }
+
+TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
+
+/* Whether the built-in product is used rather than CBLAS. AUTO: with vectors of at least eight
+   numbers (>>gemm). */
+TRF__FN int trf__cpu_prefers_own(const trf_device *device)
+{
+#if defined(TRF_NO_CBLAS)
+    (void)device;
+    return 1;
+#else
+    return device->products == TRF_PRODUCTS_AUTO ? TRF__PARTS <= 2
+        : device->products != TRF_PRODUCTS_CBLAS;
+#endif
+}
+
+/* Packing pays if a few rows meet the same weights again and again: in translating, not in
+   training. */
+TRF__FN int trf__cpu_packs(const trf_device *device, int training)
+{
+    (void)device;
+    return training ? TRF__PACKS_NOTHING : TRF__PACKS_MATRICES;
+}
+
+TRF__FN size_t trf__cpu_packed_bytes(int format, int64_t out, int64_t in)
+{
+    return trf__formats[format].bytes(out, in);
+}
+
+/* Kernels with tiles read rows by sixteen. */
+TRF__FN size_t trf__cpu_converted(int format, int64_t rows, int64_t k)
+{
+    return trf__formats[format].row_bytes
+               ? trf__bytes(trf__round_up(rows, 16), trf__formats[format].row_bytes(k)) : 0;
+}
+
+TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
+{
+    if (trf__wants_bf16x3(device, format)) return "AMX";
+    if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
+    if (TRF__REAL_BYTES == 8) return NULL;
+    return format == TRF__BF16 ? trf__bf16_chosen(trf__has_tiles())->name
+                               : trf__int8_chosen(trf__has_tiles())->name;
+}
+
+enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
+
+TRF__FN void trf__pack_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__pack *j = (const trf__pack *)job;
+    const trf__format *format = &trf__formats[j->format];
+    int64_t row = tile * TRF__PACK_ROWS, end = trf__min64(j->out, row + TRF__PACK_ROWS);
+    (void)run; (void)worker;
+    if (format->rows) format->rows(j->packed, j->weights, row, end - row, j->in, j->scales);
+    for (; format->panel && row < end; row += 16)
+        format->panel(j->packed, j->in, 0, row, trf__view_of(j->weights + row * j->in, 1, j->in),
+                      j->in, end - row);
+}
+
+TRF__FN void trf__cpu_pack(const trf__run *run, const trf__pack *j)
+{
+    trf__tiles(run, trf__ceil_div(j->out, TRF__PACK_ROWS), trf__pack_tile, j);
+}
