@@ -1,0 +1,256 @@
+#pragma once
+#include "api/basics.h"
+#include "base/impl.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/shared.h"
+#include "cuda/launches.h"
+#include "cuda/products.h"
+#include "cuda/layers.h"
+
+#if TRF__CUDA
+
+// >>cuda-loss      the vocabulary projection and its loss, in chunks of rows
+//
+// The formulas are in >>cross_entropy. Logits exist for one chunk of rows at a time, and their
+// gradient replaces them.
+
+/* Rows of a chunk. Every chunk reads and writes the whole (vocab, d) gradient; with 8 d rows that
+   is less than a tenth of the memory traffic of its logits. A chunk has at most 2^28 logits, but at
+   least 256 rows. */
+TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
+{
+    int64_t most = trf__times(8, d);
+    most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
+    return trf__max64(1, trf__min64(rows, most));
+}
+
+TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+                                  int64_t d, trf__act **logits, int32_t **hit)
+{
+    trf__cursor cursor = trf__cursor_at(work);
+    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
+                                    trf__bytes(vocab, trf__cuda_element(device)));
+    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                      int64_t d, int)
+{
+    trf__act *logits;
+    int32_t *hit;
+    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
+}
+
+/* A block for each row; a thread takes every 256th logit. */
+template <class A>
+TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *logits,
+                                    int32_t *hit, int64_t row0, int64_t rows)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        A *z = (A *)(void *)logits + r * l.vocab;
+        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        int64_t row = row0 + r, c;
+        int32_t target = l.targets[row];
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+            maximum = fmaxf(maximum, trf__as_float(z[c]));
+        maximum = trf__block_max(maximum, shared);
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+            sum += expf(trf__as_float(z[c]) - maximum);
+            total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+        }
+        sum = trf__block_sum(sum, shared);
+        total = trf__block_sum(total, shared);
+        at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+        at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
+        /* all threads have read z[target] and z[zero_column]: now z may become dz */
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            double log_sum = log((double)sum);
+            double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
+            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
+                             log_sum);
+            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
+            hit[row] = target >= 0 && at_target >= maximum;
+        }
+        /* exp is computed again, as z may have only 16 bits */
+        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float dz = target < 0 ? 0 : fmaf(expf(trf__as_float(z[c]) - maximum), 1 / sum,
+                                             (float)-l.off);
+            if (c == target) dz -= (float)(l.on - l.off);
+            if (target >= 0 && c == l.zero_column) dz += (float)l.off;
+            trf__put_as(&z[c], dz * weight);
+        }
+    }
+}
+
+/* One block, so that the sums have one order. */
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    trf__sums sums = {0, 0, 0, 0};
+    for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
+        sums.loss += l.row_loss[i];
+        sums.nll += l.row_nll[i];
+        sums.correct += hit[i];
+        sums.tokens += l.targets[i] >= 0;
+    }
+    sums.loss = trf__block_sum(sums.loss, shared);
+    sums.nll = trf__block_sum(sums.nll, shared);
+    sums.correct = trf__block_sum(sums.correct, shared);
+    sums.tokens = trf__block_sum(sums.tokens, shared);
+    if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
+}
+
+TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
+{
+    int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    trf__linear z;
+    int32_t *hit;
+    z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
+    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
+    /* runs once even without rows, as `first` must set the gradients of the weight */
+    for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
+        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        z.rows = rows = trf__min64(chunk, l->rows - row0);
+        trf__cuda_project(run, "cross_entropy", &z, 0);
+        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, run->now,
+                    z.y, hit, row0, rows);
+#if !defined(TRF_NO_TRAIN)
+        if (l->dx) {
+            trf__linear_dx dx;
+            trf__linear_dw dw;
+            TRF__ZERO(dx);
+            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
+            dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
+            trf__cuda_linear_dx(run, &dx);
+            TRF__ZERO(dw);
+            dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
+            dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
+            dw.first = l->first && row0 == 0;
+            if (l->dw) trf__cuda_linear_dw(run, &dw, 1);
+            if (l->db)
+                trf__cuda_column_sums(run, "cross_entropy", l->db, z.y, rows, l->vocab, dw.first);
+        }
+#endif
+    }
+    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
+}
+
+#if !defined(TRF_NO_TRAIN)
+
+// >>cuda-adam      clip and adam
+//
+// The formulas are in >>clip and >>adam. The host reads nothing between them: the decision to skip
+// a step is made and obeyed on the device.
+
+/* A block for each tile: its sum of squares, in double. */
+TRF__KERNEL void trf__gpu_squares(trf__clip j)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    for (int64_t t = blockIdx.x; t < j.n_tiles; t += gridDim.x) {
+        const float *x = j.gradients + j.tiles[t].begin;
+        double sum = 0;
+        for (int64_t i = threadIdx.x; i < j.tiles[t].n; i += TRF__CUDA_THREADS)
+            sum += (double)x[i] * (double)x[i];
+        sum = trf__block_sum(sum, shared);
+        if (threadIdx.x == 0) j.partial[t] = sum;
+    }
+}
+
+/* The first tile with a number that is not finite, or -1, for the whole block. */
+TRF__DEVICE int64_t trf__gpu_bad_tile(const trf__clip *j, double *shared)
+{
+    for (int64_t t = 0; t < j->n_tiles; t++) {
+        double bad = 0;
+        if (trf__is_finite(j->partial[t])) continue;
+        for (int64_t i = threadIdx.x; i < j->tiles[t].n; i += TRF__CUDA_THREADS)
+            bad += !trf__is_finite((double)j->gradients[j->tiles[t].begin + i]);
+        if (trf__block_sum(bad, shared) > 0) return t;
+    }
+    return -1;
+}
+
+/* One block: it adds the tiles' sums and fills the clip_result. */
+TRF__KERNEL void trf__gpu_decide_clipping(trf__clip j)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    double sum = 0;
+    int64_t bad = -1;
+    for (int64_t t = threadIdx.x; t < j.n_tiles; t += TRF__CUDA_THREADS) sum += j.partial[t];
+    sum = trf__block_sum(sum, shared);
+    if (!trf__is_finite(sum)) bad = trf__gpu_bad_tile(&j, shared);
+    if (threadIdx.x == 0) trf__decide_clipping(&j, sum, bad);
+}
+
+TRF__FN void trf__cuda_clip(const trf__run *run, const trf__clip *j)
+{
+    trf__launch(run, "clip", j->n_tiles, trf__gpu_squares, *j);
+    trf__launch(run, "clip", 1, trf__gpu_decide_clipping, *j);
+}
+
+/* beta * old + (1 - beta) * x */
+TRF__DEVICE float trf__gpu_mean(float old, float x, double beta)
+{
+    return beta < 0.5 ? fmaf((float)beta, old - x, x) : fmaf((float)(1 - beta), x - old, old);
+}
+
+/* A block for each tile. One thread computes the coefficients, which need pow in double. */
+TRF__KERNEL void trf__gpu_adam(trf__adam a, const trf__now *now)
+{
+    TRF__SHARED(trf__adam_job, job, 1);
+    const float most = (float)TRF__MAX_GRADIENT;
+    float rate, v_scale, inside, outside, least_root, scale1, scale2;
+    if (a.clip_result->skipped) return;
+    for (int64_t t = blockIdx.x; t < a.n_tiles; t += gridDim.x) {
+        int decay = a.tiles[t].decay;
+        float l2, shrink;
+        if (threadIdx.x == 0) job[0] = trf__adam_job_of(&a, a.tiles[t].missed, now->learning_rate);
+        __syncthreads();
+        rate = (float)-job->rate; v_scale = (float)job->v_scale;
+        inside = (float)job->epsilon_in; outside = (float)job->epsilon_out;
+        scale1 = (float)job->scale1; scale2 = (float)job->scale2;
+        least_root = (float)job->least_root;
+        l2 = (float)(decay ? job->l2 : 0); shrink = (float)(decay ? -job->shrink : 0);
+        for (int64_t k = threadIdx.x; k < a.tiles[t].n; k += TRF__CUDA_THREADS) {
+            int64_t i = a.tiles[t].begin + k;
+            float p = a.p[i], g = fmaf(a.g[i] * scale1, scale2, fminf(fmaxf(l2 * p, -most), most)),
+                moved;
+            float m = trf__gpu_mean(a.m[i], g, a.beta1);
+            float v = trf__gpu_mean(a.v[i], fminf(g * g, most * most), a.beta2);
+            moved = fmaxf(sqrtf(fmaf(v, v_scale, inside)), least_root) + outside;
+            moved = fmaf(rate, m / moved, fmaf(shrink, p, p));
+            /* infinity - infinity is NaN, which is not less */
+            if (!(moved - moved < 1)) moved = p;
+            a.p[i] = moved;
+            if (a.packed) trf__put_as((trf__bf16 *)a.packed + i, moved);
+            a.m[i] = m; a.v[i] = v;
+        }
+        /* all have read job, so the next tile may overwrite it */
+        __syncthreads();
+    }
+}
+
+TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+        a.to[i] = a.from ? a.to[i] + a.from[i] : -0.0f;
+}
+
+TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
+{
+    trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
+}
+
+TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
+{
+    trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);
+}
+
+#endif
+
+#endif /* TRF__CUDA */
