@@ -1,0 +1,418 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/model.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "cpu/threads.h"
+#include "cpu/state.h"
+#include "cuda/state.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>backend        which table computes; OpenBLAS
+//
+// Objects that compute (trainer, translator, sampler, context, updater) open a trf__run and call
+// ops through it. A model's run only knows the device of its memory. For the CPU the widest column
+// is chosen that was compiled in and that this processor supports. Opening decides whether CBLAS
+// may be used, and makes threads and OpenBLAS's buffers. After it no op allocates.
+// -----------------------------------------------------------------------------------------------
+
+#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
+#define TRF__ASK_OPENBLAS 1
+#else
+#define TRF__ASK_OPENBLAS 0
+#endif
+
+/* Columns compiled in other files (`#define TRF_COLUMN avx2` there, -DTRF_WITH_AVX2 here). */
+#if defined(__cplusplus)
+extern "C" {
+#endif
+#if defined(TRF_WITH_AVX2)
+extern const trf__backend TRF__COLUMN_SYMBOL(avx2);
+#endif
+#if defined(TRF_WITH_AVX512)
+extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
+#endif
+#if defined(TRF_WITH_CUDA)
+extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
+#endif
+#if TRF__ASK_OPENBLAS               /* weak symbols: NULL if CBLAS is another library */
+extern int openblas_get_parallel(void) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+extern void openblas_set_num_threads(int) __attribute__((weak));
+extern void *blas_memory_alloc(int) __attribute__((weak));
+extern void blas_memory_free(void *) __attribute__((weak));
+extern int exec_blas_async(long, void *) __attribute__((weak));
+#endif
+#if defined(__cplusplus)
+}
+#endif
+
+#if defined(TRF__TEST_BACKEND)      /* tests replace the CPU by a device of their own */
+static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+#define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
+#else
+#define TRF__BACKEND(cpu) (cpu)
+#endif
+
+/* The backend of a kind of device, or NULL if this build has none. The processor is queried in
+   every call: the compiler's builtin reads a variable. */
+TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
+{
+#if defined(TRF_WITH_CUDA)
+    if (kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
+#elif TRF__CUDA
+    if (kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
+#endif
+    if (kind != TRF_DEVICE_CPU) return NULL;
+#if defined(TRF_WITH_AVX512)
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("fma"))
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
+#endif
+#if defined(TRF_WITH_AVX2)
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx2));
+#endif
+    return TRF__BACKEND(&trf__cpu_backend);
+}
+
+#if TRF__ASK_OPENBLAS
+enum { TRF__BLAS_CALLERS = 64, TRF__BLAS_BUFFER = 128 << 20 };
+
+// >>openblas       a gate for as many callers as its buffers allow
+
+/* OpenBLAS has one number of threads and one set of buffers for the whole process. So the guard of
+   both is the only state of the library outside objects (besides the last error of a CUDA device,
+   >>launches). The threads are ours, so OpenBLAS's number is 1 while an op calls CBLAS: the first
+   caller saves the number, and the last one restores it unless the program has changed it
+   meanwhile. More simultaneous callers than buffers (2 * MAX_THREADS) would crash. Ours use half of
+   them and are admitted in the order of arrival, so that no team starves. A program must not change
+   the number while an op runs (bits may change), cancel a thread inside a call, compute in a child
+   that was forked while an op ran, or compute with two copies of the implementation at once (each
+   has its own guard). Every waiting thread has a condition of its own: one for all would wake
+   all. */
+typedef struct trf__waiting { pthread_cond_t turn; struct trf__waiting *behind; } trf__waiting;
+
+static struct trf__openblas {
+    pthread_mutex_t lock;
+    trf__waiting *first, *last; /* the queue of waiting callers */
+    int inside, places;         /* callers now, and the maximum; places 0: not determined yet */
+    int number;                 /* OpenBLAS's thread number while no caller is inside */
+    int64_t threads;            /* threads of all open runs */
+    int buffers;                /* buffers made so far */
+} trf__openblas = { PTHREAD_MUTEX_INITIALIZER, NULL, NULL, 0, 0, 1, 0, 0 };
+
+/* Waits in the queue until `wanted` more callers may enter. */
+TRF__FN void trf__products_wait(struct trf__openblas *o, int wanted)
+{
+    trf__waiting me;
+    pthread_cond_init(&me.turn, NULL);
+    me.behind = NULL;
+    if (o->last) o->last->behind = &me; else o->first = &me;
+    o->last = &me;
+    while (o->first != &me || o->inside + wanted > o->places) pthread_cond_wait(&me.turn, &o->lock);
+    o->first = me.behind;
+    if (!o->first) o->last = NULL;
+    pthread_cond_destroy(&me.turn);
+}
+
+/* The gate's enter. Earlier callers come first even if this one would fit, or many small ones could
+   keep out a large one forever. */
+TRF__FN int trf__products_enter(int wanted)
+{
+    struct trf__openblas *o = &trf__openblas;
+    pthread_mutex_lock(&o->lock);
+    if (wanted > o->places) wanted = o->places;
+    if (o->first || o->inside + wanted > o->places) trf__products_wait(o, wanted);
+    if (o->inside == 0) {
+        o->number = openblas_get_num_threads();
+        if (o->number != 1) openblas_set_num_threads(1);
+    }
+    o->inside += wanted;
+    if (o->first) pthread_cond_signal(&o->first->turn);
+    pthread_mutex_unlock(&o->lock);
+    return wanted;
+}
+
+TRF__FN void trf__products_leave(int taken)
+{
+    struct trf__openblas *o = &trf__openblas;
+    pthread_mutex_lock(&o->lock);
+    o->inside -= taken;
+    if (o->inside == 0 && o->number != 1 && openblas_get_num_threads() == 1)
+        openblas_set_num_threads(o->number);
+    if (o->first) pthread_cond_signal(&o->first->turn);
+    pthread_mutex_unlock(&o->lock);
+}
+
+static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
+
+/* Makes OpenBLAS allocate `wanted` buffers, by holding so many at once. If OpenBLAS cannot allocate
+   one it tries forever, so the same amount is requested from malloc first. */
+TRF__FN int trf__buffers_make(int wanted)
+{
+    void *held[TRF__BLAS_CALLERS];
+    int taken = trf__products_enter(wanted), n, made;
+    for (n = 0; n < taken; n++) {
+        /* volatile, or compilers remove malloc and free */
+        void *volatile probe = malloc(TRF__BLAS_BUFFER);
+        int fits = probe != NULL;
+        free(probe);
+        held[n] = fits ? blas_memory_alloc(1) : NULL;
+        if (!held[n]) break;
+    }
+    made = n == taken;
+    while (n-- > 0) blas_memory_free(held[n]);
+    trf__products_leave(taken);
+    return made;
+}
+
+/* Adds to the callers of open runs (or subtracts), and returns the number of buffers they need. */
+TRF__FN int trf__openblas_count(int threads)
+{
+    int64_t wanted;
+    pthread_mutex_lock(&trf__openblas.lock);
+    trf__openblas.threads += threads;
+    wanted = trf__min64(trf__openblas.threads, trf__openblas.places);
+    pthread_mutex_unlock(&trf__openblas.lock);
+    return (int)wanted;
+}
+
+/* Whether this OpenBLAS can be used. The serial build is wrong with several callers, and the OpenMP
+   build shares its number of threads with the program's own OpenMP: only the pthreads build fits.
+   In a static OpenBLAS unused functions are missing, so all are checked. */
+TRF__FN int trf__openblas_fits(void)
+{
+    return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async &&
+        openblas_get_num_threads &&
+           openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
+}
+
+/* Half of the number of buffers. Called once, as OpenBLAS writes its description to one static
+   buffer in every call. */
+TRF__FN int trf__openblas_places(void)
+{
+    const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
+    int places = most ? atoi(most + 12) : 0;
+    if (places < 1) places = TRF__BLAS_CALLERS / 2;
+    return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
+}
+
+/* Adds to the callers and makes the buffers that are missing. */
+TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
+{
+    struct trf__openblas *o = &trf__openblas;
+    int wanted, made;
+    pthread_mutex_lock(&o->lock);
+    if (o->places == 0) o->places = trf__openblas_places();
+    made = o->buffers;
+    pthread_mutex_unlock(&o->lock);
+    wanted = trf__openblas_count(threads);
+    if (wanted <= made) return TRF_OK;
+    if (!trf__buffers_make(wanted)) {
+        trf__openblas_count(-threads);
+        return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS",
+                         "no address space for OpenBLAS's buffers: %d buffers of %d bytes each",
+                         wanted, (int)TRF__BLAS_BUFFER);
+    }
+    pthread_mutex_lock(&o->lock);
+    if (o->buffers < wanted) o->buffers = wanted;
+    pthread_mutex_unlock(&o->lock);
+    return TRF_OK;
+}
+#endif
+
+/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it cannot be used. */
+TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
+{
+    (void)hooks; (void)err;
+    if (!cpu->blas) return TRF_OK;
+#if defined(TRF_NO_CBLAS)
+    cpu->blas = 0;
+#else
+#if TRF__ASK_OPENBLAS
+    /* another library: used without a gate */
+    if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;
+    cpu->blas = trf__openblas_fits();
+    if (cpu->blas) {
+        TRF__TRY(trf__openblas_open(cpu->threads, err));
+        cpu->gate = &trf__openblas_gate;
+    } else trf__log(hooks, TRF_LOG_WARNING,
+                    "no pthreads build of OpenBLAS is available: the built-in matrix "
+                    "multiplication is used");
+#endif
+#endif
+    return TRF_OK;
+}
+
+/* Undoes the counting of trf__products_open. OpenBLAS keeps its buffers. */
+TRF__FN void trf__products_close(trf__cpu *cpu)
+{
+#if TRF__ASK_OPENBLAS
+    if (cpu->gate) trf__openblas_count(-cpu->threads);
+#endif
+    cpu->gate = NULL;
+}
+
+TRF__COLD
+TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
+{
+    TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
+    return trf__products_open(cpu, hooks, err);
+}
+
+TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
+{
+    trf__products_close(cpu);
+    trf__team_close(cpu->team, hooks);
+}
+
+static const trf__process trf__this_process = {
+    trf__process_open, trf__process_close, trf__team_share, trf__team_bytes
+};
+
+// >>runs           opening a device for an object; what was built
+//
+// All objects begin with trf__run_on, which cannot fail; the backend's `open` then makes the state.
+
+/* A run that can own memory; run.backend->open makes it compute. The device has been checked, so
+   its backend exists. */
+TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
+{
+    trf__run run;
+    TRF__ZERO(run);
+    run.backend = trf__backend_of(device->kind);
+    run.device = *device;
+    run.device.threads = trf__threads(device->threads);
+    run.hooks = *hooks;
+    run.element = run.backend->element(device);
+    if (device->precision == TRF_PRECISION_BF16 && run.backend->packed_bytes(TRF__BF16, 16, 16))
+        run.format = TRF__BF16;
+    run.process = &trf__this_process;
+    return run;
+}
+
+/* Scratch on the device that grows on demand; growing loses its contents. */
+typedef struct trf__workspace { void *memory; size_t bytes; } trf__workspace;
+
+TRF__FN trf_status trf__workspace_reserve(const trf__run *run, trf__workspace *work, size_t bytes,
+                                          trf_error *err)
+{
+    void *bigger;
+    if (bytes <= work->bytes) return TRF_OK;
+    bigger = run->backend->alloc(run, bytes);
+    if (!bigger)
+        return trf__fail(err, TRF_E_NOMEM, -1, "workspace", "no memory for %llu bytes",
+                         (unsigned long long)bytes);
+    run->backend->release(run, work->memory, work->bytes);
+    work->memory = bigger;
+    work->bytes = bytes;
+    return TRF_OK;
+}
+
+/* An address of the device, if the host reaches the same memory at the same address; else NULL.
+   All code above the backends works for both kinds of devices by these three functions. */
+TRF__FN void *trf__shared_address(const trf__run *run, void *address)
+{
+    return run->backend->on_host ? address : NULL;
+}
+
+/* Where the host reads n items of the device: the items themselves if memory is shared, otherwise a
+   piece of the cursor's memory for a copy. */
+TRF__FN void *trf__take_host_copy(trf__cursor *host, const trf__run *run, void *items, int64_t n,
+                                  size_t item)
+{
+    int shared = run->backend->on_host;
+    void *copy = trf__take(host, shared ? 0 : n, item);
+    return shared ? items : copy;
+}
+
+/* Brings such a copy up to date, after the next sync. */
+TRF__FN void trf__read_host_copy(const trf__run *run, void *copy, const void *items, size_t bytes)
+{
+    if (copy != items) run->backend->download(run, copy, items, bytes);
+}
+
+/* Memory of the device, all zero; NULL if there is none. */
+TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
+{
+    void *memory = run->backend->alloc(run, bytes);
+    if (memory) run->backend->zero(run, memory, bytes);
+    return memory;
+}
+
+/* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
+TRF_API const char *trf_build_info(void)
+{
+    return "transformer.h " TRF_VERSION
+#if defined(TRF_DOUBLE)
+        ", double"
+#else
+        ", float"
+#endif
+        ", vectors of " TRF__TEXT(TRF__VECTOR_BYTES) " bytes"
+#if defined(TRF_NO_CBLAS)
+        ", built-in products"
+#else
+        ", CBLAS"
+#endif
+#if TRF__THREADS
+        ", threads"
+#else
+        ", one thread"
+#endif
+#if defined(TRF_WITH_AVX2)
+        ", column avx2"
+#endif
+#if defined(TRF_WITH_AVX512)
+        ", column avx512"
+#endif
+#if defined(TRF_WITH_CUDA) || TRF__CUDA
+        ", CUDA"
+#endif
+#if defined(TRF_NO_TRAIN)
+        ", no training"
+#endif
+#if TRF__SLOW
+        ", not optimised"
+#endif
+        ;
+}
+
+/* Ranges first, then the device itself: probe asks the driver, which may be slow or missing. */
+TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
+{
+    const trf__backend *backend = trf__backend_of(device->kind);
+    TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
+    TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
+    TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0,
+                              TRF_PRECISION_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
+                              TRF_PRODUCTS_COUNT - 1, err));
+    if (backend) return backend->probe(device, err);
+    if (device->kind == TRF_DEVICE_CUDA)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
+                         "TRF_DEVICE_CUDA: this program was built without CUDA (define "
+                         "TRF_WITH_CUDA or TRF_CUDA to have it)");
+    return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
+                     (int)device->kind);
+}
+
+TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
+{
+    int format;
+    switch (weights) {
+    case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
+    case TRF_WEIGHTS_BF16: format = TRF__BF16; break;
+    case TRF_WEIGHTS_INT8: format = TRF__INT8; break;
+    default: return NULL;
+    }
+    if (!device || trf__device_check(device, NULL)) return NULL;
+    return trf__backend_of(device->kind)->kernel(device, format);
+}

@@ -1,0 +1,176 @@
+#pragma once
+#include "base/impl.h"
+#include "base/memory.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>text           numbers as text, CRC-32
+//
+// Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
+// significant digits hold a float and 17 a double, exactly. CRC-32 is the one of zip and PNG (IEEE
+// 802.3, polynomial 0xEDB88320 reflected).
+// -----------------------------------------------------------------------------------------------
+
+/* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
+TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
+{
+    char text[64];
+    size_t n = 0;
+    const char *c;
+    if (size == 0) return;
+    if (x != x) snprintf(text, sizeof text, "nan");
+    else if (!trf__is_finite(x)) snprintf(text, sizeof text, x < 0 ? "-inf" : "inf");
+    else snprintf(text, sizeof text, "%.*g", digits < 1 ? 1 : digits > 17 ? 17 : digits, x);
+    for (c = text; *c && n + 1 < size; c++) {
+        if ((*c >= '0' && *c <= '9') || *c == '-' || *c == '+' || (*c >= 'a' && *c <= 'z'))
+            to[n++] = *c;
+        else if (n == 0 || to[n - 1] != '.') to[n++] = '.';    /* the locale's point, of one byte or
+                                                                  several */
+    }
+    to[n] = 0;
+}
+
+/* Reads 0|-?[1-9][0-9]*: each number has one spelling, and must fit. Returns 1 and sets *x, or
+   returns 0 and leaves *x as it was. */
+TRF__FN int trf__parse_int(const char *text, int64_t *x)
+{
+    int negative = *text == '-';
+    uint64_t value = 0, most = negative ? (uint64_t)INT64_MAX + 1 : (uint64_t)INT64_MAX;
+    const char *c = text + negative;
+    if (*c < '0' || *c > '9' || (*c == '0' && (c[1] || negative))) return 0;
+    for (; *c; c++) {
+        uint64_t digit = (uint64_t)(*c - '0');
+        if (*c < '0' || *c > '9' || value > (most - digit) / 10) return 0;
+        value = value * 10 + digit;
+    }
+    *x = negative ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return 1;
+}
+
+/* Reads a decimal number, "inf", "-inf" or "nan". The whole text must match, and the value must be
+   within the range of double. Returns 1 and sets *x, or returns 0. strtod gets "-1.25e3" as
+   "-125e1": without a point, the locale's decimal point does not matter. */
+TRF__FN int trf__parse_real(const char *text, double *x)
+{
+    char plain[96];
+    size_t n = 0, digits = 0;
+    int64_t exponent = 0;
+    int point = 0;
+    const char *c = text;
+    double value;
+    if (!strcmp(text, "nan")) { *x = (double)NAN; return 1; }
+    if (!strcmp(text, "inf")) { *x = (double)INFINITY; return 1; }
+    if (!strcmp(text, "-inf")) { *x = -(double)INFINITY; return 1; }
+    if (*c == '-') plain[n++] = *c++;
+    for (; (*c >= '0' && *c <= '9') || (*c == '.' && !point && digits); c++) {
+        if (*c == '.') { point = 1; continue; }
+        /* `plain` holds a sign, 64 digits and the exponent */
+        if (++digits > 64) return 0;
+        plain[n++] = *c;
+        exponent -= point;
+    }
+    if (!digits || c[-1] == '.') return 0;
+    if (*c == 'e' || *c == 'E') {
+        int negative = c[1] == '-';
+        int64_t written = 0;
+        c += c[1] == '-' || c[1] == '+' ? 2 : 1;
+        if (!*c) return 0;
+        /* larger exponents are out of range in any case, and must not overflow */
+        for (; *c >= '0' && *c <= '9'; c++) if (written < 100000)
+            written = written * 10 + (*c - '0');
+        exponent += negative ? -written : written;
+    }
+    if (*c) return 0;
+    snprintf(plain + n, sizeof plain - n, "e%ld", (long)exponent);
+    value = strtod(plain, NULL);
+    if (!trf__is_finite(value)) return 0;
+    *x = value;
+    return 1;
+}
+
+/* Text is written by two runs of the same calls: the first counts its bytes (to = NULL), the second
+   writes them into a block of that size. */
+typedef struct trf__text { char *to; size_t n; } trf__text;
+
+TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
+{
+    if (text->to) memcpy(text->to + text->n, s, n);
+    text->n += n;
+}
+
+TRF__FN void trf__put_text(trf__text *text, const char *s) { trf__put_bytes(text, s, strlen(s)); }
+
+/* Appends a number or another short text, of at most 63 bytes. */
+TRF__FN TRF__PRINTF(2, 3) void trf__putf(trf__text *text, const char *format, ...)
+{
+    char s[64];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(s, sizeof s, format, arguments);
+    va_end(arguments);
+    trf__put_text(text, s);
+}
+
+/* Appends a string of JSON with its quotes, in the shortest escapes. */
+TRF__FN void trf__put_string(trf__text *text, const char *s)
+{
+    static const char letters[] = "btn?fr";         /* of the bytes 8 to 13; 11 has none */
+    trf__put_text(text, "\"");
+    for (; *s; s++) {
+        unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') trf__put_text(text, "\\");
+        if (c >= 32) trf__put_bytes(text, s, 1);
+        else if (c < 8 || c == 11 || c > 13) trf__putf(text, "\\u%04x", (unsigned)c);
+        else trf__putf(text, "\\%c", letters[c - 8]);
+    }
+    trf__put_text(text, "\"");
+}
+
+/* An unsigned little-endian number, whatever the byte order of the host. */
+TRF__FN uint64_t trf__from_little(const unsigned char *p, int bytes)
+{
+    uint64_t value = 0;
+    int i;
+    for (i = 0; i < bytes; i++) value |= (uint64_t)p[i] << 8 * i;
+    return value;
+}
+
+/* Writes an unsigned number in little-endian order, whatever the order of the host. */
+TRF__FN void trf__to_little(unsigned char *p, uint64_t value, int bytes)
+{
+    int i;
+    for (i = 0; i < bytes; i++) p[i] = (unsigned char)(value >> 8 * i & 255);
+}
+
+TRF__FN double trf__from_float(uint32_t bits) { return (double)trf__float_of(bits); }
+
+/* CRC-32, sixteen bytes at a time: table[k][b] is the effect of byte b after k more bytes. value is
+   the sum of all bytes so far, so that data may come in parts. */
+typedef struct trf__crc { uint32_t table[16][256], value; } trf__crc;
+
+/* Fills the tables: table 0 bit by bit, each next one by a zero byte after the one before. */
+TRF__FN void trf__crc_begin(trf__crc *crc)
+{
+    uint32_t i, k, bits;
+    for (i = 0; i < 256; i++) {
+        for (bits = i, k = 0; k < 8; k++) bits = bits >> 1 ^ (bits & 1 ? 0xEDB88320u : 0);
+        crc->table[0][i] = bits;
+    }
+    for (k = 1; k < 16; k++)
+        for (i = 0; i < 256; i++)
+            crc->table[k][i] = crc->table[k - 1][i] >> 8 ^ crc->table[0][crc->table[k -
+            1][i] & 255];
+    crc->value = 0;
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint32_t c = ~crc->value, next;
+    int k;
+    /* the 32 bits so far act on the first four of sixteen bytes */
+    for (; n >= 16; n -= 16, p += 16, c = next)
+        TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
+            next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
+    for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
+    crc->value = ~c;
+}
