@@ -1,0 +1,222 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/vocab.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "system/text.h"
+#include "system/files.h"
+#include "text/vocab.h"
+#include "text/vocab_learn.h"
+#include "text/pieces.h"
+#include "text/pieces_file.h"
+
+// >>pieces-text    bytes, blanks, unknown pieces
+//
+// The text of an id is written whole or not at all, so a buffer that is too small never ends within
+// a character.
+
+/* The text of an answer. `written` bytes are in `text`, `whole` is the length of all of it, and
+   `cut` is the index of the first id that did not fit, or -1. */
+typedef struct trf__answer { char *text; size_t size, whole, written; int32_t cut; } trf__answer;
+
+/* Counts the length of the text of id number i. Returns whether the text is to be written: it is
+   whole or not at all. */
+TRF__FN int trf__answer_room(trf__answer *to, int32_t i, size_t length)
+{
+    to->whole = trf__add_size(to->whole, length);
+    if (to->whole >= to->size && to->cut < 0) to->cut = i;
+    return to->cut < 0;
+}
+
+/* Appends the text of id number i: after a blank if `blank` is set, with a blank for every U+2581
+   if `spaces` is set. */
+TRF__FN void trf__answer_add(trf__answer *to, int32_t i, int blank, const char *text, size_t n,
+                             int spaces)
+{
+    size_t at, length = n + (size_t)blank;
+    for (at = 0; spaces && at + 3 <= n; at++) if (!memcmp(text + at, TRF__SPACE, 3)) length -= 2;
+    if (!trf__answer_room(to, i, length)) return;
+    if (blank) to->text[to->written++] = ' ';
+    for (at = 0; at < n; at++) {
+        int space = spaces && at + 3 <= n && !memcmp(text + at, TRF__SPACE, 3);
+        to->text[to->written++] = space ? ' ' : text[at];
+        if (space) at += 2;
+    }
+}
+
+/* Copies the bytes of the first byte pieces, at most the four of one character. Returns their
+   number. */
+TRF__FN int trf__piece_bytes(const trf_vocab *v, const int32_t *ids, int32_t n, char bytes[4])
+{
+    int m;
+    for (m = 0; m < 4 && m < n; m++) {
+        int32_t type = trf__type_of(v->pieces, trf__token_of(v, ids[m]));
+        if (type < TRF__PIECE_BYTE) break;
+        bytes[m] = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+    }
+    return m;
+}
+
+/* Pieces to text. Blanks at the beginning that normalising has added are dropped. Bytes join into
+   characters; a byte outside any character becomes U+FFFD. */
+TRF__FN void trf__pieces_decode(const trf_vocab *v, const int32_t *ids, int32_t n, trf__answer *to)
+{
+    const trf__pieces *p = v->pieces;
+    int first = 1, dropped = 0;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const trf__token *t;
+        int32_t token = trf__token_of(v, ids[i]), type = trf__type_of(p, token);
+        int unknown = ids[i] == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN;
+        char bytes[4];
+        size_t m, k = 0;
+        if (type == TRF__PIECE_CONTROL && !unknown) continue;
+        if ((m = (size_t)trf__piece_bytes(v, ids + i, n - i, bytes)) > 0) {
+            k = (size_t)trf__utf8_at(bytes, m);
+            trf__answer_add(to, i, 0, k ? bytes : TRF__REPLACEMENT, k ? k : 3, 0);
+            if (k > 1) i += (int32_t)k - 1;
+            continue;
+        }
+        /* without remove_extra, normalising adds one blank at most: only that one is dropped */
+        if (dropped || to->whole > 0) first = 0;
+        dropped = 0;
+        if (unknown) { trf__answer_add(to, i, 0, p->unknown, p->n_unknown, 0); continue; }
+        t = v->tokens + token;
+        if (first && (p->dummy_prefix || p->remove_extra) && !strncmp(v->bytes + t->begin,
+                                                                      TRF__SPACE, 3)) k = 3;
+        dropped = k > 0 && !p->remove_extra;
+        trf__answer_add(to, i, 0, v->bytes + t->begin + k, (size_t)t->length - k, 1);
+    }
+}
+
+/* Fills a new vocabulary from its stored bytes. */
+TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
+{
+    trf__pieces *p = (trf__pieces *)trf__alloc_zeroed(&v->hooks, sizeof *p);
+    int i;
+    if (!p) return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a SentencePiece model");
+    v->pieces = p;
+    p->model = v->stored;
+    p->model_bytes = v->n_stored;
+    /* the defaults of fields that the file omits; unk reads U+2047 between blanks */
+    p->unigram = p->dummy_prefix = p->remove_extra = p->escape = 1;
+    p->unknown = " \xE2\x81\x87 ";
+    p->n_unknown = 5;
+    p->least = FLT_MAX;
+    for (i = 0; i < 256; i++) p->bytes[i] = -1;
+    TRF__TRY(trf__read_map(v, err));
+    TRF__TRY(trf__read_pieces(v, err));
+    TRF__TRY(trf__pieces_index(v, err));
+    return p->n_mapped ? trf__apply_map(v, err) : TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+                                                const trf_hooks *hooks, trf_error *err)
+{
+    TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
+    return trf__vocab_finished(vocab, *vocab, trf__read_sentencepiece(*vocab, err));
+}
+
+/* Counts the pieces of a SentencePiece file. */
+TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n, trf_error *err)
+{
+    const unsigned char *begin = (const unsigned char *)model;
+    trf__wire w = {begin, begin, begin + bytes, begin, 0, 0};
+    int more;
+    for (*n = 0; ; *n += w.key == 8 * 1 + 2) {
+        TRF__TRY(trf__wire_next(&w, &more, err));
+        if (!more) return TRF_OK;
+    }
+}
+
+TRF__FN char *trf__map_put(char *to, int32_t value)
+{
+    trf__to_little((unsigned char *)to, (uint32_t)value, 4);
+    return to + 4;
+}
+
+/* Writes a map to `to`, if it is not NULL. Returns its size. n: number of pieces. */
+TRF__FN size_t trf__write_map(char *to, const trf_piece_ids *ids, int32_t n)
+{
+    size_t bytes = TRF__MAP_HEADER + 4 * ((size_t)n + (size_t)ids->n_more), texts = 0, length;
+    int32_t i;
+    char *text = to ? to + bytes : NULL;
+    for (i = 0; i < ids->n_more; i++, texts = trf__add_size(texts, length)) {
+        length = strlen(ids->more[i]) + 1;
+        if (text) { memcpy(text, ids->more[i], length); text += length; }
+    }
+    if (!to) return trf__add_size(bytes, texts);
+    to = (char *)memcpy(to, "TRFPM\0\0\1", 8) + 8;
+    to = trf__map_put(trf__map_put(to, ids->codes), ids->size);
+    for (i = 0; i < TRF_SPECIAL_COUNT; i++) to = trf__map_put(to, ids->special[i]);
+    to = trf__map_put(trf__map_put(to, n), ids->n_more);
+    to = trf__map_put(to, (int32_t)texts);
+    for (i = 0; i < n; i++) to = trf__map_put(to, ids->pieces ? ids->pieces[i] : i);
+    for (i = 0; i < ids->n_more; i++) to = trf__map_put(to, ids->more_ids[i]);
+    return trf__add_size(bytes, texts);
+}
+
+/* Map and file as model files store them: one reader checks both. */
+TRF__COLD
+TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
+                                         const trf_piece_ids *ids, const trf_hooks *hooks,
+                                         trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    size_t all, map;
+    int32_t n, i;
+    char *stored;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!ids) return trf__fail_null(err, "ids");
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
+    else hooks = &none;
+    TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
+    if (ids->n_more > 0 && !ids->more_ids) return trf__fail_null(err, "more_ids");
+    if (ids->n_more > 0 && !ids->more) return trf__fail_null(err, "more");
+    for (i = 0; i < ids->n_more; i++) if (!ids->more[i]) return trf__fail_null(err, "more");
+    TRF__TRY(trf__count_pieces(model, bytes, &n, err));
+    if (ids->pieces && ids->n_pieces != n)
+        return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
+                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)n,
+                         (int)ids->n_pieces);
+    map = trf__write_map(NULL, ids, n);
+    all = trf__add_size(map, bytes);
+    stored = all > INT32_MAX ? NULL : (char *)trf__alloc(hooks, all);
+    if (!stored)
+        return trf__fail(err, all > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a SentencePiece model of %llu bytes, with its ids",
+                         (unsigned long long)all);
+    memcpy(stored + trf__write_map(stored, ids, n), model, bytes);
+    status = trf_vocab_from_sentencepiece(vocab, stored, all, hooks, err);
+    trf__free(hooks, stored, all);
+    return status;
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
+                                                const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    char *bytes;
+    size_t n;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__hooks_check(hooks, err));
+    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (status == TRF_OK) {
+        status = trf_vocab_from_sentencepiece(vocab, bytes, n, hooks, err);
+        trf__free(hooks, bytes, n + 1);
+    }
+    return trf__name_file(status, path, err);
+}
