@@ -1,0 +1,228 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "text/vocab.h"
+#include "text/vocab_use.h"
+#include "model/checks.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>padded         parts of a batch; joined pairs; from padded arrays and to them
+//
+// Sources of two texts, and two functions for callers with (count, width) arrays, as other systems
+// use. Padding in the middle of a row is an error: to drop it would shift the ids after it without
+// notice.
+// -----------------------------------------------------------------------------------------------
+
+TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
+{
+    while (*n_first > 0 || *n_second > 0) {
+        if ((int64_t)*n_first + *n_second <= room) return;
+        if (*n_first > *n_second) --*n_first;
+        else --*n_second;
+    }
+}
+
+/* Ids of pair i, and one more for each of its sequences. */
+TRF__FN int64_t trf__pair_tokens(const trf_batch *batch, int32_t i)
+{
+    int64_t n = 0;
+    if (i < batch->source.count) n += (int64_t)batch->source.lengths[i] + 1;
+    if (i < batch->target.count) n += (int64_t)batch->target.lengths[i] + 1;
+    return n;
+}
+
+/* The pairs first .. first + n - 1 of one side. `skipped` is the number of ids before them. */
+TRF__FN trf_sequences trf__some_sequences(const trf_sequences *x, int32_t first, int32_t n,
+                                          int64_t skipped)
+{
+    trf_sequences some = *x;
+    if (x->count == 0) return some;
+    if (some.ids) some.ids += skipped;
+    some.lengths += first;
+    some.count = n;
+    return some;
+}
+
+TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
+                                  trf_batch *piece, trf_error *err)
+{
+    int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
+    int32_t pairs, i, first = 0, n = 0;
+    trf__clear(err);
+    if (!batch || !piece) return trf__fail_null(err, batch ? "piece" : "batch");
+    TRF__TRY(trf__check_range("parts", parts, 1, 1 << 20, err));
+    TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
+    TRF__TRY(trf__check_lengths(&batch->source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&batch->target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (batch->source.count && batch->target.count && batch->source.count != batch->target.count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequences, but target has %d", batch->source.count,
+                         batch->target.count);
+    pairs = batch->source.count ? batch->source.count : batch->target.count;
+    if (batch->ordinal < 0 || batch->ordinal > INT64_MAX - pairs)
+        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                         "ordinal must be between 0 and %lld, got %lld",
+                         (long long)(INT64_MAX - pairs), (long long)batch->ordinal);
+    for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
+    for (i = 0; i < pairs; i++) {
+        int64_t own = trf__pair_tokens(batch, i);
+        int64_t number = parts * (2 * before + own) / (2 * all);
+        before += own;
+        if (number > part) break;
+        if (number == part) { n++; continue; }
+        first++;
+        if (batch->source.count) skipped[0] += batch->source.lengths[i];
+        if (batch->target.count) skipped[1] += batch->target.lengths[i];
+    }
+    *piece = *batch;
+    piece->source = trf__some_sequences(&batch->source, first, n, skipped[0]);
+    piece->target = trf__some_sequences(&batch->target, first, n, skipped[1]);
+    piece->ordinal = batch->ordinal + first;
+    return TRF_OK;
+}
+
+/* How many EOS stand between the sequences of a pair. */
+TRF__FN trf_status trf__separators(const trf_config *config, int32_t *n, trf_error *err)
+{
+    *n = 0;
+    if (!config) return trf__fail_null(err, "config");
+    if (config->segments < 1)
+        return trf__fail(err, TRF_E_STATE, -1, "segments",
+                         "only a model with segments reads pairs, segments is %d",
+                         config->segments);
+    *n = config->segments == 1 ? 2 : 1;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, trf_error *err)
+{
+    *n = (int32_t)trf__min64(needed, INT32_MAX);
+    if (needed <= capacity) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
+                     "the pair needs room for %lld ids, capacity is %d", (long long)needed,
+                     capacity);
+}
+
+/* The second sequence moves first: `ids` may be `first`. */
+TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
+                            const int32_t *second, int32_t n_second, int32_t *ids,
+                            int32_t capacity, int32_t *n, trf_error *err)
+{
+    int32_t between, i;
+    TRF__TRY(trf__begin(n, "n", err));
+    *n = 0;
+    TRF__TRY(trf__separators(config, &between, err));
+    if (n_first < 0) return trf__fail_below(err, "n_first", 0, n_first);
+    if (n_second < 0) return trf__fail_below(err, "n_second", 0, n_second);
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (!first && n_first) return trf__fail_null(err, "first");
+    if (!second && n_second) return trf__fail_null(err, "second");
+    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    if (!ids) { *n = 0; return trf__fail_null(err, "ids"); }
+    if (n_second) memmove(ids + n_first + between, second, (size_t)n_second * sizeof *ids);
+    if (n_first) memmove(ids, first, (size_t)n_first * sizeof *ids);
+    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
+                                  const char *first, const char *second, int32_t *ids,
+                                  int32_t capacity, int32_t *n, trf_error *err)
+{
+    int32_t n_first = 0, n_second = 0, between, i;
+    trf_status one, other;
+    TRF__TRY(trf__begin(n, "n", err));
+    *n = 0;
+    TRF__TRY(trf__separators(config, &between, err));
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    one = trf_vocab_encode(vocab, first, ids, capacity, &n_first, err);
+    if (one != TRF_OK && one != TRF_E_LIMIT) return one;
+    i = (int32_t)trf__min64((int64_t)n_first + between, capacity);
+    other = trf_vocab_encode(vocab, second, ids ? ids + i : NULL, capacity - i, &n_second, err);
+    if (other != TRF_OK && other != TRF_E_LIMIT) return other;
+    TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
+    for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
+    return TRF_OK;
+}
+
+/* Index of the first padding that precedes an id in its row, or -1. */
+TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
+                                        int32_t pad)
+{
+    int64_t row, last, i;
+    for (row = 0; row < (int64_t)count * width; row += width) {
+        last = row + width;
+        while (last > row && padded[last - 1] == pad) last--;
+        for (i = row; i < last; i++) if (padded[i] == pad) return i;
+    }
+    return -1;
+}
+
+TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
+                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
+{
+    int64_t n = 0, inner;
+    int32_t row, i;
+    trf__clear(err);
+    if (total) *total = 0;
+    if (count < 0) return trf__fail_below(err, "count", 0, count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
+    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
+    if (!total) return trf__fail_null(err, "total");
+    inner = trf__find_inner_padding(padded, count, width, pad);
+    if (inner >= 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
+                         "expected padding only at the end of row %lld, got it in column %lld "
+                         "before an id", (long long)(inner / width), (long long)(inner % width));
+    /* ids may be NULL: the first call then returns the size in *total */
+    for (row = 0; row < count; row++) {
+        int64_t begin = (int64_t)row * width;
+        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
+            ids[n + i] = padded[begin + i];
+        if (ids) lengths[row] = i;
+        n += i;
+    }
+    *total = n;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
+                                 int32_t *padded, trf_error *err)
+{
+    int64_t n = 0, k;
+    int32_t row, i;
+    TRF__TRY(trf__begin(sequences, "sequences", err));
+    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
+    if (width < 0) return trf__fail_below(err, "width", 0, width);
+    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
+    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
+    for (row = 0; row < sequences->count; row++) {
+        int32_t length = sequences->lengths[row];
+        if (length < 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths",
+                             "lengths must be 0 or more, sequence %d has %d",
+                             (int)row, (int)length);
+        if (length > width)
+            return trf__fail(err, TRF_E_LIMIT, row, "width",
+                             "expected at most %d ids per row, sequence %d has %d",
+                             (int)width, (int)row, (int)length);
+        n += length;
+    }
+    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
+    /* nothing would distinguish an id equal to the padding from it */
+    for (k = 0; k < n; k++)
+        if (sequences->ids[k] == pad)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
+                             "expected ids without padding (%d), got it at %lld",
+                             (int)pad, (long long)k);
+    for (n = k = row = 0; row < sequences->count; row++)
+        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++]
+        : pad;
+    return TRF_OK;
+}

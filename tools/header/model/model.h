@@ -1,0 +1,442 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/model.h"
+#include "api/stages.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "cpu/state.h"
+#include "device/backend.h"
+#include "device/tensors.h"
+#include "text/vocab.h"
+#include "text/vocab_learn.h"
+#include "model/checks.h"
+#include "model/config.h"
+#include "model/params.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>model          configuration + weights + vocabularies
+//
+// The object behind trf_model: a checked configuration, the layout of its parameters, one arena of
+// weights, copies of the vocabularies and of the program's own texts. It is made in two stages
+// (frame, then weights), so that a file is proven to fit before any memory for weights is asked for
+// (>>store).
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__meta { const char *key, *value; } trf__meta;     /* a text of the metadata */
+
+/* Limits of the program's own texts, and of those that a file brings: ours (at most 8,000) can be
+   saved beside them. */
+enum { TRF__META_KEY = 255, TRF__META_BYTES = 1 << 20, TRF__META_MOST = 65000,
+       TRF__META_LOADED_BYTES = 8 << 20, TRF__META_LOADED = 120000 };
+
+struct trf_model {
+    trf_config config;
+    trf__layout layout;
+    trf__run run;               /* where the weights are */
+    trf_real *weights;          /* layout.n_weights numbers on the device */
+    void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
+                                               layout.format */
+    trf_vocab *source, *target; /* copies, or NULL */
+    trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
+                                   texts */
+    size_t metadata_bytes;      /* of it all; 0: NULL */
+    int32_t n_metadata;
+};
+
+/* The layout goes last: it says how large the arenas are. */
+TRF__COLD
+TRF_API void trf_model_destroy(trf_model *model)
+{
+    trf_hooks hooks;
+    if (!model) return;
+    hooks = model->config.hooks;
+    trf_vocab_destroy(model->source);
+    trf_vocab_destroy(model->target);
+    trf__free(&hooks, model->metadata, model->metadata_bytes);
+    model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights,
+            sizeof(trf_real)));
+    if (model->packed) model->run.backend->release(&model->run, model->packed, model->packed_bytes);
+    trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
+    trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
+    trf__free(&hooks, model, sizeof *model);
+}
+
+/* Bytes of a model with this layout: its object, its lists and its floats. */
+TRF__FN size_t trf__layout_memory(const trf__layout *layout)
+{
+    return trf__add_size(trf__bytes(layout->n_weights, sizeof(trf_real)),
+                         sizeof(trf_model) + trf__bytes(layout->n_params, sizeof(trf__param))
+                         + trf__bytes(layout->n_parts, sizeof(trf__part)));
+}
+
+TRF_API size_t trf_model_memory(const trf_config *config)
+{
+    trf__layout layout;
+    if (!config || trf_config_check(config, NULL) != TRF_OK) return 0;
+    TRF__ZERO(layout);
+    trf__lay_out(&layout, config);
+    return trf__layout_memory(&layout);
+}
+
+// >>model-counts   weights and operations of a configuration
+
+/* Numbers of a matrix and its bias. */
+TRF__FN int64_t trf__affine_size(const trf__affine *a)
+{
+    return a->out * a->in + (a->biased ? a->out : 0);
+}
+
+/* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
+TRF__COLD
+TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
+                                     trf_error *err)
+{
+    const trf_config *c = config;
+    trf__layout layout;
+    const trf__outer *at = &layout.outer;
+    trf_weight_counts n;
+    int64_t d, vocab, own, norm;
+    int stack, i;
+    TRF__TRY(trf__begin(counts, "counts", err));
+    memset(counts, 0, sizeof *counts);
+    if (!c) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(c, err));
+    TRF__ZERO(n);
+    TRF__ZERO(layout);
+    trf__lay_out(&layout, c);
+    d = c->d_model;
+    norm = d * (1 + trf__norm_has_bias(c));
+    for (stack = 0; stack < 2; stack++) {
+        int64_t *norms = stack ? &n.decoder_norms : &n.encoder_norms;
+        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
+            trf__part part = trf__part_of(c, stack, i);
+            int64_t *to = part.kind == TRF__CROSS ? &n.cross_attention
+                        : part.kind == TRF__SELF ? (stack ? &n.decoder_attention
+                                                    : &n.encoder_attention)
+                                                 : (stack ? &n.decoder_feed_forward
+                                                    : &n.encoder_feed_forward);
+            *to += trf__affine_size(&part.in) + trf__affine_size(&part.out);
+            *norms += norm;
+        }
+        if (at->embed_norm[stack].gain >= 0) *norms += norm;
+        if (at->final_norm[stack].gain >= 0) *norms += norm;
+    }
+    vocab = trf__n_logits(c);
+    own = at->generator_w >= 0 && at->generator_w != at->src_embed &&
+        at->generator_w != at->tgt_embed;
+    n.source_embedding = at->src_embed >= 0 ? c->source_vocab * d : 0;
+    n.target_embedding = at->tgt_embed >= 0 && at->tgt_embed != at->src_embed ? c->target_vocab * d
+        : 0;
+    n.positions = ((at->src_positions >= 0) + (at->tgt_positions >= 0)) * d
+                * (c->max_length + (int64_t)c->position_offset) + c->segments * d
+                + ((at->src_distances >= 0) + (at->tgt_distances >= 0))
+                * (int64_t)c->relative_buckets * c->n_heads;
+    n.generator = own * vocab * d + (at->generator_b >= 0 ? vocab : 0) +
+        trf__affine_size(&at->head_layer) + (at->head_norm.gain >= 0 ? norm : 0) +
+        trf__affine_size(&at->sequence_layer) + trf__affine_size(&at->sequence_head);
+    n.total = n.source_embedding + n.target_embedding + n.positions + n.encoder_attention +
+        n.encoder_feed_forward
+            + n.encoder_norms + n.decoder_attention + n.cross_attention + n.decoder_feed_forward +
+            n.decoder_norms
+            + n.generator;
+    *counts = n;
+    return TRF_OK;
+}
+
+/* Operations of the products of one sublayer: `rows` are its own rows, `keys` the rows that
+   cross-attention reads. */
+TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, double *projections,
+                             double *attention, double *forward)
+{
+    double in = (double)part->in.out * (double)part->in.in;
+    double out = (double)part->out.out * (double)part->out.in;
+    double width = (double)part->q_width, q = width * (double)part->in.in;
+    double pairs = part->causal ? rows * (rows + 1) / 2 : rows * keys;
+    if (part->kind == TRF__FEED_FORWARD) { *forward += 2 * (in + out) * rows; return; }
+    if (part->kind == TRF__CROSS)
+        *projections += 2 * (q * rows + (in - q) * keys + out * rows);
+    else *projections += 2 * (in + out) * rows;
+    *attention += 2 * 2 * width * pairs;
+}
+
+/* A product (m, k) (k, n) is 2 m k n operations. Norms, softmax and activations are left out: they
+   are below a percent. */
+TRF__COLD
+TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
+                                   int64_t target_rows, trf_flop_counts *counts, trf_error *err)
+{
+    const trf_config *c = config;
+    trf_flop_counts n;
+    double s = (double)source_rows, t = (double)target_rows, logits;
+    int stack, i;
+    TRF__TRY(trf__begin(counts, "counts", err));
+    memset(counts, 0, sizeof *counts);
+    if (!c) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(c, err));
+    TRF__TRY(trf__check_field(c, "source_rows", s, 0, trf__has_source(c) ? c->max_length : 0, err));
+    TRF__TRY(trf__check_field(c, "target_rows", t, 0, trf__has_target(c) ? c->max_length : 0, err));
+    TRF__ZERO(n);
+    for (stack = 0; stack < 2; stack++)
+        for (i = 0; i < trf__n_sublayers(c, stack); i++) {
+            trf__part part = trf__part_of(c, stack, i);
+            if (!stack)
+                trf__part_flops(&part, s, s, &n.encoder_projections, &n.encoder_attention,
+                                &n.encoder_feed_forward);
+            else if (part.kind == TRF__CROSS)
+                trf__part_flops(&part, t, s, &n.cross_projections, &n.cross_attention,
+                                &n.decoder_feed_forward);
+            else trf__part_flops(&part, t, t, &n.decoder_projections, &n.decoder_attention,
+                                 &n.decoder_feed_forward);
+        }
+    logits = trf__has_target(c) ? t : !c->head ? 0 : trf__pools(c) ? (double)(s > 0) : s;
+    n.generator = 2 * (double)c->d_model *
+        ((double)trf__n_logits(c) + (c->head_layer ? c->d_model : 0)) * logits;
+    if (c->sequence_labels && s > 0)
+        n.generator += 2 * (double)c->d_model *
+            ((double)c->sequence_labels + (c->head_layer ? c->d_model : 0));
+    n.total = n.encoder_projections + n.encoder_attention + n.encoder_feed_forward +
+        n.decoder_projections
+            + n.decoder_attention + n.cross_projections + n.cross_attention +
+            n.decoder_feed_forward + n.generator;
+    *counts = n;
+    return TRF_OK;
+}
+
+// >>model-create   an arena with its first values
+
+/* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
+   all. */
+TRF__COLD
+TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
+                                              int32_t first, int32_t end, trf_error *err)
+{
+    trf_model *model;
+    trf__layout count;
+    *out = NULL;
+    TRF__ZERO(count);
+    count.first = first;
+    count.end = end;
+    trf__lay_out(&count, config);
+    model = (trf_model *)trf__alloc_zeroed(&config->hooks, sizeof *model);
+    if (!model) return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for a model");
+    model->config = *config;
+    model->run = trf__run_on(&config->device, &config->hooks);
+    model->layout = count;
+    model->layout.params =
+        (trf__param *)trf__alloc_zeroed(&config->hooks,
+                                        trf__bytes(count.n_params, sizeof(trf__param)));
+    model->layout.parts =
+        (trf__part *)trf__alloc_zeroed(&config->hooks,
+                                       trf__bytes(count.n_parts, sizeof(trf__part)));
+    if (!model->layout.params || !model->layout.parts) {
+        trf_model_destroy(model);
+        return trf__fail(err, TRF_E_NOMEM, -1, "model", "no memory for the names of %d parameters",
+                         count.n_params);
+    }
+    trf__lay_out(&model->layout, config);
+    *out = model;
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__model_without_weights(trf_model **out, const trf_config *config,
+                                              trf_error *err)
+{
+    *out = NULL;
+    if (!config) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(config, err));
+    return trf__stage_without_weights(out, config, 0, 0, err);
+}
+
+/* Allocates the parameters. The caller (create, copy, load) writes them all. The padding of rows is
+   zero. */
+TRF__FN trf_status trf__model_weights(trf_model *model, trf_error *err)
+{
+    const trf__run *run = &model->run;
+    int64_t n = model->layout.n_weights, end;
+    int32_t i;
+    model->weights = (trf_real *)run->backend->alloc(run, trf__bytes(n, sizeof(trf_real)));
+    if (!model->weights)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for %lld weights",
+                         (long long)n);
+    for (i = model->layout.n_params; i-- > 0; ) {
+        const trf__param *p = &model->layout.params[i];
+        if (p->offset < 0) continue;                    /* it is packed elsewhere */
+        end = p->offset + trf__param_size(p);
+        if (end < n)
+            run->backend->zero(run, model->weights + end, trf__bytes(n - end, sizeof(trf_real)));
+        n = p->offset;
+    }
+    return TRF_OK;
+}
+
+/* With memory for weights, which are not written yet. */
+TRF__FN trf_status trf__stage_new(trf_model **out, const trf_config *config, int32_t first,
+                                  int32_t end, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__stage_without_weights(out, config, first, end, err));
+    status = trf__model_weights(*out, err);
+    if (status != TRF_OK) { trf_model_destroy(*out); *out = NULL; }
+    return status;
+}
+
+TRF__FN trf_status trf__model_new(trf_model **out, const trf_config *config, trf_error *err)
+{
+    *out = NULL;
+    if (!config) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(config, err));
+    return trf__stage_new(out, config, 0, 0, err);
+}
+
+/* A new model's warning, if it computes with this file's own ops and they were compiled to be
+   slow. */
+TRF__FN void trf__warn_if_slow(const trf_model *model)
+{
+    if (TRF__SLOW && model->run.backend == &trf__cpu_backend)
+        trf__log(&model->config.hooks, TRF_LOG_WARNING,
+                 "transformer.h was compiled without optimisation; with -O2 it is many times "
+                 "faster");
+}
+
+/* The end of making a model: its weights are there, or it is destroyed. */
+TRF__FN trf_status trf__model_made(trf_model **model, trf_error *err)
+{
+    const trf_model *m = *model;
+    trf_status status = m->run.backend->sync(&m->run, err);
+    if (status != TRF_OK) { trf_model_destroy(*model); *model = NULL; return status; }
+    trf__warn_if_slow(m);
+    return TRF_OK;
+}
+
+/* Weights are drawn on the host, a chunk at a time, so that every device starts from the same bits.
+   A stage draws those of its parameters in the whole model. */
+TRF__FN void trf__draw_weights(const trf_model *m)
+{
+    trf_real chunk[1024];
+    int32_t i;
+    for (i = 0; i < m->layout.n_params; i++) {
+        const trf__param *p = &m->layout.params[i];
+        int64_t at, n, size = trf__param_size(p);
+        for (at = 0; at < size; at += n) {
+            n = trf__min64(size - at, (int64_t)(sizeof chunk / sizeof *chunk));
+            trf__initialise(chunk, at, n, p, (uint32_t)p->number, &m->config);
+            m->run.backend->upload(&m->run, m->weights + p->offset + at, chunk,
+                                   (size_t)n * sizeof *chunk);
+        }
+    }
+}
+
+TRF_API trf_status trf_model_create(trf_model **model, const trf_config *config, trf_error *err)
+{
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__model_new(model, config, err));
+    trf__draw_weights(*model);
+    return trf__model_made(model, err);
+}
+
+/* The layers of a stage. */
+TRF__FN trf_status trf__check_layers(const trf_config *c, int64_t first, int64_t end,
+                                     trf_error *err)
+{
+    int32_t layers = c->encoder_layers + c->decoder_layers;
+    TRF__TRY(trf__check_range("first", (double)first, 0, layers - 1, err));
+    return trf__check_range("end", (double)end, (double)first + 1, layers, err);
+}
+
+#if !defined(TRF_NO_TRAIN)
+TRF_API trf_status trf_model_create_stage(trf_model **model, const trf_config *config,
+                                          int32_t first, int32_t end, trf_error *err)
+{
+    TRF__TRY(trf__begin(model, "model", err));
+    *model = NULL;
+    if (!config) return trf__fail_null(err, "config");
+    TRF__TRY(trf_config_check(config, err));
+    TRF__TRY(trf__check_layers(config, first, end, err));
+    if (end - first == config->encoder_layers + config->decoder_layers) end = 0;
+    TRF__TRY(trf__stage_new(model, config, first, end, err));
+    trf__draw_weights(*model);
+    return trf__model_made(model, err);
+}
+#endif
+
+TRF_API trf_status trf_model_create_zeros(trf_model **model, const trf_config *config,
+                                          trf_error *err)
+{
+    const trf_model *m;
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__model_new(model, config, err));
+    m = *model;
+    m->run.backend->zero(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    return trf__model_made(model, err);
+}
+
+TRF_API const trf_config *trf_model_config(const trf_model *model)
+{
+    return model ? &model->config : NULL;
+}
+TRF_API const trf_vocab *trf_model_source_vocab(const trf_model *model)
+{
+    return model ? model->source : NULL;
+}
+TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model)
+{
+    return model ? model->target : NULL;
+}
+TRF_API int32_t trf_model_parameter_count(const trf_model *model)
+{
+    return model ? model->layout.n_params : 0;
+}
+
+TRF_API int64_t trf_model_parameter_total(const trf_model *model)
+{
+    int64_t total = 0;
+    int32_t i;
+    for (i = 0; i < trf_model_parameter_count(model); i++)
+        total += trf__param_size(&model->layout.params[i]);
+    return total;
+}
+
+/* Parameter number `index` inside any arena of the model's layout, on the device of `run`. */
+TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, trf_real *arena,
+                                   int32_t index)
+{
+    trf_tensor tensor = trf_tensor_of(NULL, 1, 0, 1, 1);
+    if (index >= 0 && index < trf_model_parameter_count(model)) {
+        const trf__param *p = &model->layout.params[index];
+        tensor = trf_tensor_of(NULL, p->rank, p->shape[0], p->shape[1], 1);
+        tensor.name = p->name;
+        if (p->offset < 0) return tensor;
+        tensor.data = (trf_real *)trf__shared_address(run, arena + p->offset);
+        tensor.device = run;
+        tensor.device_data = arena + p->offset;
+    }
+    return tensor;
+}
+
+/* Numbers of an arena of the model's device. */
+TRF__FN trf_status trf__arena_get(const trf_model *model, const trf_real *arena, int64_t first,
+                                  trf_real *to, int64_t n, trf_error *err)
+{
+    model->run.backend->download(&model->run, to, arena + first, (size_t)n * sizeof *to);
+    return model->run.backend->sync(&model->run, err);
+}
+TRF__FN void trf__arena_put(const trf_model *model, trf_real *arena, int64_t first,
+                            const trf_real *from, int64_t n)
+{
+    model->run.backend->upload(&model->run, arena + first, from, (size_t)n * sizeof *from);
+}
+
+TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index)
+{
+    return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
+}
+
+
+TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name)
+{
+    return model && name ? trf__param_named(&model->layout, name) : -1;
+}
