@@ -1,0 +1,428 @@
+#pragma once
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/train.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/shared.h"
+#include "model/checks.h"
+#include "model/params.h"
+#include "pass/sublayers.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+#include "pass/packed.h"
+
+// >>forward        embed, then the list of sublayers, for the encoder and for the decoder
+//
+// Training, evaluating, looking inside and decoding token by token all use this code. They differ
+// in dropout (run.now), in the activations that they keep, and in where keys and values come from
+// (trf__operands_of).
+
+/* A parameter of an arena; -1: NULL. */
+TRF__FN trf_real *trf__at(trf_real *arena, int64_t offset)
+{
+    return offset < 0 ? NULL : arena + offset;
+}
+TRF__FN const trf_real *trf__plain(const trf__pass *pass, int64_t offset)
+{
+    return offset < 0 ? NULL : pass->weights.plain + offset;
+}
+
+TRF__FN trf__rows trf__stack_rows(const trf__stack *stack)
+{
+    trf__rows at;
+    at.sentence = stack->device.sentence;
+    at.position = stack->device.position;
+    return at;
+}
+
+/* How self-attention knows positions. */
+TRF__FN void trf__operands_positions(const trf__pass *pass, const trf__stack *stack,
+                                     trf__operands *sub)
+{
+    const trf_config *c = pass->config;
+    if (c->positions == TRF_POSITIONS_ALIBI) sub->attention.bias.alibi = 1;
+    if (c->positions == TRF_POSITIONS_RELATIVE) {
+        trf__bias *bias = &sub->attention.bias;
+        bias->table = pass->weights.plain + stack->distances;
+        bias->row_of = pass->buckets + stack->decoder * trf__distances(c);
+        bias->reach = c->relative_distance;
+        bias->rows = c->relative_buckets;
+    }
+    if (c->positions == TRF_POSITIONS_ROTARY) {
+        sub->rotation.table = pass->table;
+        sub->rotation.d_head = trf__d_head(c);
+        sub->rotation.width = trf__rotary_width(c);
+        sub->rotation.pairs = (int)c->rotary_pairs;
+        sub->rotation.position = stack->device.position;
+    }
+}
+
+/* All inputs, outputs and weights of a sublayer. It stores its activations in the arena. During
+   decoding, keys and values are in the cache, and the encoder's are there already. */
+TRF__FN trf__operands trf__operands_of(const trf__pass *pass, const trf__stack *stack,
+                                       const trf__sublayer *layer)
+{
+    const trf_config *c = pass->config;
+    const trf__cache *cache = stack->cache;
+    const trf__part *is = &layer->is;
+    int cross = is->kind == TRF__CROSS, self = is->kind == TRF__SELF;
+    trf__operands sub;
+    TRF__ZERO(sub);
+    sub.rows = stack->rows;
+    sub.memory_rows = !cross ? stack->rows : cache ? 0 : pass->encoder.rows;
+    sub.d = c->d_model; sub.f = is->hidden;
+    sub.q_width = is->q_width; sub.k_width = is->k_width;
+    sub.at = trf__stack_rows(stack);
+    sub.in_w = trf__weight(pass, &is->in); sub.out_w = trf__weight(pass, &is->out);
+    sub.in_b = trf__plain(pass, is->in.b); sub.out_b = trf__plain(pass, is->out.b);
+    sub.activation = is->activation; sub.gate = is->gate;
+    sub.attention.heads = is->heads;
+    sub.attention.kv_heads = is->kv_heads;
+    sub.attention.d_head = is->d_head;
+    sub.attention.scale = c->attention_scale > 0 ? c->attention_scale
+                                                 : trf__default_scale(trf__d_head(c));
+    sub.attention.causal = is->causal;
+    if (self) trf__operands_positions(pass, stack, &sub);
+    sub.attention.spans = cross ? stack->device.cross : stack->device.self;
+    sub.attention.n_spans = cross ? stack->n_cross : stack->n_self;
+    sub.attention.max_queries = stack->max_queries;
+    sub.attention.max_keys = cross ? stack->max_memory : stack->max_keys;
+    sub.drop = layer->hidden_drop;
+    sub.projected = layer->projected; sub.hidden = layer->hidden; sub.stats = layer->stats;
+    sub.memory = sub.fresh = layer->memory;
+    if (cache && cross) {
+        sub.memory = trf__act_at(&pass->run, cache->cross, is->layer * cache->cross_layer);
+        sub.attention.area = cache->area;
+    }
+    if (cache && self) {
+        sub.memory = trf__act_at(&pass->run, cache->self, is->layer * cache->self_layer);
+        /* after the queries */
+        sub.fresh = trf__act_at(&pass->run, sub.projected, stack->rows * sub.q_width);
+        sub.slots = stack->device.slots;
+        sub.attention.key_rows = cache->backpointers;
+        sub.attention.key_stride = cache->stride;
+        sub.attention.area = cache->self_area;
+    }
+    return sub;
+}
+
+// >>forward-sublayer  one sublayer, the norm behind it, and what looks inside
+
+/* The norm after a sublayer. */
+TRF__FN trf__norm trf__norm_of(const trf__pass *pass, const trf__stack *stack, trf__scaling norm)
+{
+    trf__norm n;
+    TRF__ZERO(n);
+    n.rows = stack->rows;
+    n.d = pass->config->d_model;
+    n.epsilon = pass->config->norm_epsilon;
+    n.rule = (int)pass->config->norm_rule;
+    n.at = trf__stack_rows(stack);
+    n.gain = trf__plain(pass, norm.gain);
+    n.bias = trf__plain(pass, norm.bias);
+    return n;
+}
+
+TRF__FN void trf__norm_alone(const trf__pass *pass, const trf__stack *stack, trf__act *y,
+                             trf_real *stats, const trf__act *x, trf__scaling norm)
+{
+    trf__norm n = trf__norm_of(pass, stack, norm);
+    n.x = x;
+    n.y = y;
+    n.stats = stats;
+    pass->run.backend->add_norm(&pass->run, &n);
+}
+
+/* Copies the attention weights of a sublayer to the host, if a view asks for this layer. */
+TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
+                                 const trf__sublayer *layer, const trf__operands *sub)
+{
+    const trf__views *views = pass->views;
+    int cross = layer->is.kind == TRF__CROSS;
+    int kind = cross ? (int)TRF_DECODER_CROSS : (int)stack->self_map;
+    int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
+    trf_real *to = views->attention[kind];
+    trf__attention_in in = trf__attention_of(&pass->run, sub);
+    if (!to || (views->layer >= 0 && views->layer != layer->is.layer)) return;
+    for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
+        const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
+        numbers = (int64_t)span->n_query * span->n_key * (views->head < 0 ? in.heads : 1);
+        if (numbers == 0) continue;
+        trf__attention_maps(&pass->run, &in, s, span, views->head, views->map);
+        if (views->layer < 0)
+            pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
+                                        trf__bytes(numbers, sizeof(trf_real)));
+    }
+}
+
+/* State number i of a stack goes to the host. */
+TRF__FN void trf__view_state(const trf__pass *pass, const trf__stack *stack, int i,
+                             const trf__act *state)
+{
+    trf_real *to = pass->views ? pass->views->states[stack->decoder] : NULL;
+    int64_t numbers = stack->rows * pass->config->d_model;
+    if (to && numbers > 0) pass->run.backend->fetch(&pass->run, to + i * numbers, state, numbers);
+}
+
+/* The two streams (>>pass) before sublayer i: the first is its input, the second is added to its
+   result. */
+TRF__FN trf__act *trf__stream_in(const trf__stack *stack, int i)
+{
+    const trf__sublayer *before = &stack->sublayers[i > 0 ? i - 1 : 0];
+    if (i == 0) return stack->first_norm.gain >= 0 ? stack->first_y : stack->embedded;
+    return before->next_norm.gain >= 0 ? before->y : before->s;
+}
+TRF__FN trf__act *trf__stream_res(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    if (pass->config->norm_place != TRF_PRE_NORM) return trf__stream_in(stack, i);
+    return i > 0 ? stack->sublayers[i - 1].s : stack->embedded;
+}
+
+/* Sublayer i: y and s from the streams. */
+TRF__FN void trf__sublayer_forward(const trf__pass *pass, const trf__stack *stack, int i)
+{
+    const trf__sublayer *layer = &stack->sublayers[i];
+    const trf__act *in = trf__stream_in(stack, i);
+    trf__operands sub = trf__operands_of(pass, stack, layer);
+    trf__norm n = trf__norm_of(pass, stack, layer->next_norm);
+    if (layer->is.kind == TRF__FEED_FORWARD) trf__feed_forward(&pass->run, &sub, pass->proj, in);
+    else {
+        trf__attention_forward(&pass->run, &sub, pass->proj, in,
+                               layer->is.kind == TRF__CROSS ? pass->encoder.out : in);
+        if (pass->views) trf__view_attention(pass, stack, layer, &sub);
+    }
+    n.s = layer->s;
+    n.y = layer->next_norm.gain >= 0 ? layer->y : NULL;
+    n.stats = layer->norm_stats;
+    n.x = trf__stream_res(pass, stack, i);
+    n.sub = pass->proj;
+    n.drop = layer->residual_drop;
+    pass->run.backend->add_norm(&pass->run, &n);
+}
+
+TRF__FN trf_real trf__embedding_scale(const trf_config *c)
+{
+    return c->scale_embeddings ? (trf_real)sqrt((double)c->d_model) : 1;
+}
+
+/* Tokens and positions to the stack's first activations (paper 3.4, 3.5), with a norm of their own
+   if the model has one: then dropout follows the norm. */
+TRF__FN void trf__stack_embed(const trf__pass *pass, const trf__stack *stack)
+{
+    int normalises = stack->embed_norm.gain >= 0;
+    trf__embed e;
+    e.d = pass->config->d_model;
+    e.y = normalises ? stack->sum : stack->embedded;
+    e.weight = trf__weight(pass, &pass->layout->outer.embed[stack == &pass->decoder]);
+    e.table = trf__is_sinusoidal(pass->config) ? pass->table : NULL;
+    if (stack->positions >= 0)
+        e.table = pass->weights.plain + stack->positions + pass->config->position_offset * e.d;
+    e.segments = trf__plain(pass, stack->segments);
+    e.ids = stack->device.ids;
+    e.segment = stack->device.segment;
+    e.at = trf__stack_rows(stack);
+    e.rows = stack->rows;
+    e.scale = trf__embedding_scale(pass->config);
+    e.drop = normalises ? trf__drop_of(0, 0) : stack->drop;
+    pass->run.backend->embed(&pass->run, &e);
+    if (!normalises) return;
+    trf__norm_alone(pass, stack, stack->embedded, stack->embed_stats, stack->sum,
+                    stack->embed_norm);
+    if (pass->run.now && stack->drop.threshold) {
+        trf__activate a;
+        TRF__ZERO(a);
+        a.a = stack->embedded; a.h = stack->embedded; a.rows = stack->rows; a.width = e.d;
+        a.kind = TRF__IDENTITY;
+        a.at = e.at; a.drop = stack->drop;
+        pass->run.backend->activate(&pass->run, &a);
+    }
+}
+
+/* Embedding and sublayers of one stack: leaves stack->out. */
+TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_error *err)
+{
+    trf__act *last;
+    int i;
+    if (stack->embeds) trf__stack_embed(pass, stack);
+    if (stack->first_norm.gain >= 0)
+        trf__norm_alone(pass, stack, stack->first_y, stack->first_stats, stack->embedded,
+                        stack->first_norm);
+    trf__view_state(pass, stack, 0, stack->embedded);
+    for (i = 0; i < stack->n_sublayers; i++) {
+        TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        trf__sublayer_forward(pass, stack, i);
+        if ((i + 1) % stack->per_layer == 0 && i < stack->n_sublayers - 1)
+            trf__view_state(pass, stack, (i + 1) / stack->per_layer,
+                            trf__stream_res(pass, stack, i + 1));
+    }
+    last = stack->out = trf__stream_in(stack, i);
+    if (stack->final_norm.gain >= 0) {
+        stack->out = stack->final_y;
+        trf__norm_alone(pass, stack, stack->out, stack->final_stats, last, stack->final_norm);
+    }
+    trf__view_state(pass, stack, i / stack->per_layer, stack->out);
+    return TRF_OK;
+}
+
+// >>forward-head   the rows that a head projects
+
+TRF__FN trf__pool trf__pool_of(const trf__pass *pass, trf__act *to, const trf__act *from)
+{
+    trf__pool p;
+    p.to = to; p.from = from;
+    p.spans = pass->encoder.device.self; p.n_spans = pass->encoder.n_self;
+    p.d = pass->config->d_model;
+    p.most = pass->config->head == TRF_HEAD_FIRST ? 1 : INT32_MAX;
+    return p;
+}
+
+/* The layer of a head, from x (rows, d). All of `to` may be one. */
+TRF__FN void trf__head_layer(const trf__pass *pass, const trf__head_acts *to, const trf__act *x,
+                             int64_t rows)
+{
+    const trf__affine *layer = to->layer;
+    trf__norm n = trf__norm_of(pass, &pass->decoder, to->norm);
+    trf__activate a;
+    trf__project(&pass->run, to->h, x, trf__weight(pass, layer), trf__plain(pass, layer->b), rows,
+                 layer->out, layer->in);
+    TRF__ZERO(a);
+    a.a = to->a; a.h = to->h; a.rows = rows; a.width = layer->out;
+    a.kind = to->activation;
+    pass->run.backend->activate(&pass->run, &a);
+    if (to->norm.gain < 0) return;
+    n.x = to->a; n.y = to->y; n.stats = to->stats; n.rows = rows;
+    pass->run.backend->add_norm(&pass->run, &n);
+}
+
+/* The rows that a head projects: the encoder's, or one for each sequence. */
+TRF__FN const trf__act *trf__head_rows(const trf__pass *pass)
+{
+    return trf__pools(pass->config) ? pass->decoder.embedded : pass->encoder.out;
+}
+
+/* Leaves in sequence.x what the second head's matrix multiplies. */
+TRF__FN void trf__sequence_forward(trf__pass *pass)
+{
+    trf__sequence_head *second = &pass->sequence;
+    trf__pool p = trf__pool_of(pass, second->pooled, pass->encoder.out);
+    p.most = 1;
+    pass->run.backend->pool(&pass->run, &p);
+    second->x = second->pooled;
+    if (!pass->config->head_layer) return;
+    trf__head_layer(pass, &second->layer, second->pooled, p.n_spans);
+    second->x = second->layer.y;
+}
+
+/* Leaves in decoder.out what the head's matrix multiplies. */
+TRF__FN void trf__head_forward(trf__pass *pass)
+{
+    trf__pool p = trf__pool_of(pass, pass->decoder.embedded, pass->encoder.out);
+    if (trf__pools(pass->config)) pass->run.backend->pool(&pass->run, &p);
+    pass->decoder.out = trf__pools(pass->config) ? p.to : pass->encoder.out;
+    if (!pass->config->head_layer) return;
+    trf__head_layer(pass, &pass->head, pass->decoder.out, pass->decoder.rows);
+    pass->decoder.out = pass->head.y;
+}
+
+/* Runs the stacks of these sides, which trf__pass_sides has prepared. An encoder without sublayers
+   has been fed. */
+TRF__FN trf_status trf__pass_forward(trf__pass *pass, int sides, trf_error *err)
+{
+    if (sides & TRF__SOURCE) {
+        if (pass->encoder.n_sublayers == 0) pass->encoder.out = pass->encoder.embedded;
+        else TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    }
+    if (sides & TRF__HEAD) trf__head_forward(pass);
+    if (sides & TRF__HEAD && pass->config->sequence_labels) trf__sequence_forward(pass);
+    return sides & TRF__TARGET ? trf__stack_forward(pass, &pass->decoder, err) : TRF_OK;
+}
+
+// >>projection     from states to logits and the loss
+
+/* The target distribution of label smoothing (trf_smoothing), as fields of trf__loss. */
+TRF__FN void trf__smooth(trf__loss *l, double e, int rule, int64_t vocab, int64_t pad)
+{
+    double n = (double)vocab;
+    l->vocab = vocab;
+    l->zero_column = -1;
+    l->entropy = 0;
+    if (rule == TRF_SMOOTH_UNIFORM) { l->on = 1 - e + e / n; l->off = e / n; return; }
+    l->on = 1 - e;
+    if (rule == TRF_SMOOTH_NO_PAD_KL) { l->off = e / (n - 2); l->zero_column = e > 0 ? pad : -1; }
+    else l->off = e / (n - 1);
+    if (rule == TRF_SMOOTH_OTHERS || l->off <= 0) return;
+    l->entropy = -(1 - e) * log(1 - e) - e * log(l->off);
+}
+
+TRF__FN const trf_real *trf__generator_bias(const trf__pass *pass)
+{
+    return trf__plain(pass, pass->layout->outer.generator_b);
+}
+
+/* With scale_logits, divides states, or their gradient, by sqrt(d_model) where they are: nothing
+   else reads them after the last norm. */
+TRF__FN void trf__scale_states(const trf__pass *pass, trf__act *x, int64_t rows)
+{
+    trf__scale s;
+    if (!pass->config->scale_logits) return;
+    s.x = x;
+    s.n = rows * pass->config->d_model;
+    s.factor = (trf_real)(1 / sqrt((double)pass->config->d_model));
+    pass->run.backend->scale(&pass->run, &s);
+}
+
+/* y (rows, logits): the projection of the generator or of the head. Scales x. */
+TRF__FN void trf__project_states(const trf__pass *pass, trf__act *y, trf__act *x, int64_t rows)
+{
+    trf__scale_states(pass, x, rows);
+    trf__project(&pass->run, y, x, trf__weight(pass, &pass->layout->outer.generator),
+                 trf__generator_bias(pass), rows, trf__n_logits(pass->config),
+                 pass->config->d_model);
+}
+
+/* The loss of the batch, row by row, without gradients. Scales the decoder's states. */
+TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int rule)
+{
+    const trf_config *c = pass->config;
+    trf__loss l;
+    TRF__ZERO(l);
+    trf__smooth(&l, smoothing, rule, trf__n_logits(c), c->pad);
+    l.row_loss = pass->loss.row_loss;
+    l.row_nll = pass->loss.row_nll;
+    l.sums = pass->loss.sums;
+    l.work = pass->loss.scratch;
+    l.x = pass->decoder.out;
+    l.w = trf__weight(pass, &pass->layout->outer.generator);
+    l.bias = trf__generator_bias(pass);
+    l.targets = pass->decoder.device.targets;
+    l.rows = pass->decoder.rows;
+    l.d = c->d_model;
+    trf__scale_states(pass, pass->decoder.out, l.rows);
+    return l;
+}
+
+/* The same for the labels of sequences. */
+TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, int rule)
+{
+    const trf_config *c = pass->config;
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    trf__loss l;
+    TRF__ZERO(l);
+    trf__smooth(&l, smoothing, rule, c->sequence_labels, c->pad);
+    l.row_loss = pass->sequence.row_loss;
+    l.row_nll = pass->sequence.row_nll;
+    l.sums = pass->loss.sums + 1;
+    l.work = pass->loss.scratch;
+    l.x = pass->sequence.x;
+    l.w = trf__weight(pass, head);
+    l.bias = trf__plain(pass, head->b);
+    l.targets = pass->sequence.device;
+    l.rows = pass->encoder.n_self;
+    l.d = c->d_model;
+    l.of_sequences = 1;
+    return l;
+}

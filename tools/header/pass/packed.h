@@ -1,0 +1,301 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/model.h"
+#include "api/train.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "cpu/int8.h"
+#include "device/backend.h"
+#include "model/checks.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "model/copies.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+
+// >>pass-pack      weights as the device keeps them for products
+
+/* Bytes of the packed weights of a layout's parameters. */
+TRF__FN size_t trf__packed_size(const trf__layout *layout, const trf__run *run, int packs)
+{
+    if (packs == TRF__PACKS_16_BITS) return trf__bytes(layout->n_weights, run->element);
+    return packs == TRF__PACKS_MATRICES ? layout->packed_bytes[run->format] : 0;
+}
+
+/* A matrix of products. If another format than float32 is packed, nothing reads the floats. */
+TRF__FN trf__mat trf__weight(const trf__pass *pass, const trf__affine *a)
+{
+    const trf__pass_weights *from = &pass->weights;
+    trf__mat w = { NULL, NULL, 0, pass->run.format };
+    size_t at = from->packs == TRF__PACKS_16_BITS ? (size_t)a->w * pass->run.element
+                                                  : a->packed[w.format];
+    if (a->w >= 0 && (w.format == TRF__FLOAT32 || !from->packed || pass->training))
+        w.plain = from->plain + a->w;
+    if (from->packed) w.packed = (char *)from->packed + at;
+    return w;
+}
+
+TRF__FN void trf__pack_matrix(const trf__pass *pass, const trf__affine *a)
+{
+    trf__mat w = trf__weight(pass, a);
+    trf__pack pack = { (void *)(uintptr_t)w.packed, pass->weights.plain + a->w, a->out, a->in,
+                       w.format, NULL };
+    if (a->w >= 0) pass->run.backend->pack(&pass->run, &pack);
+}
+
+/* Packs the weights as they are now. */
+TRF__FN void trf__pack_weights(const trf__pass *pass)
+{
+    const trf__layout *layout = pass->layout;
+    int32_t i;
+    if (!pass->weights.packed) return;
+    if (pass->weights.packs == TRF__PACKS_16_BITS) {
+        for (i = 0; i < layout->n_params; i++) {
+            const trf__param *p = &layout->params[i];
+            trf__pack pack = { (char *)pass->weights.packed + (size_t)p->offset * pass->run.element,
+                               pass->weights.plain + p->offset, p->shape[0],
+                               p->shape[1], TRF__FLOAT32, NULL };
+            pass->run.backend->pack(&pass->run, &pack);
+        }
+        return;
+    }
+    for (i = 0; i < layout->n_parts; i++) {
+        trf__pack_matrix(pass, &layout->parts[i].in);
+        trf__pack_matrix(pass, &layout->parts[i].out);
+    }
+    trf__pack_matrix(pass, &layout->outer.generator);
+    trf__pack_matrix(pass, &layout->outer.head_layer);
+    trf__pack_matrix(pass, &layout->outer.sequence_layer);
+    trf__pack_matrix(pass, &layout->outer.sequence_head);
+    for (i = 0; i < 2 && pass->run.format != TRF__FLOAT32; i++) {
+        const trf__affine *embed = &layout->outer.embed[i];
+        if (embed->w != layout->outer.generator.w &&
+            (i == 0 || embed->w != layout->outer.embed[0].w))
+            trf__pack_matrix(pass, embed);
+    }
+}
+
+/* Allocates and packs the weights of a pass that does not train, if the device uses packed ones. */
+TRF__FN trf_status trf__pass_pack(trf__pass *pass, trf_error *err)
+{
+    const trf__run *run = &pass->run;
+    size_t bytes = trf__packed_size(pass->layout, run, pass->weights.packs);
+    if (bytes == 0) return TRF_OK;
+    pass->weights.packed = run->backend->alloc(run, bytes);
+    if (!pass->weights.packed)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for a copy of the weights");
+    pass->weights.packed_bytes = bytes;
+    trf__pack_weights(pass);
+    return TRF_OK;
+}
+
+/* The model's device with this number of threads; 0: with its own. */
+TRF__FN trf_device trf__device_with(const trf_device *device, int32_t threads)
+{
+    trf_device with = *device;
+    if (threads > 0) with.threads = threads;
+    return with;
+}
+
+/* Products have three of the formats of files. */
+TRF__FN trf_status trf__check_product_weights(trf_weights weights, trf_error *err)
+{
+    if (weights == TRF_WEIGHTS_FULL || weights == TRF_WEIGHTS_BF16 || weights == TRF_WEIGHTS_INT8)
+        return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
+                     "expected TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16 or TRF_WEIGHTS_INT8, got %d",
+                     (int)weights);
+}
+
+/* Sums of 8-bit products must fit into 32 bits. */
+TRF__FN trf_status trf__check_sums(const trf_config *c, trf_weights weights, trf_error *err)
+{
+    int64_t longest = trf__max64(trf__max64(c->d_model, c->d_ff), trf__q_width(c));
+    if (weights != TRF_WEIGHTS_INT8 || longest <= TRF__INT8_DEEPEST) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
+                     "TRF_WEIGHTS_INT8 has sums of up to %d products, but d_model, d_ff or n_heads "
+                     "* d_head is %lld",
+                     (int)TRF__INT8_DEEPEST, (long long)longest);
+}
+
+/* Sets the format of packed weights, if the device has it for such a model. */
+TRF__FN trf_status trf__run_weights(trf__run *run, const trf_config *c, trf_weights weights,
+                                    trf_error *err)
+{
+    int format = weights == TRF_WEIGHTS_INT8 ? (int)TRF__INT8 : (int)TRF__BF16;
+    if (weights == TRF_WEIGHTS_FULL) return TRF_OK;
+    if (TRF__REAL_BYTES == 8 || run->backend->packed_bytes(format, 16, 16) == 0)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
+                         "%s computes with TRF_WEIGHTS_FULL only", TRF__REAL_BYTES == 8
+                         ? "a build with TRF_DOUBLE" : run->backend->name);
+    TRF__TRY(trf__check_sums(c, weights, err));
+    run->format = format;
+    return TRF_OK;
+}
+
+/* A packed model has one format. */
+TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run, trf_error *err)
+{
+    static const char *const names[TRF__FORMATS] = {"FULL", "BF16", "INT8"};
+    if (!model->packed || run->format == model->layout.format) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "weights",
+                     "the model is packed with TRF_WEIGHTS_%s, and TRF_WEIGHTS_%s cannot be made "
+                     "of that", names[model->layout.format], names[run->format]);
+}
+
+/* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
+   What is there after a failure, trf__pass_empty frees. */
+TRF__COLD
+TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
+                                     const trf_train_options *o, trf_error *err)
+{
+    int n = pass->encoder.n_sublayers + pass->decoder.n_sublayers;
+    pass->plan.sublayers = (trf__sublayer *)trf__alloc_zeroed(&pass->run.hooks,
+                                                         trf__bytes(n, sizeof(trf__sublayer)));
+    if (!pass->plan.sublayers)
+        return trf__fail(err, TRF_E_NOMEM, -1, "sublayers",
+                         "no memory for the list of %d sublayers", n);
+    pass->encoder.sublayers = pass->plan.sublayers;
+    pass->decoder.sublayers = pass->plan.sublayers + pass->encoder.n_sublayers;
+    trf__stack_sublayers(pass, &pass->encoder);
+    trf__stack_sublayers(pass, &pass->decoder);
+    if (o) trf__follow_options(pass, o);
+    return trf__pass_resize(pass, limits, err);
+}
+
+/* What lasts as long as the pass: state of the device, sublayers, packed weights. Only a trainer
+   computes with a part of the layers. */
+TRF__COLD
+TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
+                                  const trf__limits *limits, const trf_train_options *o,
+                                  trf_weights weights, const trf_device *device,
+                                  const trf_hooks *hooks, trf_error *err)
+{
+    trf__run run;
+    trf_status status;
+    if (!o) TRF__TRY(trf__needs_whole(model, err));
+    run = trf__run_on(device, hooks);
+    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
+    TRF__TRY(trf__check_packed(model, &run, err));
+    *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
+    pass->weights.plain = model->weights;
+    pass->weights.packed = model->packed;
+    status = run.backend->open(&pass->run, err);
+    if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
+    if (trf__is_stage(model)) pass->plan.has = TRF__SCRATCH;    /* its slots have the rest */
+    status = trf__pass_furnish(pass, limits, o, err);
+    if (status == TRF_OK && !o && !model->packed) status = trf__pass_pack(pass, err);
+    if (status != TRF_OK) trf__pass_close(pass);
+    return status;
+}
+
+// >>packed-models  models that have their matrices packed alone
+
+/* Lays a model without weights out anew: matrices packed in a format, everything else as floats. */
+TRF__FN void trf__lay_out_packed(trf_model *model, int format)
+{
+    trf__layout *layout = &model->layout;
+    layout->packed = 1;
+    layout->format = format;
+    layout->generator = layout->outer.generator.w < 0 ? -1 : layout->outer.generator.param;
+    trf__lay_out(layout, &model->config);
+}
+
+/* Memory of such a model. */
+TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, trf_error *err)
+{
+    TRF__TRY(trf__model_weights(model, err));
+    model->packed_bytes = model->layout.packed_bytes[model->layout.format];
+    model->packed = run->backend->alloc(run, model->packed_bytes);
+    if (!model->packed)
+        return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory for the packed weights");
+    run->backend->zero(run, model->packed, model->packed_bytes);    /* gaps too: they are summed */
+    return TRF_OK;
+}
+
+/* The model's new arenas from those of another. */
+TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const trf__run *run,
+                                   trf_error *err)
+{
+    trf__limits none;
+    trf__pass pass;
+    int32_t i;
+    TRF__ZERO(none);
+    TRF__TRY(trf__packed_weights(to, run, err));
+    pass = trf__pass_of(&from->config, &from->layout, &none, NULL, run);
+    pass.weights.plain = from->weights;
+    pass.weights.packed = to->packed;
+    trf__pack_weights(&pass);
+    for (i = 0; i < to->layout.n_params; i++) {
+        const trf__param *p = &to->layout.params[i];
+        if (p->offset < 0) continue;
+        run->backend->copy(run, to->weights + p->offset,
+                           from->weights + from->layout.params[i].offset,
+                           trf__bytes(trf__param_size(p), sizeof(trf_real)));
+    }
+    return run->backend->sync(run, err);
+}
+
+/* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
+TRF__COLD
+TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
+{
+    trf_model *to, old;
+    trf__run run;
+    trf_status status;
+    TRF__TRY(trf__begin(model, "model", err));
+    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_product_weights(weights, err));
+    run = trf__run_on(&model->config.device, &model->config.hooks);
+    TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
+    if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
+    if (model->packed) return trf__check_packed(model, &run, err);
+    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
+                         run.backend->name);
+    TRF__TRY(trf__model_without_weights(&to, &model->config, err));
+    trf__lay_out_packed(to, run.format);
+    status = run.backend->open(&run, err);
+    if (status == TRF_OK) {
+        status = trf__pack_model(to, model, &run, err);
+        run.backend->close(&run);
+    }
+    if (status == TRF_OK) {             /* the model keeps its texts, and gives up its floats */
+        old = *model;
+        model->layout = to->layout; model->weights = to->weights;
+        model->packed = to->packed; model->packed_bytes = to->packed_bytes;
+        to->layout = old.layout; to->weights = old.weights;
+        to->packed = NULL;
+    }
+    trf_model_destroy(to);
+    return status;
+}
+
+TRF__COLD
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared)
+{
+    trf_model *model;
+    trf__run run;
+    size_t bytes, packed;
+    if (shared) *shared = 0;
+    if (!config || trf_config_check(config, NULL) || trf__check_product_weights(weights, NULL))
+        return 0;
+    run = trf__run_on(&config->device, &config->hooks);
+    if (trf__run_weights(&run, config, weights, NULL) ||
+        run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES ||
+        trf__model_without_weights(&model, config, NULL))
+        return 0;
+    trf__lay_out_packed(model, run.format);
+    packed = model->layout.packed_bytes[run.format];
+    bytes = trf__add_size(packed, trf__layout_memory(&model->layout));
+    trf_model_destroy(model);
+    if (shared) *shared = packed;
+    return bytes;
+}

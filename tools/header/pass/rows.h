@@ -1,0 +1,314 @@
+#pragma once
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "model/checks.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+
+// >>rows           from a batch to rows: BOS, EOS and the shift
+//
+//   batch       source  5 9 7       target  8 4
+//   source      ids     BOS 5 9 7 EOS                   (if source_bos, if source_eos)
+//   target      ids     BOS 8 4     targets 8 4 EOS     row t reads what comes before its target
+//                       BOS 8               8 4         (without target_eos)
+//
+// The rows of all sequences follow one another; a span says where each begins. Callers' data are
+// checked here.
+
+/* The number of labels that a label lies below: of a token, or of a sequence (k -1). */
+TRF__FN int32_t trf__labels_of(const trf_config *c, int32_t k)
+{
+    return k < 0 ? c->sequence_labels : trf__n_logits(c);
+}
+
+/* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1,
+   without those of sequences that lie before labels of tokens. */
+TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels,
+                                   int64_t *rows, int64_t *wanted, trf_error *err)
+{
+    const trf_sequences *x = &batch->target;
+    int32_t i, k, n, count = batch->source.count, before = c->sequence_labels > 0;
+    int64_t at = 0;
+    *wanted = 0;
+    if (trf__pools(c)) *rows = count;
+    for (i = 0; (trf__pools(c) || before) && i < count; i++)
+        if (batch->source.lengths[i] + trf__source_added(c) == 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "source",
+                             "source sequence %d is empty: nothing to label", i);
+    if (!labels) return TRF_OK;
+    if (x->count != count)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s, but target has labels for %d", count,
+                         trf__plural(count), x->count);
+    if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
+    for (i = 0; i < count; i++) {
+        n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
+        if (x->lengths[i] != n)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
+                             "target sequence %d must have %d label%s, got %d", i, n,
+                             trf__plural(n), x->lengths[i]);
+        if (n > 0 && !x->ids) return trf__fail_null(err, "target");
+        for (k = -before; k < n - before; k++, at++) {
+            if (x->ids[at] < -1 || x->ids[at] >= trf__labels_of(c, k))
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                                 "target sequence %d, position %d: a label must be -1 or 0 to %d, "
+                                 "got %d", i, k + before, trf__labels_of(c, k) - 1, x->ids[at]);
+            *wanted += k >= 0 && x->ids[at] >= 0;
+        }
+    }
+    return TRF_OK;
+}
+
+// >>row-lists      ids, positions and spans of a batch, in one block
+
+TRF__FN int32_t trf__start_id(const trf_config *c)
+{
+    switch (c->decoder_start) {
+    case TRF_START_EOS: return c->eos;
+    case TRF_START_PAD: return c->pad;
+    case TRF_START_ZERO: return -1;
+    default: return c->bos;
+    }
+}
+
+/* Groups rows by id, for ids below 2^24: a stable sort by the lower 12 bits, then by the upper
+   ones. Rows without an id are left out. first has n + 1 elements. Returns the number of groups. */
+TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *ids, int64_t n)
+{
+    int32_t places[4097];
+    int64_t i, k, m = 0;
+    int pass;
+    for (i = 0; i < n; i++) if (ids[i] >= 0) rows[m++] = (int32_t)i;
+    for (pass = 0; pass < 2; pass++) {
+        const int32_t *from = pass ? first : rows;
+        int32_t *to = pass ? rows : first;
+        memset(places, 0, sizeof places);
+        for (i = 0; i < m; i++) places[(ids[from[i]] >> 12 * pass & 4095) + 1]++;
+        for (i = 1; i < 4096; i++) places[i] += places[i - 1];
+        for (i = 0; i < m; i++) to[places[ids[from[i]] >> 12 * pass & 4095]++] = from[i];
+    }
+    for (i = k = 0; i < m; i++) if (i == 0 || ids[rows[i]] != ids[rows[i - 1]])
+        first[k++] = (int32_t)i;
+    first[k] = (int32_t)m;
+    return k;
+}
+
+/* Pads a batch with sequences without ids and targets, none longer than `longest`. Their gradients
+   are zero, so they change no weight and no sum. */
+TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence,
+                           int64_t longest)
+{
+    const trf__lists *l = &stack->host;
+    int64_t rows = row, most, k;
+    for (; sequence < stack->n_self; sequence++) {
+        trf__span *span = &l->self[sequence];
+        TRF__ZERO(*span);
+        span->query = span->key = (int32_t)row;
+        span->n_query = span->n_key = (int32_t)trf__min64(longest, stack->rows - row);
+        stack->max_keys = trf__max64(stack->max_keys, span->n_key);
+        for (k = 0; k < span->n_query; k++, row++) {
+            l->ids[row] = l->targets[row] = -1;
+            l->position[row] = (int32_t)k;
+            l->sentence[row] = 0;
+            if (stack->segments >= 0) l->segment[row] = 0;
+        }
+    }
+    if (!pass->training || rows == row) return;
+    for (most = 8; most < stack->max_keys; most *= 2) {}
+    stack->max_queries = stack->max_keys = most;      /* a power of two: few shapes to record */
+    for (k = stack->n_groups + 1; k <= stack->rows; k++)
+        l->group_first[k] = l->group_first[stack->n_groups];
+    stack->n_groups = stack->rows;
+}
+
+/* Segments of the rows from `row` to `end` of one sequence: an EOS is the last row of its segment.
+   All that follow the last segment belong to it. */
+TRF__FN void trf__fill_segments(const trf_config *c, const trf__lists *l, int64_t row, int64_t end)
+{
+    int32_t segment = 0;
+    for (; row < end; row++) {
+        l->segment[row] = segment;
+        segment += l->ids[row] == c->eos && segment < c->segments - 1;
+    }
+}
+
+/* Writes one stack's rows. The source has BOS, the ids and EOS, as configured. The target reads the
+   start id and then the ids; its targets are the ids and EOS, if configured. */
+TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_sequences *x,
+                            int64_t ordinal, int64_t longest)
+{
+    const trf_config *c = pass->config;
+    const trf__lists *l = &stack->host;
+    int64_t row = 0, at = 0;
+    int32_t i, k;
+    stack->max_keys = 0;
+    for (i = 0; i < x->count; i++) {
+        int32_t n = x->lengths[i] + stack->begins + stack->ends;
+        trf__span *span = &l->self[i];
+        span->query = span->key = (int32_t)row;
+        span->n_query = span->n_key = n;
+        span->sentence = (int32_t)(ordinal + i);
+        stack->max_queries = stack->max_keys = trf__max64(stack->max_keys, n);
+        for (k = 0; k < n; k++, row++) {
+            int32_t id = k - (stack->shifts ? 1 : stack->begins);
+            /* EOS and the last id change places */
+            if (stack->tagged && stack->ends && id >= x->lengths[i] - 1)
+                id = 2 * x->lengths[i] - 1 - id;
+            l->ids[row] = id < 0 ? (stack->shifts ? trf__start_id(c) : c->bos)
+                        : id < x->lengths[i] ? x->ids[at + id] : c->eos;
+            l->targets[row] = k < x->lengths[i] ? x->ids[at + k] : c->eos;
+            l->position[row] = k;
+            l->sentence[row] = span->sentence;
+        }
+        if (stack->segments >= 0) trf__fill_segments(c, l, span->query, row);
+        at += x->lengths[i];
+    }
+    if (pass->training)
+        stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
+    trf__pad_rows(pass, stack, row, x->count, longest);
+}
+
+/* The targets of a head's rows: the labels, and -1 for BOS, EOS and padding. */
+TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
+{
+    const trf__lists *source = &pass->encoder.host;
+    const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
+    int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
+    int32_t begins = pools ? 0 : pass->encoder.begins;
+    int64_t row = 0, at = 0;
+    for (i = 0; i < x->count; i++) {
+        n = pools ? 1 : source->self[i].n_query;
+        if (before) labels[i] = x->ids[at++];
+        for (k = -begins; k < n - begins; k++)
+            targets[row++] = k >= 0 && k < x->lengths[i] - before ? x->ids[at++] : -1;
+    }
+    while (row < pass->decoder.rows) targets[row++] = -1;
+    for (; before && i < pass->encoder.n_self; i++) labels[i] = -1;
+}
+
+/* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
+   become longer little by little do not each move everything. */
+TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need,
+                                      int64_t max_length)
+{
+    trf__limits grown = *have;
+    if (need->source_rows > have->source_rows)
+        grown.source_rows = trf__max64(need->source_rows, have->source_rows * 5 / 4);
+    if (need->target_rows > have->target_rows)
+        grown.target_rows = trf__max64(need->target_rows, have->target_rows * 5 / 4);
+    if (need->sentences > have->sentences)
+        grown.sentences = trf__max64(need->sentences, have->sentences * 5 / 4);
+    if (need->longest > have->longest)
+        grown.longest = trf__min64(trf__max64(need->longest, have->longest * 5 / 4), max_length);
+    return grown;
+}
+
+/* Grows the arena if a limit is too small. On failure nothing has changed. */
+TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, trf_error *err)
+{
+    trf__limits grown = trf__limits_grown(&pass->plan.limits, need, pass->config->max_length);
+    if (memcmp(&grown, &pass->plan.limits, sizeof grown) == 0) return TRF_OK;
+    TRF__TRY(trf__pass_resize(pass, &grown, err));
+    if (pass->training)
+        trf__log(&pass->run.hooks, TRF_LOG_INFO,
+                 "a batch exceeds the planned limits: memory has grown");
+    return TRF_OK;
+}
+
+/* The block, as far as it is used, goes to the device. */
+TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
+{
+    memcpy(pass->block.host, &pass->block.now, sizeof pass->block.now);
+    pass->run.backend->upload(&pass->run, pass->block.device, pass->block.host, bytes);
+}
+
+/* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
+   says. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
+TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
+{
+    const trf__run *run = &pass->run;
+    trf__limits full = *need;
+    int64_t more;
+    if (!pass->training || need->sentences == 0) return full;
+    full.source_rows = run->backend->padded(run, need->source_rows);
+    full.target_rows = run->backend->padded(run, need->target_rows);
+    more = trf__max64(full.source_rows - need->source_rows, full.target_rows - need->target_rows);
+    full.sentences = run->backend->padded(run, need->sentences + trf__ceil_div(more,
+            trf__max64(1, need->longest)));
+    if (trf__pools(pass->config)) full.target_rows = full.sentences;
+    return full;
+}
+
+/* Number of sequences of a batch of which a pass reads these sides. */
+TRF__FN int32_t trf__sequences_of(const trf_batch *batch, int sides)
+{
+    return sides & TRF__SOURCE ? batch->source.count : batch->target.count;
+}
+
+/* Checks a batch. `need` becomes what it takes, and *wanted its number of target rows. */
+TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batch, int sides,
+                                    trf__limits *need, int64_t *wanted, trf_error *err)
+{
+    const trf_config *c = pass->config;
+    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET;
+    if (!batch) return trf__fail_null(err, "batch");
+    TRF__ZERO(*need);
+    need->longest = 1;
+    if (source)
+        TRF__TRY(trf__check_sources(c, &batch->source, 0, &need->source_rows, &need->longest, err));
+    if (target)
+        TRF__TRY(trf__check_targets(c, &batch->target, c->target_eos, "target", &need->target_rows,
+                                    &need->longest, err));
+    *wanted = need->target_rows;
+    if (sides & TRF__HEAD) {
+        need->target_rows = need->source_rows;
+        TRF__TRY(trf__check_head(c, batch, pass->training, &need->target_rows, wanted, err));
+    }
+    if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
+    need->sentences = trf__sequences_of(batch, sides);
+    if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                     "source has %d sequence%s, but target has %d", batch->source.count,
+                     trf__plural(batch->source.count), batch->target.count);
+}
+
+/* Checks a batch, turns the sides it should have into rows and uploads them, growing the arena if
+   need be. On failure the rows of the batch before stay. */
+TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int sides,
+                                   int64_t ordinal, trf_error *err)
+{
+    int source = sides & TRF__SOURCE, target = sides & TRF__TARGET, head = sides & TRF__HEAD;
+    trf__limits need, full;
+    int64_t i, wanted = 0;
+    TRF__TRY(trf__batch_needs(pass, batch, sides, &need, &wanted, err));
+    full = trf__pass_filled(pass, &need);
+    TRF__TRY(trf__pass_reserve(pass, &full, err));
+    pass->n_sentences = need.sentences;
+    pass->target_rows = wanted;
+    pass->block.now.source_tokens = (double)need.source_rows;
+    pass->encoder.rows = full.source_rows;
+    pass->decoder.rows = full.target_rows;
+    pass->encoder.n_self = source ? full.sentences : 0;
+    pass->decoder.n_self = target ? full.sentences : 0;
+    pass->decoder.n_cross = source && target ? full.sentences : 0;
+    if (trf__block_cut(pass, pass->block.host, 0) > pass->block.bytes)
+        return trf__fail(err, TRF_E_INTERNAL, -1, "block",
+                         "the block of a batch is larger than planned");
+    if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
+    if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
+    if (head && pass->training) trf__fill_labels(pass, &batch->target);
+    for (i = 0; i < pass->decoder.n_cross; i++) {
+        trf__span *span = &pass->decoder.host.cross[i];
+        *span = pass->decoder.host.self[i];
+        span->key = pass->encoder.host.self[i].query;
+        span->n_key = pass->encoder.host.self[i].n_query;
+    }
+    pass->decoder.max_memory = pass->encoder.max_keys;
+    trf__block_upload(pass, trf__block_cut(pass, pass->block.device, 1));
+    return TRF_OK;
+}
