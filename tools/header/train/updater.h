@@ -1,0 +1,199 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/train.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/shared.h"
+#include "cpu/threads.h"
+#include "device/backend.h"
+#include "device/tensors.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "pass/packed.h"
+#include "train/options.h"
+#include "train/trainer.h"
+#include "train/step.h"
+
+// >>updater        the same step over the caller's tensors
+//
+// An updater is a trainer. Its model has no layers, only a vector for each of the caller's tensors.
+// It never runs its pass, which only holds the numbers that change from step to step. A step copies
+// weights and gradients into the arenas, stores the divisor as the number of tokens, and copies the
+// weights back.
+
+struct trf_updater { trf_model model; trf_trainer trainer; };
+
+/* Not by trf_trainer_destroy: the trainer and its model are parts of the updater. Only their
+   layout, weights and arena exist. */
+TRF_API void trf_updater_destroy(trf_updater *updater)
+{
+    trf_model *m;
+    trf_hooks hooks;
+    if (!updater) return;
+    m = &updater->model;
+    hooks = m->config.hooks;
+    trf__trainer_close(&updater->trainer);
+    m->run.backend->release(&m->run, m->weights, trf__bytes(m->layout.n_weights, sizeof(trf_real)));
+    trf__free(&hooks, m->layout.params, trf__bytes(m->layout.n_params, sizeof(trf__param)));
+    trf__free(&hooks, updater, sizeof *updater);
+}
+
+/* Tensor number i of a list of the caller's, which must have `count` numbers, or 0: one or more. */
+TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char *list,
+                                      int64_t count, trf_error *err)
+{
+    int64_t n = trf_tensor_count(t);
+    if (!t->data)
+        return trf__fail(err, TRF_E_INVALID_ARG, i, list,
+                         "%s: tensor %d must have data in the host's memory", list, (int)i);
+    if (count ? n == count : n >= 1 && n <= (int64_t)1 << 38) return TRF_OK;
+    if (!count)
+        return trf__fail(err, TRF_E_SHAPE, i, list,
+                         "%s: tensor %d must have 1 to 2^38 numbers, got %lld", list,
+                         (int)i, (long long)n);
+    return trf__fail(err, TRF_E_SHAPE, i, list, "%s: tensor %d must have %lld numbers, got %lld",
+                     list, (int)i, (long long)count, (long long)n);
+}
+
+/* Gives the trainer a layout of the caller's tensors instead of a model's. */
+TRF__COLD
+TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n,
+                                     trf_error *err)
+{
+    trf__layout *layout = &u->model.layout;
+    trf_trainer *t = &u->trainer;
+    trf__run run = u->model.run;
+    char name[sizeof layout->params->name];
+    int32_t i;
+    layout->params = (trf__param *)trf__alloc_zeroed(&run.hooks, trf__bytes(n, sizeof(trf__param)));
+    for (i = 0; layout->params && i < n; i++) {
+        snprintf(name, sizeof name, "tensor %d", (int)i);
+        if (weights[i].name) trf__copy_text(name, sizeof name, weights[i].name);
+        trf__add_param(layout, NULL, 0, name, trf_tensor_count(&weights[i]), 0,
+                       weights[i].rank > 1 ? TRF__START_MATRIX : TRF__START_ZERO);
+    }
+    layout->n_params = n;
+    if (!layout->params)
+        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for %d tensors", (int)n);
+    TRF__TRY(trf__model_weights(&u->model, err));
+    TRF__TRY(run.backend->open(&run, err));
+    t->pass.run = run;
+    t->pass.block.bytes = sizeof(trf__now);
+    t->pass.block.device = (char *)run.backend->alloc(&run, sizeof(trf__now));
+    if (!t->pass.block.device)
+        return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    return trf__trainer_arena(t, err);
+}
+
+/* Checks everything, then opens: a failure frees the shell whole. */
+TRF__COLD
+TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
+                                      int32_t d_model,
+                                      const trf_train_options *options, const trf_device *device,
+                                      trf_error *err)
+{
+    trf_train_options o = options ? *options : trf_train_defaults();
+    trf_updater *u;
+    trf_config c;
+    trf_status status;
+    int32_t i;
+    TRF__TRY(trf__begin(updater, "updater", err));
+    *updater = NULL;
+    TRF__ZERO(c);
+    c.d_model = d_model;
+    c.hooks = o.hooks;
+    c.device = device ? *device : trf_device_default();
+    if (!weights) return trf__fail_null(err, "weights");
+    TRF__TRY(trf__check_range("n", n, 1, 1 << 20, err));
+    TRF__TRY(trf_train_check(&o, &c, err));
+    TRF__TRY(trf__device_check(&c.device, err));
+    c.device = trf__device_with(&c.device, o.threads);
+    if (o.schedule == TRF_NOAM) TRF__TRY(trf__check_range("d_model", d_model, 1, 65536, err));
+    for (i = 0; i < n; i++) TRF__TRY(trf__updater_check(&weights[i], i, "weights", 0, err));
+    c.device.precision = TRF_PRECISION_FLOAT32;
+    u = (trf_updater *)trf__alloc_zeroed(&o.hooks, sizeof *u);
+    if (!u) return trf__fail(err, TRF_E_NOMEM, -1, "updater", "no memory for an updater");
+    u->model.config = c;
+    u->model.run = trf__run_on(&c.device, &o.hooks);
+    u->trainer.model = &u->model;
+    u->trainer.options = o;
+    u->trainer.options.parts = 0;
+    status = trf__updater_open(u, weights, n, err);
+    if (status != TRF_OK) { trf_updater_destroy(u); return status; }
+    *updater = u;
+    return TRF_OK;
+}
+
+/* Uploads weights and gradients, makes the step of a trainer, downloads the weights. A skipped
+   step changes none. */
+TRF_API trf_status trf_updater_step(trf_updater *updater, const trf_tensor *weights,
+                                    const trf_tensor *gradients,
+                                    double divisor, trf_step_report *report, trf_error *err)
+{
+    trf_real slots[TRF__TALLIES] = {0};
+    const trf__param *p, *end;
+    const trf__run *run;
+    trf_trainer *t;
+    int32_t i;
+    trf__report_clear(report);
+    TRF__TRY(trf__begin(updater, "updater", err));
+    if (!weights || !gradients) return trf__fail_null(err, weights ? "gradients" : "weights");
+    TRF__TRY(trf__check_range("divisor", divisor, divisor == 0 ? 0 : 1e-30, 1e12, err));
+    t = &updater->trainer;
+    run = &t->pass.run;
+    p = updater->model.layout.params;
+    end = p + updater->model.layout.n_params;
+    for (i = 0; p + i < end; i++) {
+        TRF__TRY(trf__updater_check(&weights[i], i, "weights", trf__param_size(p + i), err));
+        TRF__TRY(trf__updater_check(&gradients[i], i, "gradients", trf__param_size(p + i), err));
+    }
+    for (i = 0; p + i < end; i++) {
+        size_t bytes = trf__bytes(trf__param_size(p + i), sizeof(trf_real));
+        run->backend->upload(run, updater->model.weights + p[i].offset, weights[i].data, bytes);
+        run->backend->upload(run, t->gradients + p[i].offset, gradients[i].data, bytes);
+    }
+    trf__tally_add(slots, TRF__TALLY_TOKENS, divisor);
+    run->backend->upload(run, t->gradients + updater->model.layout.n_weights, slots, sizeof slots);
+    t->pass.block.now.learning_rate = trf_learning_rate(&t->options, updater->model.config.d_model,
+                                                  t->step + 1);
+    run->backend->upload(run, t->pass.block.device, &t->pass.block.now, sizeof t->pass.block.now);
+    t->micro = 1;
+    t->target_rows = divisor > 0;
+    TRF__TRY(trf_optimizer_step(t, report, err));
+    for (i = 0; p + i < end; i++)
+        run->backend->download(run, weights[i].data, updater->model.weights + p[i].offset,
+                               trf__bytes(trf__param_size(p + i), sizeof(trf_real)));
+    return run->backend->sync(run, err);
+}
+
+TRF_API trf_tensor trf_updater_moment(trf_updater *updater, int32_t index, int32_t second)
+{
+    trf_trainer *t = updater ? &updater->trainer : NULL;
+    if (!t) return trf_model_parameter(NULL, index);
+    return trf__param_view(t->model, &t->pass.run, second ? t->v : t->m, index);
+}
+
+/* Every step counts in *step; in *updates only those that were not skipped. */
+TRF_API trf_status trf_updater_steps(const trf_updater *updater, int64_t *step, int64_t *updates,
+                                     trf_error *err)
+{
+    trf__clip_result clip_result;
+    if (step) *step = 0;
+    if (updates) *updates = 0;
+    TRF__TRY(trf__begin(updater, "updater", err));
+    TRF__TRY(trf__clip_result_of(&updater->trainer, &clip_result, err));
+    if (step) *step = updater->trainer.step;
+    if (updates) *updates = clip_result.updates;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int64_t updates,
+                                         trf_error *err)
+{
+    TRF__TRY(trf__begin(updater, "updater", err));
+    return trf__trainer_moved(&updater->trainer, step, updates, err);
+}
