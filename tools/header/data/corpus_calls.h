@@ -1,0 +1,268 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/batch.h"
+#include "api/files.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "text/vocab.h"
+#include "text/vocab_use.h"
+#include "data/token_files.h"
+#include "data/corpus.h"
+
+// >>corpus-calls   filling a corpus, and drawing from it
+//
+// The public functions. Pairs are added before the first batch: a plan needs all of them.
+
+TRF_API trf_corpus_options trf_corpus_defaults(void)
+{
+    trf_corpus_options o;
+    TRF__ZERO(o);
+    o.batch_tokens = 4096;
+    o.batch_sentences = 1024;
+    o.shuffle = 1;
+    o.buckets = 1;
+    o.max_length = 511;
+    o.epochs = TRF_ENDLESS;
+    return o;
+}
+
+/* Fields of trf_corpus_options with their lowest and highest values. */
+#define TRF__CORPUS_FIELDS(X) \
+    X(batch_tokens,    1, INT32_MAX) \
+    X(batch_sentences, 1, INT32_MAX) \
+    X(padded_budget,   0, 1) \
+    X(shuffle,         0, 1) \
+    X(buckets,         0, 1) \
+    X(pool,            0, 1 << 20) \
+    X(max_length,      1, INT32_MAX) \
+    X(epochs,          1, (double)INT64_MAX)
+
+TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
+{
+    TRF__TRY(trf__begin(o, "options", err));
+#define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
+    TRF__CORPUS_FIELDS(TRF__X)
+#undef TRF__X
+    return trf__hooks_check(&o->hooks, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
+                                     trf_error *err)
+{
+    trf_corpus_options o = options ? *options : trf_corpus_defaults();
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    *corpus = NULL;
+    TRF__TRY(trf_corpus_check(&o, err));
+    *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
+    if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
+    (*corpus)->options = o;
+    (*corpus)->planned = (*corpus)->counted = -1;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API void trf_corpus_destroy(trf_corpus *corpus)
+{
+    trf_hooks hooks;
+    if (!corpus) return;
+    hooks = corpus->options.hooks;
+    trf__token_close(corpus->file);
+    trf__corpus_unreserve(corpus);
+    trf__free(&hooks, corpus->texts[0].ids, trf__bytes(corpus->texts[0].capacity,
+                                                       sizeof *corpus->ids));
+    trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
+                                                       sizeof *corpus->ids));
+    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
+    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
+    trf__free(&hooks, corpus, sizeof *corpus);
+}
+
+TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
+                                  const int32_t *target, int32_t n_target, trf_error *err)
+{
+    trf__pair *pair;
+    int64_t n_ids;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (corpus->file)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected a corpus in memory, got one that reads a token file");
+    if (corpus->memory)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "pairs must be added before the first batch, got one after it");
+    TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
+                             n_target, err));
+    /* both arrays grow before anything changes, so a failure adds nothing */
+    n_ids = corpus->n_ids + n_source + n_target;
+    TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
+              &corpus->options.hooks);
+    TRF__GROW(int32_t, corpus->ids, corpus->id_capacity, n_ids, &corpus->options.hooks);
+    pair = &corpus->pairs[corpus->n_pairs++];
+    pair->begin = corpus->n_ids;
+    pair->n_source = n_source;
+    pair->n_target = n_target;
+    if (n_source) memcpy(corpus->ids + pair->begin, source, (size_t)n_source * sizeof *source);
+    if (n_target)
+        memcpy(corpus->ids + pair->begin + n_source, target, (size_t)n_target * sizeof *target);
+    corpus->n_ids = n_ids;
+    corpus->longest = trf__max64(corpus->longest, trf__max64(n_source, n_target));
+    corpus->hash = trf__hash_pair(corpus->hash, source, n_source, target, n_target);
+    return TRF_OK;
+}
+
+/* All chunks or none: ids of earlier chunks are forgotten after an error, their memory stays. */
+TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids, int64_t n,
+                                         int32_t length, trf_error *err)
+{
+    trf_status status = TRF_OK;
+    trf_corpus before;
+    int64_t i;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!ids && n > 0) return trf__fail_null(err, "ids");
+    if (length < 1) return trf__fail_below(err, "length", 1, length);
+    before = *corpus;
+    for (i = 0; status == TRF_OK && i < n; i += length) {
+        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        /* the index in all ids, not in this chunk */
+        if (status == TRF_E_INVALID_ARG && err) err->where += i;
+    }
+    if (status == TRF_OK) return TRF_OK;
+    corpus->n_pairs = before.n_pairs;
+    corpus->n_ids = before.n_ids;
+    corpus->longest = before.longest;
+    corpus->hash = before.hash;
+    return status;
+}
+
+/* Encodes one side of a new pair from its text. Pieces replace bytes that are not UTF-8 by U+FFFD,
+   so only other vocabularies need the check. */
+TRF__FN trf_status trf__corpus_encode(trf_corpus *c, int side, const trf_vocab *vocab,
+                                      const char *text, const char *what, trf_error *err)
+{
+    c->texts[side].n = 0;
+    if (!vocab) return TRF_OK;
+    if (!text) return trf__fail_null(err, what);
+    if (!vocab->pieces) TRF__TRY(trf__check_utf8(text, what, err));
+    return trf__encode_all(vocab, text, &c->texts[side], &c->options.hooks, err);
+}
+
+TRF_API trf_status trf_corpus_add_text(trf_corpus *corpus, const trf_vocab *source_vocab,
+                                       const char *source,
+                                       const trf_vocab *target_vocab, const char *target,
+                                       trf_error *err)
+{
+    const trf__text_ids *texts;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!source_vocab && !target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_vocab",
+                         "at least one of the vocabularies must be given: both are NULL");
+    texts = corpus->texts;
+    TRF__TRY(trf__corpus_encode(corpus, 0, source_vocab, source, "source", err));
+    TRF__TRY(trf__corpus_encode(corpus, 1, target_vocab, target, "target", err));
+    return trf_corpus_add(corpus, texts[0].ids, texts[0].n, texts[1].ids, texts[1].n, err);
+}
+
+// >>corpus-open    a corpus whose pairs lie in a token file
+
+TRF__FN trf_status trf__corpus_attach(trf_corpus *c, const char *path, const trf_vocab *source,
+                                      const trf_vocab *target, trf_error *err)
+{
+    trf__token_reader *r;
+    const trf_token_facts *facts;
+    TRF__TRY(trf__token_open(&c->file, path, &c->options.hooks, err));
+    r = c->file;
+    TRF__TRY(trf__token_vocab(r, 0, source, err));
+    TRF__TRY(trf__token_vocab(r, 1, target, err));
+    TRF__TRY(trf__token_index(r, err));
+    facts = &r->form.facts;
+    if (facts->longest > c->options.max_length)
+        return trf__fail(err, TRF_E_LIMIT, c->options.max_length, "max_length",
+                         "the longest pair must have at most max_length = %d ids on a side, got %d",
+                         (int)c->options.max_length, (int)facts->longest);
+    c->n_pairs = facts->pairs;
+    c->n_ids = facts->source_ids + facts->target_ids;
+    c->longest = facts->longest;
+    c->hash = r->form.hash;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_corpus_open(trf_corpus **corpus, const char *path,
+                                   const trf_vocab *source_vocab, const trf_vocab *target_vocab,
+                                   const trf_corpus_options *options, trf_error *err)
+{
+    trf_status status;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    *corpus = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__TRY(trf_corpus_create(corpus, options, err));
+    status = trf__corpus_attach(*corpus, path, source_vocab, target_vocab, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_corpus_destroy(*corpus);
+    *corpus = NULL;
+    return trf__name_file(status, path, err);
+}
+
+TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
+{
+    return corpus && corpus->file ? &corpus->file->form.facts : NULL;
+}
+
+// >>corpus-next    batch after batch
+
+TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
+
+TRF_API int64_t trf_corpus_epoch(const trf_corpus *corpus) { return corpus ? corpus->epoch : 0; }
+
+TRF_API void trf_corpus_rewind(trf_corpus *corpus)
+{
+    if (corpus) corpus->epoch = corpus->batch = corpus->put_epoch = corpus->put_batch = 0;
+}
+
+/* Plans the pool to which the next batch belongs. */
+TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
+{
+    if (c->n_pairs == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus", "expected one pair or more, got none");
+    TRF__TRY(trf__corpus_reserve(c, err));
+    trf__corpus_plan(c, c->epoch, c->batch);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
+{
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!batches) return trf__fail_null(err, "batches");
+    TRF__TRY(trf__corpus_ready(corpus, err));
+    if (corpus->counted != corpus->epoch) {
+        trf__corpus_plan(corpus, corpus->epoch, INT64_MAX);         /* plans every pool */
+        corpus->n_counted = trf__corpus_planned(corpus);
+        corpus->counted = corpus->epoch;
+    }
+    *batches = corpus->n_counted;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_corpus_next(trf_corpus *corpus, trf_batch *batch, trf_error *err)
+{
+    if (batch) TRF__ZERO(*batch);
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    if (corpus->n_pairs > 0 && corpus->epoch >= corpus->options.epochs)
+        return trf__fail(err, TRF_E_END, -1, "epochs",
+                         "expected at most %lld epochs, but one more was requested",
+                         (long long)corpus->options.epochs);
+    TRF__TRY(trf__corpus_ready(corpus, err));
+    TRF__TRY(trf__corpus_gather(corpus, corpus->batch, batch, err));
+    /* the place is the batch's own: the position before it is delivered */
+    batch->place = trf__corpus_place(corpus);
+    if (++corpus->batch == trf__corpus_planned(corpus) && corpus->pool + 1 == corpus->n_pools) {
+        corpus->epoch++;
+        corpus->batch = 0;
+    }
+    return TRF_OK;
+}
