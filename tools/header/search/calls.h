@@ -1,0 +1,352 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "device/backend.h"
+#include "text/vocab.h"
+#include "text/vocab_use.h"
+#include "model/checks.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+#include "pass/packed.h"
+#include "pass/rows.h"
+#include "search/options.h"
+#include "search/translator.h"
+#include "search/hypotheses.h"
+#include "search/rounds.h"
+
+// >>search-calls   a call, cut into rounds
+//
+// Every public search ends in trf__search_rounds. Answers point into arrays of the translator, and
+// are valid until its next call.
+
+TRF__FN void trf__forget_answers(trf_translator *t) { t->n_sentences = 0; t->n_ids = 0; }
+
+/* Order of a call's sentences: the longest first, equal ones as they came. */
+TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
+{
+    const trf__pending *x = (const trf__pending *)a, *y = (const trf__pending *)b;
+    (void)context;
+    return x->length != y->length ? (x->length > y->length ? -1 : 1) : x->sentence < y->sentence
+        ? -1 : 1;
+}
+
+/* Checks a call, reserves memory for its answers, and sorts its sentences. */
+TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
+                                       const trf_sequences *prefixes, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    int64_t rows = 0, most = 0, source = 0, prefix = 0;
+    int32_t n = sources ? sources->count : prefixes->count, i;
+    if (sources)
+        TRF__TRY(trf__check_sources(c, sources, trf__tags(&t->search), &rows, &most, err));
+    if (prefixes)
+        TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
+                                    err));
+    if (prefixes && prefixes->count != n)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "prefixes",
+                         "expected a prefix for each of %d source%s, got %d", n, trf__plural(n),
+                         prefixes->count);
+    TRF__GROW(trf_hypothesis, t->answers, t->answers_capacity, (int64_t)n * t->search.n_best,
+              &t->search.hooks);
+    TRF__GROW(int32_t, t->n_answers, t->n_answers_capacity, n, &t->search.hooks);
+    TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
+    TRF__GROW(trf__pending, t->pending, t->pending_capacity, n, &t->search.hooks);
+    TRF__GROW(const void *, t->order, t->order_capacity, n, &t->search.hooks);
+    for (i = 0; i < n; i++) {
+        trf__pending *w = &t->pending[i];
+        w->source = source;
+        w->prefix = prefix;
+        w->sentence = i;
+        w->length = trf__length_of(sources ? sources : prefixes, i);
+        source += trf__length_of(sources, i);
+        prefix += trf__length_of(prefixes, i);
+        t->order[i] = w;
+    }
+    trf__sort(t->order, (size_t)n, trf__by_length, NULL);
+    return TRF_OK;
+}
+
+/* How many sentences of `tokens` source tokens, with answers up to `longest`, are searched
+   together: as the options allow, and within the numbers of slots and areas. */
+TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t longest)
+{
+    /* + 1: EOS; + 16: an area is rounded up */
+    int64_t wanted = trf__min64(s->max_sentences, s->max_tokens / (tokens + 1));
+    int64_t most = trf__min64(INT32_MAX / (s->beam * (longest + 1)), INT32_MAX / (tokens + 16));
+    return (int32_t)trf__max64(1, trf__min64(wanted, most));
+}
+
+/* Determines the sentences of a round from round->first on, how many are searched at a time, and
+   their greatest lengths. */
+TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
+{
+    const trf_config *c = &t->model->config;
+    int32_t tokens = ((const trf__pending *)t->order[round->first])->length;
+    round->longest = 1;
+    round->taken = 0;
+    round->next = round->end = round->first;
+    for (; round->end < count; round->end++) {
+        const trf__pending *w = (const trf__pending *)t->order[round->end];
+        int32_t n_source = trf__length_of(round->sources, w->sentence);
+        int32_t n_prefix = trf__length_of(round->prefixes, w->sentence), n;
+        int64_t longest = trf__max64(round->longest, trf__answer_limit(c, &t->search, n_source,
+                n_prefix));
+        n = trf__round_fits(&t->search, tokens, longest);
+        /* so short that twice as many fit: the next round takes it */
+        if (round->end > round->first && trf__round_fits(&t->search, w->length, longest) / 2 >= n)
+            break;
+        round->longest = longest;
+        round->n = n;
+    }
+    round->n = (int32_t)trf__min64(round->n, round->end - round->first);
+    round->longest_source = round->sources ? tokens + trf__tags(&t->search) + trf__source_added(c)
+        : 0;
+}
+
+/* Leaves out the first n ids of an answer. */
+TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) h->prompt_log_probability += h->log_probabilities[i];
+    h->ids += n;
+    h->log_probabilities += n;
+    h->n -= n;
+}
+
+/* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
+   NULL. */
+TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
+                                      const trf_sequences *prefixes,
+                                   trf_error *err)
+{
+    const trf_sequences *leading = sources ? sources : prefixes;
+    trf__round round;
+    int64_t id;
+    int32_t i, k;
+    trf__forget_answers(t);
+    TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
+    TRF__ZERO(round);
+    round.sources = sources;
+    round.prefixes = prefixes;
+    for (; round.first < leading->count; round.first = round.end) {
+        trf__round_size(t, leading->count, &round);
+        TRF__TRY(trf__round_open(t, &round, err));
+        TRF__TRY(trf__round_search(t, &round, err));
+    }
+    for (i = 0; i < leading->count; i++)        /* the ids have stopped moving */
+        for (id = t->first_id[i], k = 0; k < t->n_answers[i]; k++) {
+            trf_hypothesis *h = &t->answers[(int64_t)i * t->search.n_best + k];
+            h->ids = t->ids + id;
+            h->log_probabilities = t->own + id;
+            id += (int64_t)h->n + 1;
+            trf__hide_first(h, trf__hidden_tokens(&t->model->config, &t->search,
+                                                  trf__length_of(prefixes, i)));
+        }
+    t->n_sentences = leading->count;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
+                                          const trf_sequences *prefixes, trf_error *err)
+{
+    const trf_config *c;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    c = &translator->model->config;
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "forced prefixes need an encoder-decoder model; a decoder-only model "
+                         "continues its sources");
+    if (!sources) return trf__fail_null(err, "sources");
+    return trf__search_rounds(translator, sources, prefixes, err);
+}
+
+TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
+                                       trf_error *err)
+{
+    const trf_config *c;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!sources) return trf__fail_null(err, "sources");
+    c = &translator->model->config;
+    if (c->kind == TRF_ENCODER_ONLY)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
+    return trf__search_rounds(translator, NULL, sources, err);
+}
+
+/* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
+TRF__COLD
+TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
+{
+    if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
+        trf__check_search_ids(c, s, NULL))
+        return -1;
+    return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
+}
+
+/* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
+   move for the last time. The estimate follows the calls above step by step. */
+TRF__COLD
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens)
+{
+    trf_search defaults = trf_search_defaults();
+    int64_t added, answers;
+    trf_device device;
+    trf__run run;
+    trf__layout layout;
+    trf__hypotheses h;
+    trf__rules rules;
+    trf__limits have, grown, need;
+    trf__round round;
+    size_t fixed, growing = 0, state, cache, ids;
+    if (!search) search = &defaults;
+    added = config ? trf__ids_added(config, search) : -1;
+    if (added < 0 || sentences < 1 || source_tokens < 0 ||
+        source_tokens + added > config->max_length) return 0;
+    device = trf__device_with(&config->device, search->threads);
+    run = trf__run_on(&device, &search->hooks);
+    if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
+    TRF__ZERO(round);
+    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
+                                                    trf__has_source(config) ? 0 : source_tokens));
+    round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
+    round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
+    TRF__ZERO(layout);
+    trf__lay_out(&layout, config);
+    have = trf__translator_limits(config, search);
+    need = trf__round_limits(&round, search);
+    grown = trf__limits_grown(&have, &need, config->max_length);
+    if (memcmp(&have, &grown, sizeof have)) {       /* old and new exist for a moment; two states
+                                                       only if the state grows */
+        trf__pass pass = trf__pass_of(config, NULL, &have, NULL, &run);
+        state = trf__pass_state(&pass, &have);
+        growing = trf__pass_memory(config, &have, NULL, &run);
+        if (state == trf__pass_state(&pass, &grown)) growing -= state;
+    }
+    TRF__ZERO(h);
+    h.n_places = round.n;
+    h.length = round.longest + 1;
+    h.area = round.longest_source;
+    rules = trf__rules_of(search);
+    trf__hypotheses_layout(&h, config, search, &rules, &run);
+    answers = (int64_t)sentences * search->n_best;
+    /* while an array grows, the old one exists too: half the size of the new one */
+    ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
+                     sizeof(int32_t) + sizeof(double));
+    cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
+    fixed = trf__add_size(sizeof(trf_translator),
+                          trf__packed_size(&layout, &run, trf__packs(&run, 0)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
+    fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
+                                            sizeof(int32_t) + sizeof(int64_t) +
+                                            sizeof(trf__pending) + sizeof(void *)));
+    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
+                          trf__phrases_bytes(&rules.phrases));
+    fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
+    return trf__add_size(fixed, growing > cache ? growing : cache);
+}
+
+// >>answers        hypotheses as ids and as text
+//
+// Results of the last call, by sentence and rank, and the calls that translate one text.
+
+TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence)
+{
+    return translator && sentence >= 0 && sentence < translator->n_sentences
+        ? translator->n_answers[sentence] : 0;
+}
+
+TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator, int32_t sentence,
+                                                int32_t rank)
+{
+    if (rank < 0 || rank >= trf_hypothesis_count(translator, sentence)) return NULL;
+    return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
+}
+
+TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
+                                 int32_t n_source,
+                                 int32_t *target, int32_t capacity, int32_t *n, trf_error *err)
+{
+    trf_sequences one;
+    const trf_hypothesis *best;
+    one.ids = source;
+    one.lengths = &n_source;
+    one.count = 1;
+    if (n) *n = 0;
+    trf__clear(err);
+    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
+    if (capacity > 0 && !target) return trf__fail_null(err, "target");
+    TRF__TRY(trf_translate_batch(translator, &one, err));
+    best = trf_hypothesis_at(translator, 0, 0);
+    if (!best)
+        return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
+    /* as much as fits, and the length that is needed */
+    if (n) *n = best->n;
+    if (best->n > 0 && target)
+        memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
+    if (best->n > capacity)
+        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
+                         "the answer has %d tokens, but there is room for %d", best->n, capacity);
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
+                     "the model has no vocabularies: see trf_model_set_vocabs");
+}
+
+TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
+                                       int32_t rank, char *text,
+                                       size_t size, size_t *bytes, trf_error *err)
+{
+    const trf_hypothesis *h;
+    if (text && size > 0) text[0] = 0;
+    if (bytes) *bytes = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    h = trf_hypothesis_at(translator, sentence, rank);
+    if (!h)
+        return trf__fail(err, TRF_E_INVALID_ARG, sentence, "sentence",
+                         "sentence %d has %d results, got rank %d",
+                         (int)sentence, (int)trf_hypothesis_count(translator, sentence), (int)rank);
+    if (!translator->model->target) return trf__no_vocabularies(err);
+    return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
+}
+
+/* A decoder-only model has no source: its text continues the target. */
+TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text, trf_error *err)
+{
+    const trf_model *model = translator->model;
+    const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
+    if (!from || !model->target) return trf__no_vocabularies(err);
+    return trf__encode_all(from, text, &translator->text, &translator->search.hooks, err);
+}
+
+TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
+                                      size_t size, trf_error *err)
+{
+    trf_sequences one;
+    trf_status status = trf__begin(translator, "translator", err);
+    if (!status) trf__forget_answers(translator);
+    if (!status && !text) status = trf__fail_null(err, "text");
+    if (!status && !answer && size > 0) status = trf__fail_null(err, "answer");
+    if (!status) status = trf__encode_source(translator, text, err);
+    if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
+    TRF__TRY(status);
+    one.ids = translator->text.ids;
+    one.lengths = &translator->text.n;
+    one.count = 1;
+    TRF__TRY(trf_translate_batch(translator, &one, err));
+    return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
+}

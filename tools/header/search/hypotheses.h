@@ -1,0 +1,319 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/beam.h"
+#include "device/backend.h"
+#include "model/checks.h"
+#include "model/model.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+#include "pass/packed.h"
+#include "pass/forward.h"
+#include "search/options.h"
+#include "search/translator.h"
+
+// >>hypotheses     what a translator keeps of its searches
+//
+// trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
+// round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
+
+/* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
+TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
+{
+    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(c, s)));
+}
+
+TRF__COLD
+TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
+{
+    x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
+    x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
+    x->arrivals = (trf__arrival *)trf__take(cursor, h->n_places, sizeof(trf__arrival));
+    x->slots = (int32_t *)trf__take(cursor, h->n_places * h->area, sizeof(int32_t));
+    x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
+}
+
+/* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
+   shapes recur (>>ops), unless slot numbers would exceed int32_t. */
+TRF__COLD
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
+                                    const trf__rules *rules, const trf__run *run)
+{
+    int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
+    int64_t length = run->backend->padded(run, h->length);
+    trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
+                              (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
+    trf__lists *l = &h->lists;
+    trf__beam beam;
+    int i;
+    /* rounded sizes must not exceed the numbers of slots */
+    if (n > INT32_MAX / length) { n = h->n_places * s->beam; length = h->length; }
+    h->n_rows = n;
+    h->n_places = n / s->beam;
+    h->length = length;
+    h->area = trf__round_up(h->area, 16);
+    h->cache.area = h->area;
+    h->cache.self_layer = h->length * n * width;
+    h->cache.cross_layer = h->n_places * h->area * width;
+    h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers,
+                                          trf__bytes(h->cache.self_layer, run->element));
+    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
+                                           trf__bytes(h->cache.cross_layer, run->element));
+    /* one list is read while the other is written */
+    for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
+                                                                      sizeof(int32_t));
+    l->ids = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->position = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->only = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
+    l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
+    l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    h->top_scratch = trf__take(&device, 1,
+                               run->backend->top_scratch(&run->device, n, c->target_vocab,
+                                                         trf__max_candidates(c, s)));
+    h->found = (char *)trf__take(&device, n, found);
+    h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
+    h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
+    h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
+    h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
+    h->sources = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
+    trf__take_searches(&device, &h->there, h);
+    trf__take_searches(&host, &h->here, h);
+    h->beams_read = (trf__beam *)trf__take_host_copy(&host, run, h->beams, h->n_places,
+                                                     sizeof(trf__beam));
+    h->memory_read = (char *)trf__take_host_copy(&host, run, h->beam_memory, h->n_places,
+                                                 h->beam_bytes);
+    h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->ids = (int32_t *)trf__take(&host, h->n_places * h->area, sizeof(int32_t));
+    h->lengths = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->bytes = host.used;
+    h->device_bytes = device.used;
+}
+
+TRF__FN void trf__hypotheses_free(trf_translator *t)
+{
+    const trf__run *run = &t->pass.run;
+    run->backend->release(run, t->hypotheses.device_arena, t->hypotheses.device_bytes);
+    trf__free(&run->hooks, t->hypotheses.arena, t->hypotheses.bytes);
+    TRF__ZERO(t->hypotheses);
+}
+
+/* Lays everything out for a round: `places` sentences, answers of `length` tokens, sources of up to
+   `area` rows. Nothing in it outlives a round, so the arenas are cut anew each time. They are
+   replaced only if they are too small. The old ones go first, because both might not fit. After a
+   failure there are none until the next call. */
+TRF__COLD
+TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, int64_t length,
+                                           int64_t area, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf__hypotheses old = t->hypotheses, h;
+    TRF__ZERO(h);
+    h.n_places = places;
+    h.length = length;
+    h.area = area;
+    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
+    if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
+        trf__hypotheses_free(t);
+        h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
+        h.device_arena = (char *)run->backend->alloc(run, h.device_bytes);
+        t->hypotheses = old = h;
+        if (!h.arena || !h.device_arena) {
+            trf__hypotheses_free(t);
+            return trf__fail(err, TRF_E_NOMEM, -1, "cache",
+                             "no memory for the %llu bytes that %lld hypotheses of %lld tokens "
+                             "need",
+                             (unsigned long long)trf__add_size(h.bytes, h.device_bytes),
+                             (long long)h.n_rows,
+                             (long long)length);
+        }
+    }
+    h.arena = old.arena;
+    h.device_arena = old.device_arena;
+    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
+    h.bytes = old.bytes;
+    h.device_bytes = old.device_bytes;
+    t->hypotheses = h;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API void trf_translator_destroy(trf_translator *translator)
+{
+    trf_hooks hooks;
+    const trf__run *run;
+    if (!translator) return;
+    hooks = translator->search.hooks;
+    run = &translator->pass.run;
+    /* no backend: trf_translator_create has failed before the pass was open */
+    if (run->backend) {
+        trf__hypotheses_free(translator);
+        run->backend->release(run, translator->work.memory, translator->work.bytes);
+        run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
+                                                                         translator->n_banned));
+        run->backend->release(run, translator->phrases,
+                              trf__phrases_bytes(&translator->rules.phrases));
+    }
+    trf__pass_close(&translator->pass);
+    trf__free(&hooks, translator->numbers,
+              trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
+    trf__free(&hooks, translator->answers,
+              trf__bytes(translator->answers_capacity, sizeof *translator->answers));
+    trf__free(&hooks, translator->n_answers,
+              trf__bytes(translator->n_answers_capacity, sizeof *translator->n_answers));
+    trf__free(&hooks, translator->ids,
+              trf__bytes(translator->ids_capacity, sizeof *translator->ids));
+    trf__free(&hooks, translator->own,
+              trf__bytes(translator->own_capacity, sizeof *translator->own));
+    trf__free(&hooks, translator->first_id,
+              trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
+    trf__free(&hooks, translator->text.ids,
+              trf__bytes(translator->text.capacity, sizeof *translator->text.ids));
+    trf__free(&hooks, translator->pending,
+              trf__bytes(translator->pending_capacity, sizeof *translator->pending));
+    trf__free(&hooks, translator->order,
+              trf__bytes(translator->order_capacity, sizeof *translator->order));
+    trf__free(&hooks, translator, sizeof *translator);
+}
+
+/* The sizes of a new translator: a few short sentences. It grows when a call needs more. */
+TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search *s)
+{
+    trf__limits limits;
+    limits.source_rows = trf__has_source(c) ? trf__min64(s->max_tokens, 256) : 0;
+    limits.target_rows = limits.sentences = s->beam;
+    limits.longest = trf__min64(c->max_length, 256);
+    limits.recompute = 0;
+    return limits;
+}
+
+TRF__COLD
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err)
+{
+    trf_search defaults = trf_search_defaults();
+    trf_translator *t;
+    trf__limits limits;
+    trf_device device;
+    trf_status status;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    *translator = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!search) search = &defaults;
+    TRF__TRY(trf_search_check(search, err));
+    TRF__TRY(trf__check_search_ids(&model->config, search, err));
+    t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
+    if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
+    t->model = model;
+    t->search = *search;
+    TRF__ZERO(t->search.banned);
+    TRF__ZERO(t->search.phrases);
+    t->rules = trf__rules_of(search);
+    limits = trf__translator_limits(&model->config, search);
+    device = trf__device_with(&model->config.device, search->threads);
+    status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, &device,
+                            &search->hooks, err);
+    t->pass.encoder.tagged = search->source_tagged;
+    if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
+    if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
+    if (status != TRF_OK) { trf_translator_destroy(t); return status; }
+    *translator = t;
+    return TRF_OK;
+}
+
+// >>decode         one token for all live rows
+//
+// Each row is a sequence of one query. Its backpointers name its keys. All rows of a sentence
+// attend to the rows of its source. The host writes nothing between two tokens, so a device can run
+// the same list of ops again (trf__run_list).
+
+/* The op by which all sentences choose, or `begin` of them begin. */
+TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, int32_t begin)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    const trf__stack *stack = &t->pass.decoder;
+    trf__reorder a;
+    wanted += h->rules.phrases.n;
+    a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
+    a.progress = h->there.progress; a.arrivals = h->there.arrivals;
+    a.log_probabilities = (const double *)(const void *)h->found;
+    a.ruled = h->rules.penalty != 1 ? a.log_probabilities + stack->rows * wanted : NULL;
+    a.found = (const int32_t *)(const void *)(a.log_probabilities + (a.ruled ? 2 : 1) *
+                                              stack->rows * wanted);
+    a.rules = h->rules;
+    a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
+    a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
+    a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
+    a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
+    a.columns = h->length; a.begin = begin;
+    return a;
+}
+
+/* The job of one token: its number in the round, and how many candidates each row needs. */
+typedef struct trf__next_tokens { trf_translator *t; int64_t at, wanted; } trf__next_tokens;
+
+/* Issues the ops of one token: the `wanted` best continuations of every row, then the choice of
+   every search. */
+TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
+{
+    const trf__next_tokens *token = (const trf__next_tokens *)job;
+    trf_translator *t = token->t;
+    int64_t at = token->at, wanted = token->wanted;
+    trf__hypotheses *h = &t->hypotheses;
+    const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
+    const trf__stack *stack = &t->pass.decoder;
+    trf__reorder next = trf__reorder_of(t, wanted, 0);
+    trf__backpointers a;
+    trf__top top;
+    /* two buffers alternate: a row copies its parent's list, which other rows may need too */
+    a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
+    a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
+    a.rows = stack->rows; a.stride = h->length;
+    run->backend->backpointers(run, &a);
+    h->cache.backpointers = a.to;
+    h->cache.stride = h->length;
+    TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
+    trf__scale_states(&t->pass, stack->out, stack->rows);
+    top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
+    top.ruled = (double *)(uintptr_t)next.ruled;
+    top.rules = h->rules;
+    top.ids = (int32_t *)(uintptr_t)next.found;
+    top.work = h->top_scratch;
+    top.x = stack->out;
+    top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
+    top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
+    top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
+    trf__banned(c, &t->search, top.banned);
+    top.only = h->lists.only; top.eos = c->eos;
+    run->backend->top(run, &top);
+    run->backend->reorder(run, &next);
+    return TRF_OK;
+}
+
+/* One token for all live rows. Whatever changes the ops or their pointers is in `shape`; for equal
+   shapes a device repeats a recorded list. */
+TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, trf_error *err)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    trf__next_tokens job = { t, at, wanted };
+    trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
+                                     at & 1);
+    shape.decoder_rows = t->pass.decoder.rows;
+    shape.decoder_spans = t->pass.decoder.n_cross;
+    shape.cache_rows = h->n_rows;
+    shape.cache_length = h->length;
+    shape.cache_area = h->area;
+    shape.wanted = wanted;
+    return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
+}

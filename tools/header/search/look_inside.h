@@ -1,0 +1,286 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/train.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "device/backend.h"
+#include "device/tensors.h"
+#include "model/checks.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "pass/sublayers.h"
+#include "pass/stacks.h"
+#include "pass/packed.h"
+#include "pass/rows.h"
+#include "pass/forward.h"
+#include "search/translator.h"
+#include "search/rounds.h"
+#include "search/calls.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>look-inside    scores, states, logits and attention weights, teacher-forced
+//
+// The translator's own pass computes a whole batch as in training but without dropout. One of its
+// results is copied to the host.
+// -----------------------------------------------------------------------------------------------
+
+/* Number of rows of sequences, each with `extra` tokens more than ids. */
+TRF__FN int64_t trf__rows_of(const trf_sequences *x, int extra)
+{
+    int64_t rows = 0;
+    int32_t i;
+    if (!x || !x->lengths) return 0;
+    for (i = 0; i < x->count; i++) {
+        if (x->lengths[i] < 0) return 0;
+        rows += (int64_t)x->lengths[i] + extra;
+    }
+    return rows;
+}
+
+TRF_API int64_t trf_source_rows(const trf_model *model, const trf_sequences *sources)
+{
+    return model ? trf__rows_of(sources, trf__source_added(&model->config)) : 0;
+}
+
+TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *targets)
+{
+    return model ? trf__rows_of(targets, model->config.target_eos) : 0;
+}
+
+TRF__COLD
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities, trf_error *err)
+{
+    trf__pass *pass;
+    const trf__backend *on;
+    trf__loss loss;
+    trf__limits need;
+    trf_batch rest;
+    int64_t i, r;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    on = pass->run.backend;
+    trf__forget_answers(translator);
+    TRF__TRY(trf__needs_target(pass->config, err));
+    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &r, err));
+    for (rest = *batch; rest.target.count > 0; log_probabilities += pass->n_sentences) {
+        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
+        TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
+                  &pass->run.hooks);
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        /* no label smoothing: the loss of a row is its negative log-probability */
+        loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
+        on->cross_entropy(&pass->run, &loss);
+        on->download(&pass->run, translator->numbers, pass->loss.row_nll,
+                     trf__bytes(pass->decoder.rows, sizeof(double)));
+        TRF__TRY(on->sync(&pass->run, err));
+        for (i = 0; i < pass->n_sentences; i++) {
+            const trf__span *span = &pass->decoder.host.self[i];
+            double sum = 0;
+            for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
+            log_probabilities[i] = sum;
+        }
+    }
+    return TRF_OK;
+}
+
+/* Hidden states of the encoder. `out` is checked before the pass runs. */
+TRF__COLD
+TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
+                              trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass;
+    const trf_config *c;
+    trf__limits need;
+    trf_batch batch;
+    int64_t rows, at;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    c = &translator->model->config;
+    trf__forget_answers(translator);
+    if (!trf__has_source(c))
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "a decoder-only model has no encoder: use trf_logits");
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    TRF__TRY(trf__batch_needs(pass, &batch, TRF__SOURCE, &need, &rows, err));
+    TRF__TRY(trf__shape_check(out, "out", need.source_rows, c->d_model, err));
+    for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
+        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        pass->run.backend->fetch(&pass->run, out->data + at * c->d_model, pass->encoder.out,
+                                 pass->encoder.rows * c->d_model);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    return TRF_OK;
+}
+
+// >>look-labels    logits, and the probabilities of labels
+
+/* Computes the logits of the pass's rows in the translator's scratch memory. */
+TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
+    TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
+                           trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
+    trf__project_states(pass, (trf__act *)translator->work.memory, pass->decoder.out, rows);
+    return TRF_OK;
+}
+
+/* Checks a batch, and the caller's tensor for its logits. With `ids` that has no rows for BOS and
+   EOS. */
+TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch *batch,
+                                     const trf_tensor *out, const char *name, int ids,
+                                     trf_error *err)
+{
+    const trf__pass *pass = &translator->pass;
+    const trf_config *c = pass->config;
+    trf__limits need;
+    int64_t wanted, rows;
+    trf__forget_answers(translator);
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    rows = need.target_rows;
+    if (ids) rows -= trf__source_added(c) * need.sentences;
+    return trf__shape_check(out, name, rows, trf__n_logits(c), err);
+}
+
+/* Computes the logits of the next part of a batch in the translator's scratch memory. */
+TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_error *err)
+{
+    trf__pass *pass = &translator->pass;
+    TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
+    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+    return trf__logits_in_work(translator, err);
+}
+
+/* A model with a head has the head's logits, others those of the vocabulary. */
+TRF__COLD
+TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
+                              trf_error *err)
+{
+    trf__pass *pass;
+    trf_batch rest;
+    int64_t n, at = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    pass = &translator->pass;
+    if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
+    TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
+    for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
+        TRF__TRY(trf__next_logits(translator, &rest, err));
+        n = pass->decoder.rows * trf__n_logits(pass->config);
+        pass->run.backend->fetch(&pass->run, out->data + at,
+                                 (trf__act *)translator->work.memory, n);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    return TRF_OK;
+}
+
+/* z becomes exp(z - m) / (sum of these), where m is the largest. */
+TRF__FN void trf__softmax(trf_real *z, int64_t n)
+{
+    double most = -HUGE_VAL, sum = 0;
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
+}
+
+/* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
+                                      trf_tensor *out, int ids, trf_error *err)
+{
+    const trf__pass *pass;
+    const trf_config *c;
+    trf__act *z;
+    const int32_t *lengths;
+    trf_batch batch;
+    int64_t i, n, at = 0, row;          /* rows in the caller's tensor and in the logits */
+    int apart;
+    TRF__TRY(trf__begin(t, "translator", err));
+    pass = &t->pass;
+    c = pass->config;
+    if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
+        return trf__fail(err, TRF_E_STATE, -1, "head",
+                         "labels of %s need a model whose head is %s; the head of this one is %d",
+                         ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    TRF__TRY(trf__logits_check(t, &batch, out, "probabilities", ids, err));
+    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
+    apart = ids && trf__source_added(c);
+    while (batch.source.count > 0) {
+        lengths = batch.source.lengths;
+        TRF__TRY(trf__next_logits(t, &batch, err));
+        z = (trf__act *)t->work.memory;
+        for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
+            n = apart ? lengths[i] : pass->decoder.rows;
+            row += apart ? c->source_bos : 0;
+            if (n > 0)
+                pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                                         trf__act_at(&pass->run, z, row * c->n_labels),
+                                         n * c->n_labels);
+            at += n;
+            row += n + c->source_eos;
+        }
+        TRF__TRY(pass->run.backend->sync(&t->pass.run, err));
+    }
+    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
+    return TRF_OK;
+}
+
+/* Those of a second head (sequence_labels): a row for each sequence. */
+TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequences *sources,
+                                            trf_tensor *out, trf_error *err)
+{
+    trf__pass *pass = &t->pass;
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    trf__limits need;
+    trf_batch batch;
+    int64_t rows, i, at;
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    trf__forget_answers(t);
+    TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
+    TRF__TRY(trf__shape_check(out, "probabilities", need.sentences, head->out, err));
+    for (at = 0; batch.source.count > 0; at += rows) {
+        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        rows = pass->n_sentences;
+        TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+                               trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+        trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
+                     trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
+        pass->run.backend->fetch(&pass->run, out->data + at * head->out,
+                                 (trf__act *)t->work.memory, rows * head->out);
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+    }
+    for (i = 0; i < at; i++) trf__softmax(out->data + i * head->out, head->out);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
+                                trf_tensor *probabilities, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (translator->pass.config->sequence_labels)
+        return trf__sequence_probabilities(translator, sources, probabilities, err);
+    return trf__probabilities(translator, sources, probabilities, 0, err);
+}
+
+TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
+                           trf_tensor *probabilities, trf_error *err)
+{
+    return trf__probabilities(translator, sources, probabilities, 1, err);
+}

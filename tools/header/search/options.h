@@ -1,0 +1,253 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/vector.h"
+#include "ops/beam.h"
+#include "cpu/threads.h"
+#include "model/checks.h"
+#include "pass/packed.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>search         the options of a search, and the rules of other systems
+//
+// Systems differ in how they score, stop and cut a search. trf_search_set_rule sets those options
+// as one of them does; all others are the caller's.
+// -----------------------------------------------------------------------------------------------
+
+/* Fields of trf_search with their lowest and highest values. trf_search_check names the first field
+   outside them. */
+#define TRF__SEARCH_FIELDS(X) \
+    X(beam,               1, TRF__MAX_BEAM) \
+    X(n_best,             1, search->beam) \
+    X(length_rule,        0, TRF_LENGTH_RULE_COUNT - 1) \
+    X(alpha,              0, 10) \
+    X(count_eos,          0, 1) \
+    X(score_prefix,       0, 1) \
+    X(count_prefix,       0, 1) \
+    X(word_penalty,       -1e6, 1e6) \
+    X(candidates,         1, TRF__MAX_CANDIDATES) \
+    X(eos_in_top_beam,    0, 1) \
+    X(shrink,             0, 1) \
+    X(stop,               0, TRF_BEAM_STOP_COUNT - 1) \
+    X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
+    X(min_length,         0, INT32_MAX) \
+    X(renormalize_logits, 0, 1) \
+    X(ban_unk,            0, 1) \
+    X(max_length_a,       0, 1e6) \
+    X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(start,              -1, INT32_MAX) \
+    X(forced_first,       -1, INT32_MAX) \
+    X(source_first,       -1, INT32_MAX) \
+    X(source_last,        -1, INT32_MAX) \
+    X(source_tagged,      0, 1) \
+    X(no_repeat_ngram,    0, INT32_MAX) \
+    X(repetition_penalty, 1e-6, 1e6) \
+    X(max_sentences,      1, INT32_MAX) \
+    X(max_tokens,         1, INT32_MAX) \
+    X(threads,            0, TRF__MAX_THREADS)
+
+enum { TRF__MAX_BANNED = 1 << 24 };
+
+/* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
+   not negative. what: what one is called. */
+TRF__COLD
+TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, const char *what,
+                                     int32_t most, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    if (x->count < 0) return trf__fail_below(err, field, 0, x->count);
+    if (x->count > 0 && !x->lengths) return trf__fail_null(err, field);
+    for (i = 0; i < x->count; i++, at += k) {
+        if (x->lengths[i] < 1)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, field,
+                             "%s %d must have at least one id, got %d", what, (int)i,
+                             (int)x->lengths[i]);
+        if (at + x->lengths[i] > most)
+            return trf__fail(err, TRF_E_LIMIT, i, field,
+                             "%ss must have at most %d ids together", what, (int)most);
+        if (!x->ids) return trf__fail_null(err, field);
+        for (k = 0; k < x->lengths[i]; k++)
+            if (x->ids[at + k] < 0)
+                return trf__fail(err, TRF_E_INVALID_ARG, at + k, field,
+                                 "%s %d, position %d: id must be 0 or more, got %d", what,
+                                 (int)i, (int)k, (int)x->ids[at + k]);
+    }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
+{
+    return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
+{
+    TRF__TRY(trf__begin(search, "search", err));
+#define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
+    TRF__SEARCH_FIELDS(TRF__X)
+#undef TRF__X
+    TRF__TRY(trf__check_banned(&search->banned, err));
+    TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
+    TRF__TRY(trf__check_product_weights(search->weights, err));
+    return trf__hooks_check(&search->hooks, err);
+}
+
+/* Checks one of the ids that begin or end sequences: an id of a vocabulary of `size` tokens. Except
+   for forced_first it must not be special. */
+TRF__COLD
+TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_t id, int32_t size,
+                                  trf_error *err)
+{
+    int forced = !strcmp(field, "forced_first");
+    if (id < 0) return TRF_OK;
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                         "%s needs an encoder-decoder model; begin the prompt of a decoder-only "
+                         "model with id %d instead", field, (int)id);
+    if (id >= size)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field,
+                         "%s must be below the vocabulary's %d, got %d", field, (int)size, (int)id);
+    if (id == c->eos || (!forced && (id == c->pad || id == c->bos)))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, field, "%s must not be %s, got %d", field,
+                         forced ? "EOS" : "a special id", (int)id);
+    return TRF_OK;
+}
+
+/* An option that is about unk needs a model with one. */
+TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const char *option,
+                                   trf_error *err)
+{
+    if (!value || c->unk >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, option,
+                     "%s must be 0, because the model has no unk (unk is -1)", option);
+}
+
+/* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */
+TRF__COLD
+TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequences *x,
+                                         const char *field, const char *what, trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i, k;
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++)
+            if (x->ids[at] >= c->target_vocab)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, field,
+                                 "%s %d, position %d: id must be below the vocabulary's %d, got %d",
+                                 what, (int)i, (int)k, (int)c->target_vocab, (int)x->ids[at]);
+    return TRF_OK;
+}
+
+/* Checks banned ids against the model. */
+TRF__COLD
+TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
+                                         trf_error *err)
+{
+    int64_t at = 0;
+    int32_t i;
+    TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
+    for (i = 0; i < x->count; at += x->lengths[i++])
+        if (x->lengths[i] == 1 && x->ids[at] == c->eos)
+            return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
+                             "banned sequence %d is EOS alone: no answer could end; use min_length",
+                             (int)i);
+    return TRF_OK;
+}
+
+/* Checks phrases against the model: no id that a search never chooses, nor EOS. */
+TRF__COLD
+TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, trf_error *err)
+{
+    const trf_sequences *x = &s->phrases;
+    int64_t at = 0;
+    int32_t i, k;
+    TRF__TRY(trf__check_listed_ids(c, x, "phrases", "phrase", err));
+    for (i = 0; i < x->count; i++)
+        for (k = 0; k < x->lengths[i]; k++, at++) {
+            int32_t id = x->ids[at];
+            if (id == c->pad || id == c->bos || id == c->eos)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
+                                 "phrase %d, position %d: id must not be a special id, got %d",
+                                 (int)i, (int)k, (int)id);
+            if (s->ban_unk && id == c->unk)
+                return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
+                                 "phrase %d, position %d: ban_unk forbids unk, id %d", (int)i,
+                                 (int)k, (int)id);
+        }
+    return TRF_OK;
+}
+
+/* Checks the ids of a search against the model. trf_search_check has accepted it. */
+TRF__COLD
+TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
+{
+    TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
+    if (s->start >= c->target_vocab)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",
+                         "start must be below the vocabulary's %d, got %d", (int)c->target_vocab,
+                         (int)s->start);
+    TRF__TRY(trf__check_tag(c, "forced_first", s->forced_first, c->target_vocab, err));
+    TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
+    TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
+    TRF__TRY(trf__check_tagged(c, s->source_tagged, err));
+    TRF__TRY(trf__check_banned_ids(c, &s->banned, err));
+    return trf__check_phrases(c, s, err);
+}
+
+/* The tests compare each rule with a plain program of its own. Differences that remain:
+   - tensor2tensor stops for the batch as a whole; TRF_STOP_BOUND stops each sentence by itself.
+   - fairseq drops answers that finish beyond `beam`. Its best answer is ours; further ranks may be
+     better here.
+   - CTranslate2 with alpha 0 stops when its best continuation is an EOS: set stop = TRF_STOP_BOUND
+     for the same answer. In the step after a forced prefix it takes an EOS only if that is the best
+     continuation; here min_length decides.
+   - A prefix is what decoder_input_ids are in Hugging Face, which count neither in S nor in L. For
+     one of its prefix_allowed_tokens_fn set score_prefix and count_prefix. Its forced_eos_token_id
+     is TRF_LIMIT_FREE_EOS. Where rules leave a row no token, it goes on with tokens of probability
+     0; here the row dies.
+   - Marian never produces UNK: set ban_unk, which no rule sets. */
+TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
+{
+    int fairseq = rule == TRF_SEARCH_FAIRSEQ, ctranslate2 = rule == TRF_SEARCH_CTRANSLATE2;
+    int marian = rule == TRF_SEARCH_MARIAN, raw = rule == TRF_SEARCH_RAW;
+    int hugging_face = rule == TRF_SEARCH_HUGGING_FACE;
+    int paper = !fairseq && !ctranslate2 && !marian && !raw && !hugging_face;
+    search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
+    search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
+    search->count_eos = 1;
+    search->score_prefix = !paper && !ctranslate2 && !hugging_face;
+    search->count_prefix = !hugging_face;
+    search->word_penalty = 0;
+    search->candidates = marian || raw ? 1 : 2;
+    search->eos_in_top_beam = !paper;
+    search->shrink = marian;
+    search->stop = paper ? TRF_STOP_BOUND : marian ? TRF_STOP_NONE_ALIVE
+                 : hugging_face ? TRF_STOP_HEURISTIC : TRF_STOP_FINISHED;
+    search->at_limit = fairseq ? TRF_LIMIT_FORCE_EOS : paper || raw ? TRF_LIMIT_FALL_BACK
+        : TRF_LIMIT_KEEP_LIVE;
+    search->min_length = fairseq || ctranslate2;
+    search->renormalize_logits = ctranslate2;
+}
+
+TRF_API trf_search trf_search_defaults(void)
+{
+    trf_search search;
+    TRF__ZERO(search);
+    search.beam = 4;
+    search.n_best = 1;
+    trf_search_set_rule(&search, TRF_SEARCH_PAPER);
+    search.max_length_a = 2.0;
+    search.max_length_b = 20;
+    search.start = search.forced_first = search.source_first = search.source_last = -1;
+    search.repetition_penalty = 1;
+    search.max_sentences = 32;
+    search.max_tokens = 4096;
+    return search;
+}

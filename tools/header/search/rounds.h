@@ -1,0 +1,374 @@
+#pragma once
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/beam.h"
+#include "ops/beam_step.h"
+#include "device/backend.h"
+#include "model/checks.h"
+#include "model/batches.h"
+#include "model/params.h"
+#include "pass/sublayers.h"
+#include "pass/stacks.h"
+#include "pass/rows.h"
+#include "pass/forward.h"
+#include "search/translator.h"
+#include "search/hypotheses.h"
+
+// >>rounds         sentences searched together
+//
+// The sentences of a call are searched in rounds, longest first. A round searches as many at a time
+// as max_sentences and max_tokens allow for its longest one. The cache's slots have int32_t
+// numbers, which is another bound. (One sentence alone stays below it: 1,024 rows of 2^20 tokens.)
+// A round repeats three steps until no sentence is live and none waits:
+//   1. admit waiting sentences to free places and encode their sources;
+//   2. decode a token for all rows (>>decode), let every beam choose (>>beam), reorder the rows;
+//   3. store the answers of finished sentences.
+// The next round begins with the first sentence so short that twice as many fit.
+
+/* A round: sentences first .. end - 1 of the sorted order. */
+typedef struct trf__round {
+    const trf_sequences *sources, *prefixes;        /* of the call, or NULL */
+    int32_t first, end, next;                       /* next: the first that still waits */
+    int32_t n, taken;                               /* number of places; number of those in use */
+    int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
+} trf__round;
+
+/* Number of ids that a search adds to a source. */
+TRF__FN int32_t trf__tags(const trf_search *s)
+{
+    return (s->source_first >= 0) + (s->source_last >= 0);
+}
+
+/* Whether the first id of a prompt takes the place of the start id. */
+TRF__FN int32_t trf__takes_start(const trf_config *c, int32_t n_prompt)
+{
+    return c->bare_prompts && n_prompt > 0;
+}
+
+/* The same in a search, whose own start id is read before a prompt. */
+TRF__FN int32_t trf__prompt_starts(const trf_config *c, const trf_search *s, int32_t n_prefix)
+{
+    return s->start < 0 && trf__takes_start(c, n_prefix);
+}
+
+/* Number of forced tokens with which an answer begins. */
+TRF__FN int32_t trf__forced_tokens(const trf_config *c, const trf_search *s, int32_t n_prefix)
+{
+    if (n_prefix == 0) return s->forced_first >= 0;
+    return n_prefix - trf__prompt_starts(c, s, n_prefix);
+}
+
+/* Number of those that the answer does not show: forced_first, a decoder-only model's prompt. */
+TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int32_t n_prefix)
+{
+    return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
+}
+
+/* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
+   model on the prefix, which is then part of the answer. A length is 0 if there is no such
+   sequence. */
+TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int32_t n_source,
+                                  int32_t n_prefix)
+{
+    int32_t forced = trf__forced_tokens(c, s, n_prefix);
+    int32_t most = c->max_length - 1 - trf__prompt_starts(c, s, n_prefix);
+    double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + s->max_length_b +
+                   (trf__has_source(c) ? 0 : forced);
+    return trf__max64(forced, limit < most ? (int64_t)limit : most);
+}
+
+TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
+{
+    return x && x->count ? x->lengths[i] : 0;
+}
+
+/* The sizes that the pass needs for a round. */
+TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
+{
+    trf__limits need;
+    need.source_rows = round->n * round->longest_source;
+    need.target_rows = need.sentences = (int64_t)round->n * s->beam;
+    need.longest = trf__max64(round->longest + 1, round->longest_source);
+    need.recompute = 0;
+    return need;
+}
+
+/* Reserves memory for a round, and marks all its places as free. */
+TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, trf_error *err)
+{
+    trf__progress nothing = { 0, 0, 0, 1 };
+    trf__limits need = trf__round_limits(round, &t->search);
+    trf__hypotheses *h = &t->hypotheses;
+    int32_t i;
+    TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
+    TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
+    *h->here.progress = nothing;
+    for (i = 0; i < round->n; i++) h->sentence[i] = -1;
+    return TRF_OK;
+}
+
+/* Puts a sentence in a free place: its beam, prefix, ids and slots. Its source is number k of the
+   new ones and its rows begin at `row`. Returns the row after them. */
+TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
+                                   const trf__pending *w, int32_t place, int32_t k, int64_t row)
+{
+    const trf_config *c = &t->model->config;
+    trf__hypotheses *h = &t->hypotheses;
+    trf__arrival *arrival = &h->here.arrivals[k];
+    const trf_search *s = &t->search;
+    int32_t n_source = trf__length_of(round->sources, w->sentence), i;
+    int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
+    int32_t rows = round->sources ? n_source + trf__tags(s) + trf__source_added(c) : 0;
+    int32_t *ids = h->ids + row - k * trf__source_added(c);
+    int32_t forced = trf__forced_tokens(c, s, n_prefix);
+    const int32_t *prefix = n_prefix ? round->prefixes->ids + w->prefix : &s->forced_first;
+    int64_t at = place * h->length;
+    TRF__ZERO(*arrival);
+    arrival->place = place;
+    arrival->source.key = (int32_t)(place * h->area);
+    arrival->source.n_key = rows;
+    trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
+                     h->beam_memory + (size_t)place * h->beam_bytes);
+    trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
+                       h->there.prefixes + at, forced, c->eos, t->n_choices);
+    arrival->beam.start = trf__prompt_starts(c, s, n_prefix) ? *prefix++
+        : s->start >= 0 ? s->start : trf__start_id(c);
+    /* decoder-only: min_length does not count the prefix, which the beam counts */
+    if (!trf__has_source(c))
+        arrival->beam.least = (int32_t)trf__min64((int64_t)arrival->beam.least + forced,
+                                                  INT32_MAX);
+    arrival->beam.hidden = trf__hidden_tokens(c, s, n_prefix);
+    memcpy(h->here.prefixes + at, prefix, (size_t)forced * sizeof(int32_t));
+    if (n_prefix == 0 && forced) {      /* forced_first */
+        arrival->beam.unscored = 1;
+        arrival->beam.uncounted = 0;
+    }
+    /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
+    if (s->source_first >= 0) *ids++ = s->source_first;
+    if (n_source) memcpy(ids, round->sources->ids + w->source, (size_t)n_source * sizeof(int32_t));
+    if (s->source_last >= 0) ids[n_source] = s->source_last;
+    h->lengths[k] = n_source + trf__tags(s);
+    for (i = 0; i < rows; i++) h->here.slots[row + i] = (int32_t)(place * h->area + i);
+    h->sentence[place] = w->sentence;
+    return row + rows;
+}
+
+/* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
+   computed fastest together, at least one if there is one. The caller has checked the batch. */
+TRF__FN trf_status trf__pass_part(trf__pass *pass, int sides, trf_batch *rest, trf_error *err)
+{
+    trf_batch part;
+    int64_t most = pass->run.backend->together(&pass->run), rows = 0, source = 0, target = 0;
+    int32_t count = trf__sequences_of(rest, sides), n;
+    if (!(sides & TRF__SOURCE)) rest->source.count = 0;
+    if (!(sides & TRF__TARGET)) rest->target.count = 0;
+    for (n = 0; n < count; n++) {
+        int64_t own = trf__pair_tokens(rest, n);
+        if (n > 0 && own > most - rows) break;
+        rows += own;
+        source += trf__length_of(&rest->source, n);
+        target += trf__length_of(&rest->target, n);
+    }
+    part = *rest;
+    part.source = trf__some_sequences(&rest->source, 0, n, 0);
+    part.target = trf__some_sequences(&rest->target, 0, n, 0);
+    rest->source = trf__some_sequences(&rest->source, n, count - n, source);
+    rest->target = trf__some_sequences(&rest->target, n, count - n, target);
+    return trf__pass_sides(pass, &part, sides, 0, err);
+}
+
+/* Encodes sources, and stores in the cache's slots the keys and values that every token reads.
+   tagged: each source's last id belongs behind its EOS. */
+TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, const int32_t *slots,
+                                    const int32_t *ids, const int32_t *lengths, int32_t n,
+                                    int tagged, trf_error *err)
+{
+    const int before = pass->encoder.tagged;
+    trf_batch batch;
+    trf_status status;
+    int32_t i;
+    TRF__ZERO(batch);
+    batch.source.ids = ids;
+    batch.source.lengths = lengths;
+    batch.source.count = n;
+    pass->decoder.cache = NULL;
+    for (; batch.source.count > 0; slots += pass->encoder.rows) {
+        pass->encoder.tagged = tagged;
+        status = trf__pass_part(pass, TRF__SOURCE, &batch, err);
+        pass->encoder.tagged = before;
+        TRF__TRY(status);
+        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+        for (i = 0; i < pass->decoder.n_sublayers; i++) {
+            const trf__sublayer *layer = &pass->decoder.sublayers[i];
+            trf__operands sub;
+            trf__append_kv r;
+            /* only cross-attention reads the source */
+            if (layer->is.kind != TRF__CROSS) continue;
+            sub = trf__operands_of(pass, &pass->decoder, layer);
+            trf__project_memory(&pass->run, &sub, pass->encoder.out);
+            r.cache = trf__act_at(&pass->run, cache->cross, layer->is.layer * cache->cross_layer);
+            r.fresh = sub.fresh; r.slots = slots;
+            r.rows = sub.memory_rows; r.width = layer->is.memory; r.area = cache->area;
+            pass->run.backend->append_kv(&pass->run, &r);
+        }
+    }
+    return TRF_OK;
+}
+
+// >>round-steps    taking sentences in, and storing answers
+//
+// On a device the host learns only from trf__round_look how searches stand. Between two looks it
+// issues several tokens, so rows and candidates must suffice for the worst case.
+
+/* The most rows that the lists and the activations can hold. */
+TRF__FN int64_t trf__round_places(const trf_translator *t)
+{
+    return trf__min64(t->hypotheses.n_rows, t->pass.plan.limits.target_rows);
+}
+
+/* Puts waiting sentences in all free places, and begins their searches. */
+TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf__hypotheses *h = &t->hypotheses;
+    trf__stack *stack = &t->pass.decoder;
+    trf__searches *x = &h->here;
+    char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
+        *end = (char *)(void *)x->prefixes;
+    int32_t n = 0, place;
+    int64_t rows = 0;
+    trf__reorder begin;
+    for (place = 0; place < round->n && round->next < round->end; place++)
+        if (h->sentence[place] < 0)
+            rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++],
+                                      place, n++, rows);
+    /* One upload from arrivals on; the first also resets progress. Prefixes are last, and left out
+       if there are none. The pointers rely on the order in trf__take_searches. */
+    if (round->next - n == round->first) from = (char *)(void *)x->progress;
+    if (round->prefixes || t->search.forced_first >= 0)
+        end = (char *)(void *)(x->prefixes + h->n_places * h->length);
+    round->taken += n;
+    run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
+                         (size_t)(end - from));
+    if (round->sources)
+        TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n,
+                                  t->search.source_last >= 0, err));
+    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
+    t->pass.decoder.cache = &h->cache;
+    stack->rows = trf__round_places(t);
+    stack->n_cross = round->sources ? h->n_places : 0;
+    stack->max_queries = t->search.beam;
+    stack->max_keys = h->length;
+    stack->max_memory = round->longest_source;
+    stack->device = h->lists;
+    begin = trf__reorder_of(t, 1, n);
+    run->backend->reorder(run, &begin);
+    return TRF_OK;
+}
+
+/* Stores the answers of the sentence at a place, and frees the place. */
+TRF__FN trf_status trf__round_store(trf_translator *t, trf__round *round, int32_t place,
+                                    trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    trf__beam *beam = &h->beams_read[place];
+    int32_t sentence = h->sentence[place];
+    int64_t n_ids;
+    /* a beam that came from a device still points to the device's memory */
+    trf__beam_places(beam, (int32_t)h->length, h->memory_read + (size_t)place * h->beam_bytes);
+    n_ids = trf__beam_ids(beam);
+    TRF__GROW(int32_t, t->ids, t->ids_capacity, t->n_ids + n_ids, &t->search.hooks);
+    TRF__GROW(double, t->own, t->own_capacity, t->n_ids + n_ids, &t->search.hooks);
+    t->first_id[sentence] = t->n_ids;
+    t->n_answers[sentence] = trf__beam_finish(beam, t->answers + (int64_t)sentence *
+                                              t->search.n_best,
+                                              t->ids + t->n_ids, t->own + t->n_ids);
+    t->n_ids += n_ids;
+    h->sentence[place] = -1;
+    round->taken--;
+    return TRF_OK;
+}
+
+/* Stores the answers of all sentences that are no longer live. All downloads are issued before the
+   one sync. */
+TRF__FN trf_status trf__round_collect(trf_translator *t, trf__round *round, trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    const trf__run *run = &t->pass.run;
+    int32_t place, k;
+    for (place = 0; place < round->n; place++) h->alive[place] = h->sentence[place] < 0;
+    for (k = 0; k < h->here.progress->n_live; k++) h->alive[h->here.live[k]] = 1;
+    for (place = 0; place < round->n; place++) {
+        if (h->alive[place]) continue;
+        trf__read_host_copy(run, &h->beams_read[place], &h->beams[place], sizeof(trf__beam));
+        trf__read_host_copy(run, h->memory_read + (size_t)place * h->beam_bytes,
+                            h->beam_memory + (size_t)place * h->beam_bytes, h->beam_bytes);
+    }
+    TRF__TRY(run->backend->sync(run, err));
+    for (place = 0; place < round->n; place++)
+        if (!h->alive[place]) TRF__TRY(trf__round_store(t, round, place, err));
+    return TRF_OK;
+}
+
+/* Reads how the searches stand, stores finished answers, and sets the numbers of rows, sentences
+   and candidates of the next tokens. If several tokens are issued before the next look, these are
+   upper bounds. */
+TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t *wanted,
+                                   trf_error *err)
+{
+    const trf__hypotheses *h = &t->hypotheses;
+    const trf__run *run = &t->pass.run;
+    trf__stack *stack = &t->pass.decoder;
+    trf__progress *now = h->here.progress;
+    int64_t n_cross;
+    run->backend->download(run, h->here.live, h->there.live,
+                           (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
+    TRF__TRY(run->backend->sync(run, err));
+    if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
+    stack->rows = now->rows;
+    n_cross = now->n_live;
+    *wanted = now->wanted;
+    if (run->backend->lookahead > 1) {
+        stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
+                                 trf__round_places(t));
+        n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
+        *wanted = trf__max_candidates(&t->model->config, &t->search);
+    }
+    stack->n_self = stack->rows;
+    stack->n_cross = round->sources ? n_cross : 0;
+    return TRF_OK;
+}
+
+/* Whether to admit sentences now. A few cost as much to encode as many, so an eighth of the places
+   must be free. */
+TRF__FN int trf__round_admits(const trf__round *round)
+{
+    return round->next < round->end && 8 * (int64_t)(round->n - round->taken) >= round->n;
+}
+
+/* Searches all sentences of a round. */
+TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf_status status = TRF_OK;
+    int64_t at, wanted = 1;
+    for (at = 0; status == TRF_OK; at++) {
+        int look = at % run->backend->lookahead == 0;
+        /* a sentence may end at once (a full prefix): then its place is free again */
+        while (look && status == TRF_OK) {
+            if (trf__round_admits(round)) status = trf__round_admit(t, round, err);
+            if (status == TRF_OK) status = trf__round_look(t, round, &wanted, err);
+            look = trf__round_admits(round);
+        }
+        if (status != TRF_OK || round->taken == 0) break;
+        status = trf__decode(t, at, wanted, err);
+    }
+    t->pass.decoder.cache = NULL;
+    return status;
+}

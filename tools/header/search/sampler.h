@@ -1,0 +1,517 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/translate.h"
+#include "api/sampling.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "cpu/gemm.h"
+#include "model/checks.h"
+#include "model/config.h"
+#include "model/model.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+#include "pass/packed.h"
+#include "pass/rows.h"
+#include "pass/forward.h"
+#include "search/options.h"
+#include "search/translator.h"
+#include "search/rounds.h"
+#include "search/sampling.h"
+
+// >>window         which ids a sequence reads, and when older ones leave
+//
+// Also the step itself: rows of all live sequences are collected in a list, read by one pass of the
+// decoder, and one id each is drawn and appended.
+
+/* The most ids that are read at a time; 0: there is no window. */
+TRF__FN int32_t trf__window(const trf_sampler *g)
+{
+    const trf_config *c = &g->model->config;
+    if (c->kind != TRF_DECODER_ONLY) return 0;
+    return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
+}
+
+/* Number of the first of n ids that a window reads. It moves by half a window at a time: each move
+   costs reading the other half again. */
+TRF__FN int32_t trf__window_first(int32_t n, int32_t window)
+{
+    int32_t leave = window + 1 - (window + 1) / 2;
+    if (window == 0 || n <= window) return 0;
+    return (int32_t)(trf__ceil_div((int64_t)n - window, leave) * leave);
+}
+
+/* Sets the capacity of ids for each sequence. On failure nothing has changed. */
+TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error *err)
+{
+    const trf_hooks *hooks = &g->sampling.hooks;
+    size_t n_ids = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->ids));
+    size_t n_each = trf__bytes(g->count, trf__bytes(capacity + 1, sizeof *g->each));
+    int32_t *ids = (int32_t *)trf__alloc(hooks, n_ids), i;
+    double *each = (double *)trf__alloc(hooks, n_each);
+    if (!ids || !each) {
+        trf__free(hooks, ids, n_ids);
+        trf__free(hooks, each, n_each);
+        return trf__fail(err, TRF_E_NOMEM, -1, "ids",
+                         "no memory for %lld ids of each of %d sequences",
+                         (long long)capacity, (int)g->count);
+    }
+    for (i = 0; i < g->count; i++) {
+        trf__sampled *s = &g->sampled[i];
+        int32_t *to = ids + i * (capacity + 1) + 1;
+        to[-1] = s->start;
+        if (s->n > 0) memcpy(to, s->ids, (size_t)s->n * sizeof *ids);
+        if (s->each)
+            memcpy(each + i * (capacity + 1), s->each, ((size_t)s->answer.n + 1) * sizeof *each);
+        s->ids = to;
+        s->each = each + i * (capacity + 1);
+        s->answer.ids = s->ids + s->n_begin;
+        if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
+    }
+    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
+    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    g->ids = ids;
+    g->each = each;
+    g->capacity = capacity;
+    return TRF_OK;
+}
+
+/* Appends an id or ends the sequence, then calls the callback. On failure nothing has changed. */
+TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
+                                     double log_probability, trf_error *err)
+{
+    int eos = id == g->model->config.eos;
+    const char *text = "";
+    size_t bytes = 0;
+    trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
+        : TRF_ENDED_NOT_YET;
+    trf_status status = TRF_OK;
+    if (s->n >= g->capacity)
+        TRF__TRY(trf__sampled_grow(g, trf__min64(s->limit, g->capacity + g->capacity / 2 + 16),
+                                   err));
+    if (!eos) s->ids[s->n++] = id;
+    if (g->sampling.token)
+        status = trf__new_text(g, s, ended != TRF_ENDED_NOT_YET, &text, &bytes, err);
+    if (status != TRF_OK) { s->n -= !eos; return status; }
+    s->each[s->answer.n] = log_probability;
+    s->answer.n = s->n - s->n_begin;
+    s->answer.ended = ended;
+    s->answer.score = s->answer.log_probability += log_probability;
+    s->first = trf__window_first(s->n, trf__window(g));
+    if (g->sampling.token)
+        g->sampling.token(g->sampling.user, (int32_t)(s - g->sampled), id, text, bytes);
+    return TRF_OK;
+}
+
+/* The most rows that are read together: few enough for our own products, never CBLAS. */
+TRF__FN int64_t trf__rows_per_pass(const trf_config *c)
+{
+    return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS;
+}
+
+/* Lists up to `most` unread rows of live sequences, from sequence *next on; the last row of each
+   only if `last` is set. Returns the number of sequences. The spans note which they are. */
+TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
+{
+    const trf__lists *l = &g->here;
+    trf__stack *stack = &g->pass.decoder;
+    int64_t rows = 0, n = 0, k, todo = 0;
+    stack->max_queries = 1;
+    for (; *next < g->count && rows < most; ++*next) {
+        const trf__sampled *s = &g->sampled[*next];
+        trf__span *span = &l->self[n], *cross = &l->cross[n];
+        if (s->answer.ended != TRF_ENDED_NOT_YET || (todo = s->n - s->first + last - s->read) <= 0)
+            continue;
+        span->sentence = *next;
+        span->query = (int32_t)rows;
+        span->n_query = (int32_t)trf__min64(todo, most - rows);
+        span->key = (int32_t)(*next * g->cache.self_area);
+        span->n_key = s->read + span->n_query;
+        for (k = s->read; k < span->n_key; k++, rows++) {
+            l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
+            l->position[rows] = (int32_t)k;
+            l->slots[rows] = (int32_t)(span->key + k);
+        }
+        *cross = *span;
+        cross->key = (int32_t)(*next * g->cache.area);
+        cross->n_key = s->n_source;
+        stack->max_queries = trf__max64(stack->max_queries, span->n_query);
+        n++;
+            if (span->n_query < todo) break;                /* its other rows come next */
+    }
+    stack->rows = rows;
+    stack->n_self = n;
+    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
+    stack->max_keys = g->cache.self_area;
+    stack->max_memory = g->cache.area;
+    stack->device = g->there;
+    return n;
+}
+
+/* The ops of the last rows, from ids to logits. */
+TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
+{
+    trf_sampler *g = (trf_sampler *)job;
+    TRF__TRY(trf__stack_forward(&g->pass, &g->pass.decoder, err));
+    trf__project_states(&g->pass, g->scores, g->pass.decoder.out, g->pass.decoder.rows);
+    return TRF_OK;
+}
+
+/* The logits of the last rows: one row for each sequence, so the ops are the same from token to
+   token, and a device repeats its recorded list. */
+TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
+{
+    trf__shape shape = trf__shape_of(g->pass.plan.arena, &g->pass.plan.limits, g->device_arena,
+                                     g->count);
+    shape.decoder_rows = g->pass.decoder.rows;
+    shape.cache_rows = g->rows;
+    shape.cache_length = g->rows_per_step;
+    shape.cache_area = g->cache.area;
+    shape.cache_self_area = g->cache.self_area;
+    return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
+}
+
+/* Reads the unread rows of live sequences except the last ones. With `last`, reads those and draws
+   an id for each. */
+TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
+{
+    trf__pass *pass = &g->pass;
+    const trf__run *run = &pass->run;
+    trf__stack *stack = &pass->decoder;
+    int64_t vocab = pass->config->target_vocab, n, i;
+    int32_t next = 0;
+    while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
+                                     : trf__rows_per_pass(pass->config))) > 0) {
+        trf_status status;
+        run->backend->upload(run, g->there.ids, g->here.ids,
+                             (size_t)((char *)(void *)(g->here.cross + n) -
+                                      (char *)(void *)g->here.ids));
+        pass->decoder.cache = &g->cache;
+        status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
+        if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
+        pass->decoder.cache = NULL;
+        TRF__TRY(status);
+        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        TRF__TRY(run->backend->sync(run, err));
+        for (i = 0; i < n; i++) {
+            trf__sampled *s = &g->sampled[g->here.self[i].sentence];
+            double log_probability = 0;
+            int32_t first = s->first;
+            int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            if (id < 0)
+                return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
+                                 "sequence %lld, token %d of the "
+                                 "answer: a logit is infinite or not a number, or no token may be "
+                                 "drawn",
+                                 (long long)(s - g->sampled), (int)s->answer.n);
+            if (last) TRF__TRY(trf__append_drawn(g, s, id, log_probability, err));
+            s->read = s->first == first ? g->here.self[i].n_key : 0;    /* 0: the window has moved,
+                                                                           and all positions */
+        }
+    }
+    return TRF_OK;
+}
+
+// >>sampler        the object, and its calls
+//
+// Two arenas, one on the device and one on the host, belong to the sequences of one begin or load.
+// The next one frees them first.
+
+/* Frees the sequences and their arenas. The pass stays open for the next ones. */
+TRF__FN void trf__sampler_free(trf_sampler *g)
+{
+    if (g->pass.run.backend)
+        g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
+    trf__free(&g->sampling.hooks, g->ids,
+              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
+    trf__free(&g->sampling.hooks, g->each,
+              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    trf__free(&g->sampling.hooks, g->arena, g->bytes);
+    g->arena = g->device_arena = NULL;
+    g->ids = NULL;
+    g->each = NULL;
+    g->capacity = 0;
+    g->count = 0;
+}
+
+/* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
+   it. */
+TRF__COLD
+TRF__FN void trf__sampler_layout(trf_sampler *g)
+{
+    const trf__pass *pass = &g->pass;
+    int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
+    int64_t vocab = pass->config->target_vocab;
+    trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
+    trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
+    trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
+    /* sampling has no targets: their lists serve as slots */
+    g->there.slots = g->there.targets;
+    g->here.slots = g->here.targets;
+    g->cache.self_layer = g->count * g->cache.self_area * width;
+    g->cache.cross_layer = g->count * g->cache.area * width;
+    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
+    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
+    g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
+    g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
+    g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
+    g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
+    g->weights = (double *)trf__take(&host, vocab, sizeof(double));
+    g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
+    g->bytes = host.used;
+    g->device_bytes = device.used;
+}
+
+TRF_API void trf_sampler_destroy(trf_sampler *sampler)
+{
+    trf_hooks hooks;
+    if (!sampler) return;
+    hooks = sampler->sampling.hooks;
+    trf__sampler_free(sampler);
+    trf__pass_close(&sampler->pass);
+    trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
+    trf__free(&hooks, sampler->banned, sampler->banned_bytes);
+    trf__free(&hooks, sampler, sizeof *sampler);
+}
+
+/* Copies banned sequences. */
+TRF__COLD
+TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
+{
+    const trf_hooks *hooks = &g->sampling.hooks;
+    int64_t n = trf__total_ids(x);
+    const void **order;
+    size_t sorting;
+    if (n == 0) return TRF_OK;
+    trf__count_banned(&g->rules, x);
+    sorting = trf__bytes(g->rules.n_alone, sizeof(void *));
+    g->banned_bytes = trf__banned_bytes(&g->rules, n);
+    g->banned = (int32_t *)trf__alloc(hooks, g->banned_bytes);
+    order = (const void **)trf__alloc(hooks, sorting);
+    if (g->banned && order) trf__list_banned(&g->rules, x, g->banned, g->banned, order);
+    trf__free(hooks, (void *)order, sorting);
+    return g->banned && order ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+}
+
+TRF__COLD
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                        const trf_sampling *sampling, trf_error *err)
+{
+    trf_sampling defaults = trf_sampling_defaults();
+    trf__limits limits = {0, 1, 1, 1, 0};
+    trf_sampler *g;
+    trf_device device;
+    trf_status status;
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    *sampler = NULL;
+    if (!model) return trf__fail_null(err, "model");
+    if (!sampling) sampling = &defaults;
+    TRF__TRY(trf_sampling_check(sampling, err));
+    TRF__TRY(trf__needs_target(&model->config, err));
+    TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
+    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, err));
+    g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
+    if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
+    g->model = model;
+    g->sampling = *sampling;
+    TRF__ZERO(g->sampling.banned);
+    device = trf__device_with(&model->config.device, sampling->threads);
+    /* the bits of a row must not depend on how many are read together */
+    if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
+    status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
+                            &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
+    if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
+    *sampler = g;
+    return TRF_OK;
+}
+
+/* The most ids of a sequence with a beginning of n. */
+TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
+{
+    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
+    return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
+}
+
+// >>sampler-begin  sequences that a sampler continues
+//
+// trf_sampler_begin and the load of a session end in trf__sampler_start. On failure the sampler has
+// no sequences.
+
+/* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
+   and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
+   are. */
+TRF__COLD
+TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
+                                      const int32_t *begins, int32_t n,
+                                      trf__limits *need, int64_t *capacity, trf_error *err)
+{
+    trf_config c = g->model->config;
+    int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
+    int32_t i;
+    if (window) c.max_length = INT32_MAX;
+    TRF__TRY(trf__check_targets(&c, target, 1, "target", &rows, &longest, err));
+    if (target->count != n && target->count > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "source has %d sequence%s, but target has %d", (int)n, trf__plural(n),
+                         (int)target->count);
+    for (i = 0; i < n; i++)
+        most = trf__max64(most, trf__sampled_limit(g, begins ? begins[i] : trf__length_of(target,
+        i)));
+    *capacity = trf__max64(trf__min64(most, window + 1), longest);
+    if (!window) *capacity = most;
+    if (window && most > window) {                      /* rows that are read again */
+        rows = trf__max64(rows, n * ((window + 1) / 2));
+        most = window + 1;
+    }
+    g->cache.self_area = trf__round_up(most, 16);
+    need->target_rows = trf__min64(rows, trf__rows_per_pass(&c));
+    need->longest = trf__max64(need->longest, most);
+    return TRF_OK;
+}
+
+/* Checks a batch, and reserves memory for it. */
+TRF__COLD
+TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source,
+                                        const trf_sequences *target,
+                                        const int32_t *begins, trf_error *err)
+{
+    const trf_config *c = &g->model->config;
+    int64_t most, capacity = 0, together = trf__rows_per_pass(c);
+    int32_t n = source ? source->count : target->count;
+    trf__limits need;
+    TRF__ZERO(need);
+    if (source)
+        TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
+    g->cache.area = trf__round_up(need.longest, 16);
+    TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
+    most = trf__max64(g->cache.self_area, g->cache.area);
+    if (trf__times(n, most) > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
+                         "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
+    g->rows_per_step = trf__min64(trf__min64(n, together),
+                                  trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
+    need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
+    need.sentences = n;
+    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
+    g->rows = trf__max64(need.source_rows, need.target_rows);
+    g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
+    g->count = n;
+    trf__sampler_layout(g);
+    g->arena = (char *)trf__alloc(&g->sampling.hooks, g->bytes);
+    g->device_arena = (char *)g->pass.run.backend->alloc(&g->pass.run, g->device_bytes);
+    if (!g->arena || !g->device_arena)
+        return trf__fail(err, TRF_E_NOMEM, -1, "cache",
+                         "no memory for the %llu bytes that %d sequences of %lld tokens need",
+                         (unsigned long long)trf__add_size(g->bytes, g->device_bytes), (int)n,
+                         (long long)most);
+    trf__sampler_layout(g);
+    if (n > 0) memset(g->sampled, 0, (size_t)n * sizeof *g->sampled);
+    return trf__sampled_grow(g, capacity, err);
+}
+
+/* Stores the batch in the sampler. Returns the rows of the sources; their slots are listed. */
+TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
+                                   const trf_sequences *target, const int32_t *begins)
+{
+    const trf_config *c = &g->model->config;
+    int64_t row = 0, at = 0, k;
+    int32_t i, length;
+    for (i = 0; i < g->count; at += length, i++) {
+        trf__sampled *s = &g->sampled[i];
+        TRF__ZERO(*s);
+        length = trf__length_of(target, i);
+        s->n_begin = begins ? begins[i] : length;
+        s->takes_start = trf__takes_start(c, s->n_begin);
+        s->start = s->takes_start ? target->ids[at] : trf__start_id(c);
+        s->limit = trf__sampled_limit(g, s->n_begin) - s->takes_start;
+        s->n_begin -= s->takes_start;
+        s->n = length - s->takes_start;
+        s->first = trf__window_first(s->n, trf__window(g));
+        s->ids = g->ids + i * (g->capacity + 1) + 1;
+        s->each = g->each + i * (g->capacity + 1);
+        s->ids[-1] = s->start;
+        if (s->n > 0)
+            memcpy(s->ids, target->ids + at + s->takes_start, (size_t)s->n * sizeof *s->ids);
+        s->answer.ids = s->ids + s->n_begin;
+        s->answer.log_probabilities = s->each;
+        s->answer.n = s->n - s->n_begin;
+        s->answer.ended = s->n < s->limit ? TRF_ENDED_NOT_YET : TRF_ENDED_MAX_LENGTH;
+        s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
+        g->source_lengths[i] = trf__length_of(source, i);
+        s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
+        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
+    }
+    if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
+    return row;
+}
+
+/* The common part of begin and load: check, reserve, store, encode, read the beginnings. */
+TRF__COLD
+TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
+                                        trf_error *err)
+{
+    const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
+    trf_status status;
+    trf__sampler_free(g);
+    g->ordinal = batch->ordinal;
+    status = trf__sampled_reserve(g, source, &batch->target, begins, err);
+    if (status == TRF_OK) {
+        int64_t rows = trf__sampled_write(g, source, &batch->target, begins);
+        g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
+                                    (size_t)rows * sizeof(int32_t));
+    }
+    if (status == TRF_OK && source)
+        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources,
+                                  g->source_lengths, g->count, 0, err);
+    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
+    if (status != TRF_OK) trf__sampler_free(g);
+    return status;
+}
+
+TRF_API trf_status trf_sampler_begin(trf_sampler *sampler, const trf_batch *beginnings,
+                                     trf_error *err)
+{
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    trf__sampler_free(sampler);
+    return beginnings ? trf__sampler_start(sampler, beginnings, NULL, err) : trf__fail_null(err,
+            "beginnings");
+}
+
+TRF__FN trf_status trf__has_begun(const trf_sampler *g, trf_error *err)
+{
+    return g->arena ? TRF_OK : trf__fail(err, TRF_E_STATE, -1, "sampler",
+                                         "nothing has begun: call trf_sampler_begin first");
+}
+
+TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_t *live,
+                                    trf_error *err)
+{
+    int32_t i, n;
+    if (live) *live = 0;
+    TRF__TRY(trf__begin(sampler, "sampler", err));
+    if (budget < 0) return trf__fail_below(err, "budget", 0, budget);
+    TRF__TRY(trf__has_begun(sampler, err));
+    for (;; budget--) {
+        for (i = n = 0; i < sampler->count; i++)
+            n += sampler->sampled[i].answer.ended == TRF_ENDED_NOT_YET;
+        if (budget == 0 || n == 0) break;
+        TRF__TRY(trf__read_sampled(sampler, 0, err));     /* sequences whose window has moved */
+        TRF__TRY(trf__read_sampled(sampler, 1, err));
+    }
+    if (live) *live = n;
+    return TRF_OK;
+}
+
+TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence)
+{
+    return sampler && sequence >= 0 && sequence < sampler->count
+        ? &sampler->sampled[sequence].answer : NULL;
+}

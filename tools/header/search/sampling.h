@@ -1,0 +1,295 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/model.h"
+#include "api/translate.h"
+#include "api/sampling.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "ops/rules.h"
+#include "cpu/threads.h"
+#include "text/vocab.h"
+#include "text/pieces_text.h"
+#include "text/byte_bpe_text.h"
+#include "text/vocab_use.h"
+#include "model/checks.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "pass/stacks.h"
+#include "pass/packed.h"
+#include "search/options.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>sampling       one token at a time, drawn on the host
+//
+// Row p of a sequence reads its start token (p = 0) or its id p - 1. The logits of the last row
+// choose the next id. Every sequence has its own area of keys and values, which append_kv fills:
+// sampling needs no backpointers. All rows of a beginning but the last are read many at a time. A
+// step reads the last row of every live sequence, copies its logits to the host and draws there
+// (>>draw).
+//
+// On the CPU the bits of a row depend on its sequence alone. So few rows never go to CBLAS. A
+// sampler never uses >>bf16x3. Our own product sums every element in one chain over k whatever its
+// neighbours are (>>gemm), and softmax and norm work row by row. Keys and values are therefore the
+// same, computed one by one or together, and a session file needs only ids (>>session). (Sources
+// are encoded together: more than 512 rows may go to CBLAS.)
+//
+// A decoder-only model reads the ids of a sequence from number `first` on. `first` is 0 while there
+// are W ids or fewer (W is the window). After that, the older half of the window leaves at once.
+// The other half is read again, because its positions have changed. `first` follows from the number
+// of ids alone, so it does not matter where the beginning ended.
+// -----------------------------------------------------------------------------------------------
+
+/* The columns are those of >>config. Files store the fields. */
+#define TRF__SAMPLING_FIELDS(X) \
+    X(double,   temperature,        0, 1e6, 1) \
+    X(int32_t,  top_k,              0, INT32_MAX, 1) \
+    X(double,   top_p,              0, 1, 1) \
+    X(double,   min_p,              0, 1, 1) \
+    X(double,   repetition_penalty, 1e-6, 1e6, 1) \
+    X(int32_t,  max_tokens,         1, INT32_MAX, 1) \
+    X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
+    X(int32_t,  allow_unk,          0, 1, 2) \
+    X(int32_t,  window,             0, INT32_MAX, 2) \
+    X(uint64_t, seed,               0, 2e19, 1) \
+    X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
+    X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
+    X(int32_t,  threads,            0, TRF__MAX_THREADS, 0)
+
+enum { TRF__DRAW_NUMBERS = 1 << 22 };           /* logits in memory at a time */
+
+/* A sequence: the beginning, then the answer; at most `limit` ids. */
+typedef struct trf__sampled {
+    trf_hypothesis answer;
+    int32_t *ids;                               /* start, if it is an id, is before them */
+    double *each;                               /* log-probabilities of the answer's ids and EOS */
+    int32_t n, n_begin, limit, n_source;        /* n_source: rows */
+    int32_t start;                              /* the id that row 0 reads, or -1: zeros */
+    int32_t takes_start;                        /* 1: it is the first id of the prompt, and not one
+                                                   of n */
+    int32_t first;                              /* number of the first id that is read */
+    int32_t read;                               /* rows with keys and values in the cache */
+    int32_t emitted;            /* the callback has had the text of this many ids of the answer */
+    int32_t from;               /* decoding of new text begins at this id (>>new-text) */
+} trf__sampled;
+
+struct trf_sampler {
+    const trf_model *model;
+    trf_sampling sampling;
+    trf__pass pass;
+    size_t bytes, device_bytes;
+    int32_t count;
+    int64_t ordinal;                            /* of the batch */
+    int64_t n_source;                           /* ids of all sources */
+    int64_t rows;                               /* length of the lists */
+    int64_t rows_per_step;                           /* the most sequences drawn at a time */
+    char *arena, *device_arena, *text;
+    int64_t text_capacity;
+    trf__lists there, here;
+    trf__cache cache;                           /* on the device */
+    trf__act *scores;                           /* (rows_per_step, vocab) */
+    trf__sampled *sampled;                        /* on the host */
+    int32_t *sources, *source_lengths;          /* of the batch, kept for files */
+    int32_t *ids; double *each;                 /* (count, capacity + 1) each; not in the arenas,
+                                                   because they grow */
+    int64_t capacity;
+    trf_real *logits;                           /* (rows_per_step, vocab) */
+    double *weights; int32_t *order;            /* (vocab), for one draw */
+    trf__rules rules;                           /* banned sequences, which lie in `banned` */
+    int32_t *banned; size_t banned_bytes;
+};
+
+TRF__COLD
+TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
+{
+    TRF__TRY(trf__begin(s, "sampling", err));
+#define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
+    TRF__SAMPLING_FIELDS(TRF__X)
+#undef TRF__X
+    TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_product_weights(s->weights, err));
+    return trf__hooks_check(&s->hooks, err);
+}
+
+TRF_API trf_sampling trf_sampling_defaults(void)
+{
+    trf_sampling s;
+    TRF__ZERO(s);
+    s.temperature = s.top_p = s.repetition_penalty = 1;
+    s.max_tokens = 256;
+    s.window = INT32_MAX;
+    return s;
+}
+
+// >>draw           a token from its logits z
+//
+//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
+//   w = exp((s - max s) / temperature)
+//
+// All filters keep a prefix of the ids in the order of falling w; equal ids are in rising order. A
+// heap yields the best ids one by one until the filters stop. The vocabulary is never sorted.
+// Without filters there is no heap.
+
+TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b)
+{
+    return w[a] > w[b] || (w[a] == w[b] && a < b);
+}
+
+/* Makes a heap of n ids, whose root is the best, from one in which only entry i may be wrong. */
+TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
+{
+    int32_t id = heap[i];
+    int64_t child;
+    for (; (child = 2 * i + 1) < n; heap[i] = heap[child], i = child) {
+        if (child + 1 < n && trf__likelier(w, heap[child + 1], heap[child])) child++;
+        if (!trf__likelier(w, heap[child], id)) break;
+    }
+    heap[i] = id;
+}
+
+/* Moves the best of a heap of n ids behind the others. Returns its weight. */
+TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
+{
+    int32_t best = heap[0];
+    heap[0] = heap[n - 1];
+    heap[n - 1] = best;
+    trf__sink(heap, n - 1, 0, w);
+    return w[best];
+}
+
+/* Returns how many ids the filters keep: the best at order[*m - 1], the next one before it, and so
+   on. *mass is the sum of their weights. */
+TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order,
+                            int64_t *m, double *mass)
+{
+    int64_t i, popped = 0, most, kept = 0;
+    double total = 0, x = 0;
+    for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
+    for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
+    most = *m;
+    /* ids with the weight of number top_k stay too: which of them comes first is an accident */
+    if (o->top_k > 0 && o->top_k < *m) {
+        for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
+            total += x = trf__pop(order, *m - popped, w);
+        most = popped;
+    }
+    for (*mass = 0; kept < most; kept++, *mass += x) {
+        if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
+        x = w[order[*m - 1 - kept]];
+        /* the best weight is 1, so min_p compares with x itself; one id is always kept */
+        if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
+    }
+    return kept;
+}
+
+/* What the rules about the tokens so far make of the logits z: w is a copy of them. */
+TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
+                              double *w)
+{
+    const trf_sampling *o = &g->sampling;
+    const trf__rules *r = &g->rules;
+    int32_t starts = s->start >= 0, n = s->n + starts, i, begin = 0;
+    int32_t m = o->no_repeat_ngram;
+    const int32_t *ids = s->ids - starts;
+    for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
+        double *x = &w[ids[i]];
+        /* an id that occurs twice gets its penalty once */
+        if (*x == (double)z[ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
+    }
+    for (i = 0; m > 0 && i <= n - m; i++)
+        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -HUGE_VAL;
+    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -HUGE_VAL;
+    for (i = 0; i < r->n_sequences; begin = r->ends[i++])
+        if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
+            w[r->sequences[r->ends[i] - 1]] = -HUGE_VAL;
+}
+
+/* Draws an id; *log_probability is its own under z alone, without penalty and temperature. Returns
+   -1 if z, or what may be drawn of it, has no finite maximum. */
+TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
+                          double *log_probability)
+{
+    const trf_config *c = &g->model->config;
+    const trf_sampling *o = &g->sampling;
+    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
+    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->sampled);
+    double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
+    int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
+    for (i = 0; i < vocab; i++) {
+        if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
+        if (w[i] > most) most = w[i];
+    }
+    for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
+    trf__rule_logits(g, s, z, w);
+    if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
+    if (trf__bos_read_first(c) >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
+    if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
+    if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
+    for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
+    /* temperature 0 takes the best id */
+    if (id >= 0 && o->temperature > 0) {
+        for (i = 0; i < vocab; i++) {
+            double below = w[i] - best;         /* a tiny temperature must not overflow */
+            mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
+        }
+        if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
+    /* the first id where the running sum of weights exceeds u, uniform in 0..mass */
+        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
+        for (mass = 0, i = 0; i < kept && mass <= u; i++) {
+            int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
+            if (w[next] > 0) { mass += w[next]; id = next; }
+        }
+    }
+    if (id >= 0) *log_probability = (double)z[id] - most - log(sum);
+    return id;
+}
+
+// >>new-text         the text of an answer that grows
+//
+// A token's text depends on the tokens before it: a blank joins words, and a subword loses its own
+// at the beginning of an answer. So a few ids before the new ones, from `from` on, are decoded with
+// them and without them. The part by which the longer text exceeds the other is new. `from` then
+// advances past ids whose text is not empty even at the beginning.
+
+/* How many of n ids end with a whole character, counted from `told` on. Bytes at the end may be the
+   beginning of a character that the next ids complete. */
+TRF__FN int32_t trf__whole_ids(const trf_vocab *v, const int32_t *ids, int32_t told, int32_t n)
+{
+    if (v && v->byte_bpe) return trf__byte_bpe_whole(v, ids, told, n);
+    while (v && v->pieces && told < n) {
+        char bytes[4];
+        int m = trf__piece_bytes(v, ids + told, n - told, bytes),
+            k = m ? trf__utf8_at(bytes, (size_t)m) : 1;
+        if (!k && told + m == n && trf__utf8_begins(bytes, m)) return told;
+        told += k ? k : 1;
+    }
+    return n;
+}
+
+/* The text by which the answer has grown; when it has ended, all that is left. On failure nothing
+   has changed. */
+TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, const char **text,
+                                 size_t *bytes,
+                               trf_error *err)
+{
+    const trf_vocab *v = g->model->target;
+    const int32_t *ids = s->answer.ids;
+    int32_t n = s->n - s->n_begin, end = ended ? n : trf__whole_ids(v, ids, s->emitted, n);
+    size_t before, all, alone;
+    *text = "";
+    if (!v || end == s->emitted) return TRF_OK;
+    (void)trf_vocab_decode(v, ids + s->from, s->emitted - s->from, NULL, 0, &before, NULL);
+    (void)trf_vocab_decode(v, ids + s->emitted, end - s->emitted, NULL, 0, &alone, NULL);
+    (void)trf_vocab_decode(v, ids + s->from, end - s->from, NULL, 0, &all, NULL);
+    TRF__GROW(char, g->text, g->text_capacity, (int64_t)all + 1, &g->sampling.hooks);
+    TRF__TRY(trf_vocab_decode(v, ids + s->from, end - s->from, g->text, all + 1, NULL, err));
+    if (alone > 0) s->from = s->emitted;
+    s->emitted = end;
+    *text = g->text + before;
+    *bytes = all - before;
+    return TRF_OK;
+}

@@ -1,0 +1,290 @@
+#pragma once
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "ops/beam.h"
+#include "device/backend.h"
+#include "text/vocab_use.h"
+#include "model/checks.h"
+#include "model/model.h"
+#include "pass/stacks.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>translate      encode once, then one token a step for all live hypotheses
+//
+//   rows          the live hypotheses of all sentences that are still searched, sentence after
+//                 sentence
+//   cache         per decoder layer: keys and values of every token read so far, (slot, 2d). The
+//                 rows of step t are at slots t * n_rows + row. After `length` steps they replace
+//                 the oldest ones
+//   backpointers  per row: the slots of its own history, one per position. When search reorders
+//                 hypotheses, these lists move and the cache stays:
+//
+//                 step 0    step 1    step 2            row 0 of step 3 reads slots 0, 4, 9
+//                 [0 . . .] [4 5 . .] [8 9 . .]         row 1 of step 3 reads slots 0, 4, 8
+//
+//   memory        per decoder layer: keys and values of the encoded sources, an area of (rows, 2d)
+//                 for each sentence searched at the same time. They are computed once and shared by
+//                 all hypotheses of the sentence
+//
+// A token is the decoder's half of >>forward over the live rows, one new token each, with this
+// cache. Then the beam of every sentence chooses (>>beam), and the rows are put in order again
+// (>>next-rows). All of this is on the device: the host only starts tokens, and reads from time to
+// time which sentences still live. The beam of a finished sentence comes to the host, which reads
+// its answers. A waiting sentence then takes its area of memory and its rows. Memory grows to the
+// largest call.
+// -----------------------------------------------------------------------------------------------
+
+/* What host and device exchange about a round of searches. Each has one, in the same layout: live
+   and progress go to the host, the rest to the device. */
+typedef struct trf__searches {
+    int32_t *live;                              /* place indices of sentences still searched */
+    trf__progress *progress;
+    trf__arrival *arrivals;
+    int32_t *slots;                             /* slot in memory of each row of new sources */
+    int32_t *prefixes;                          /* (places, length) */
+} trf__searches;
+
+/* A sentence of a call: its number, where its ids and its prefix begin, its length for sorting. */
+typedef struct trf__pending { int64_t source, prefix; int32_t sentence, length; } trf__pending;
+
+/* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
+   layout. */
+typedef struct trf__hypotheses {
+    int64_t n_places, length, area;             /* of this round: sentences at a time; most tokens
+                                                   read; rows of a source */
+    int64_t n_rows;                             /* n_places * beam */
+    char *arena, *device_arena;
+    size_t bytes, device_bytes;
+    /* on the device */
+    trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places
+                                                   * area, 2d) */
+    int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
+                                                      next */
+    trf__lists lists;                           /* (n_rows) what the next token reads */
+    void *top_scratch;
+    char *found;                                /* log-probabilities, if there is a penalty those
+                                                   after it, and ids of the candidates of all
+                                                   rows */
+    trf__rules rules;                           /* the translator's, with lists for all rows */
+    trf__searches there;
+    trf__beam *beams;                           /* per place, like their memory and sources */
+    char *beam_memory;                          /* beam_bytes each */
+    size_t beam_bytes;
+    trf__span *sources;
+    int32_t *starts;                            /* first row of each live sentence */
+    /* on the host */
+    trf__searches here;
+    trf__beam *beams_read;                      /* beams and beam_memory of finished sentences,
+                                                   copied from a device */
+    char *memory_read;
+    int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
+                                                   is still searched */
+    int32_t *ids, *lengths;                     /* of new sources */
+} trf__hypotheses;
+
+struct trf_translator {
+    const trf_model *model;
+    trf_search search;
+    trf__pass pass;
+    trf__rules rules;                           /* without lists for rows */
+    void *banned; int64_t n_banned;             /* ids on the device, into which they point */
+    void *phrases;
+    int32_t n_choices;                          /* tokens that no rule bans in every row */
+    trf__hypotheses hypotheses;
+    double *numbers; int64_t numbers_capacity;          /* copied from the device */
+    trf__workspace work;                        /* see >>look-inside */
+    /* results of the last call */
+    trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
+    int32_t *n_answers; int64_t n_answers_capacity;
+    int32_t *ids; int64_t ids_capacity, n_ids;          /* n ids and one more for each answer; */
+    double *own; int64_t own_capacity;                  /* their log-probabilities likewise */
+    int64_t *first_id; int64_t first_id_capacity;       /* index of a sentence's first id */
+    trf__text_ids text;                                 /* the source of trf_translate_text */
+    trf__pending *pending; int64_t pending_capacity;    /* the sentences of the call */
+    const void **order; int64_t order_capacity;         /* the same, longest first */
+    int32_t n_sentences;
+};
+
+// >>search-rules   the rules about tokens, as a translator and a sampler hold them
+//
+// Banned sequences are copied when a translator or a sampler is created, a translator's to the
+// device. The lists of rows come from >>hypotheses.
+
+/* Number of ids of sequences of known lengths. */
+TRF__FN int64_t trf__total_ids(const trf_sequences *x)
+{
+    int64_t total = 0;
+    int32_t i;
+    for (i = 0; i < x->count; i++) total += x->lengths[i];
+    return total;
+}
+
+/* Counts banned sequences. Those of one id are alone. */
+TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
+{
+    int32_t i;
+    for (r->n_alone = i = 0; i < banned->count; i++) r->n_alone += banned->lengths[i] == 1;
+    r->n_sequences = banned->count - r->n_alone;
+}
+
+/* The rules of a search about the next token, without their lists. */
+TRF__FN trf__rules trf__rules_of(const trf_search *s)
+{
+    trf__rules r;
+    TRF__ZERO(r);
+    trf__count_banned(&r, &s->banned);
+    r.phrases.n = s->phrases.count;
+    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
+    r.ngram = s->no_repeat_ngram;
+    r.penalty = s->repetition_penalty;
+    r.greedy = s->beam == 1;
+    return r;
+}
+
+/* The same rules with lists for n rows, whose histories have up to `length` ids. No id is banned
+   twice. */
+TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules, int64_t n,
+                                   int64_t length, int64_t vocab)
+{
+    trf__rules r = *rules;
+    int64_t banned = (r.ngram > 0 ? length : 0) + r.n_sequences;
+    r.history = banned > 0 || r.penalty != 1 ? (int32_t)length : 0;
+    r.stride = (int32_t)(r.history + trf__min64(banned, vocab));
+    if (r.stride) {
+        r.ids = (int32_t *)trf__take(cursor, n, trf__bytes(r.stride, sizeof(int32_t)));
+        r.counts = (int32_t *)trf__take(cursor, 2 * n, sizeof(int32_t));
+    }
+    if (r.stride + r.n_alone)
+        r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
+    if (r.phrases.n) {
+        r.wishes = (int32_t *)trf__take(cursor, n * r.phrases.n, sizeof(int32_t));
+        r.wished = trf__take_reals(cursor, n, r.phrases.n);
+    }
+    return r;
+}
+
+TRF__FN int trf__by_id(const void *context, const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    (void)context;
+    return x < y ? -1 : x > y;
+}
+
+/* Bytes of n banned ids and of the ends of their sequences. */
+TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
+{
+    return trf__bytes(n + r->n_sequences, sizeof(int32_t));
+}
+
+/* The ids that a search never chooses, -1 for none: pad; bos if the decoder reads it first, unless
+   answers end with it; and unk if it is banned. Returns how many there are. */
+TRF__FN int64_t trf__banned(const trf_config *c, const trf_search *s, int32_t ids[3])
+{
+    ids[0] = c->pad;
+    ids[1] = c->bos == c->eos ? -1 : trf__bos_read_first(c);
+    ids[2] = s->ban_unk ? c->unk : -1;
+    return (ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0);
+}
+
+/* Number of tokens that a search may choose. */
+TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
+{
+    int32_t banned[3];
+    return c->target_vocab - trf__banned(c, s, banned);
+}
+
+/* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
+   their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
+TRF__COLD
+TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
+                              const int32_t *there, const void **order)
+{
+    int64_t n = trf__total_ids(x), at = 0, to = r->n_alone;
+    int32_t n_alone = 0, n_sequences = 0, i;
+    for (i = 0; i < x->count; at += x->lengths[i++]) {
+        if (x->lengths[i] == 1) { order[n_alone++] = &x->ids[at]; continue; }
+        memcpy(ids + to, x->ids + at, (size_t)x->lengths[i] * sizeof *ids);
+        to += x->lengths[i];
+        ids[n + n_sequences++] = (int32_t)(to - r->n_alone);
+    }
+    trf__sort(order, (size_t)n_alone, trf__by_id, NULL);
+    r->alone = there;
+    r->sequences = there + r->n_alone;
+    r->ends = there + n;
+    for (r->n_alone = i = 0; i < n_alone; i++) {
+        int32_t id = *(const int32_t *)order[i];
+        if (i == 0 || id != ids[r->n_alone - 1]) ids[r->n_alone++] = id;
+    }
+}
+
+/* Copies banned sequences to the device. */
+TRF__COLD
+TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf__run *run = &t->pass.run;
+    trf__rules *r = &t->rules;
+    int64_t n = trf__total_ids(x);
+    size_t bytes = trf__banned_bytes(r, n), sorting = trf__bytes(r->n_alone, sizeof(void *));
+    int32_t *ids, never[3], i;
+    const void **order;
+    trf_status status;
+    t->n_choices = (int32_t)(c->target_vocab - trf__banned(c, &t->search, never));
+    if (n == 0) return TRF_OK;
+    t->n_banned = n;
+    t->banned = run->backend->alloc(run, bytes);
+    ids = (int32_t *)trf__alloc(&run->hooks, bytes);
+    order = (const void **)trf__alloc(&run->hooks, sorting);
+    status = t->banned && ids && order ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
+    if (status == TRF_OK) {
+        trf__list_banned(r, x, ids, (const int32_t *)t->banned, order);
+        for (i = 0; i < r->n_alone; i++)
+            t->n_choices -= ids[i] != never[0] && ids[i] != never[1] && ids[i] != never[2];
+        run->backend->upload(run, t->banned, ids, bytes);
+        status = run->backend->sync(run, err);
+    }
+    trf__free(&run->hooks, (void *)order, sorting);
+    trf__free(&run->hooks, ids, bytes);
+    return status;
+}
+
+TRF__FN size_t trf__phrases_bytes(const trf__phrases *p)
+{
+    return trf__bytes(2 * (int64_t)p->total + p->n, sizeof(int32_t));
+}
+
+/* Copies phrases to the device: ids, how they begin again, ends. */
+TRF__COLD
+TRF__FN trf_status trf__set_phrases(trf_translator *t, const trf_sequences *x, trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    trf__phrases *p = &t->rules.phrases, here = *p;
+    int32_t ids[3 * TRF__MAX_PHRASE_IDS], *back = ids + p->total, *ends = back + p->total;
+    int32_t begin = 0, k, i;
+    if (p->n == 0) return TRF_OK;
+    t->phrases = run->backend->alloc(run, trf__phrases_bytes(p));
+    if (!t->phrases)
+        return trf__fail(err, TRF_E_NOMEM, -1, "phrases", "no memory for %d phrases", (int)p->n);
+    memcpy(ids, x->ids, (size_t)p->total * sizeof *ids);
+    here.ids = ids;
+    here.back = back;
+    here.ends = ends;
+    for (k = 0; k < p->n; begin = ends[k++]) {
+        ends[k] = begin + x->lengths[k];
+        /* the phrase without its first id is read as an answer would be */
+        for (back[begin] = 0, i = begin + 1; i < ends[k]; i++)
+            back[i] = trf__phrase_next(&here, k, back[i - 1], ids[i]);
+    }
+    p->ids = (const int32_t *)t->phrases;
+    p->back = p->ids + p->total;
+    p->ends = p->back + p->total;
+    run->backend->upload(run, t->phrases, ids, trf__phrases_bytes(p));
+    return run->backend->sync(run, err);
+}
