@@ -1,0 +1,336 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/model.h"
+#include "api/batch.h"
+#include "api/files.h"
+#include "api/train.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "device/backend.h"
+#include "system/text.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "train/options.h"
+#include "train/trainer.h"
+#include "train/step.h"
+#include "data/corpus.h"
+#include "files/container.h"
+#include "files/reading.h"
+#include "files/writing.h"
+#include "files/store.h"
+#include "files/store_read.h"
+#include "files/store_write.h"
+
+// >>checkpoint     a model, and everything needed to continue with the same bits
+//
+// Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
+// the moments, the training options, the frozen parameters, and a place in the corpus. The place is
+// the beginning of the step that is not complete: its batches are delivered again. Random numbers
+// need no state. They follow from the seed, the step and the position in the batch (>>dropout).
+
+#if !defined(TRF_NO_TRAIN)
+
+/* The place where a resumed run begins. It is the trainer's place, unless that is in other data. If
+   the trainer's place is ahead of the corpus, the corpus was moved back and has delivered nothing
+   since that the trainer has seen; then it is the place that it was moved to. */
+TRF__FN trf_place trf__resume_place(const trf_trainer *trainer, const trf_corpus *corpus)
+{
+    trf_place next = trf__corpus_place(corpus), begin = trainer->begin;
+    int behind = begin.epoch > next.epoch ||
+        (begin.epoch == next.epoch && begin.batch > next.batch);
+    if (begin.corpus != next.corpus) return next;
+    if (behind) { begin.epoch = corpus->put_epoch; begin.batch = corpus->put_batch; }
+    return begin;
+}
+
+enum { TRF__KEY_SIZE = 160 };
+
+TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
+{
+    snprintf(to, size, "trf.missed.%s", p->name);
+}
+
+/* What trf__metadata_checkpoint needs. */
+typedef struct trf__resume {
+    const trf_trainer *trainer;
+    const trf_corpus *corpus;
+    int64_t updates;
+} trf__resume;
+
+/* The notes of a checkpoint. trf__file_write writes them twice and expects the same bytes. */
+TRF__COLD
+TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
+{
+    const trf__resume *resume = (const trf__resume *)of;
+    const trf_trainer *trainer = resume->trainer;
+    const trf__layout *layout = &trainer->model->layout;
+    char key[TRF__KEY_SIZE];
+    int32_t i;
+    trf__metadata_content(notes, trainer->model, "checkpoint");
+    trf__metadata_int(notes, "trf.step", trainer->step);
+    trf__metadata_int(notes, "trf.updates", resume->updates);
+    if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
+    for (i = 0; i < layout->n_params; i++)
+        if (trainer->missed[i] != 0 || trainer->frozen[i] == '1') {
+            trf__missed_key(key, sizeof key, &layout->params[i]);
+            trf__metadata_int(notes, key, trainer->missed[i]);
+        }
+    if (resume->corpus) {
+        trf_place place = trf__resume_place(trainer, resume->corpus);
+        trf__metadata_int(notes, "trf.corpus.fingerprint", (int64_t)place.corpus);
+        trf__metadata_int(notes, "trf.corpus.epoch", place.epoch);
+        trf__metadata_int(notes, "trf.corpus.batch", place.batch);
+    }
+#define TRF__X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
+    TRF__TRAIN_FIELDS(TRF__X)
+#undef TRF__X
+}
+
+/* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
+TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
+                                         const trf__destination *to, trf_error *err)
+{
+    const trf_real *const moments[TRF__COMPANIONS] = {trainer->m, trainer->v};
+    trf__resume of;
+    trf__clip_result clip_result;
+    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+    of.trainer = trainer;
+    of.corpus = corpus;
+    of.updates = clip_result.updates;
+    return trf__write_model(trainer->model, moments, trf__metadata_checkpoint, &of, to,
+                            TRF_WEIGHTS_FULL, err);
+}
+
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
+                                       const char *path, trf_error *err)
+{
+    const trf__destination to = trf__to_path(path);
+    trf__clear(err);
+    if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
+    return trf__checkpoint_write(trainer, corpus, &to, err);
+}
+
+TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
+                                              void *buffer,
+                                              size_t size, size_t *bytes, trf_error *err)
+{
+    trf__destination to;
+    trf__clear(err);
+    if (bytes) *bytes = 0;
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
+    return trf__checkpoint_write(trainer, corpus, &to, err);
+}
+
+// >>checkpoint-load the mirror of saving
+//
+// trf__checkpoint_open reads the model as any model, then the trainer, then moves the corpus. The
+// caller gets all of it or nothing.
+
+/* The training options in a file. Fields that an older format lacks get their defaults. */
+TRF__COLD
+TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options *o, trf_error *err)
+{
+    int64_t format;
+    *o = trf_train_defaults();
+    TRF__TRY(trf__read_int(file, "trf.format", &format, err));
+#define TRF__X(type, field, low, high, stored) TRF__READ_FIELD("trf.train.", o, type, field, stored)
+    TRF__TRAIN_FIELDS(TRF__X)
+#undef TRF__X
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
+                                     trf_error *err)
+{
+    trf_train_options stored;
+    TRF__TRY(trf__begin(file, "file", err));
+    if (!options) return trf__fail_null(err, "options");
+    TRF__TRY(trf__name_file(trf__stored_training(file, &stored, err), file->path, err));
+    *options = stored;
+    return TRF_OK;
+}
+
+/* The training options of a checkpoint, checked against its model. */
+TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
+                                      trf_train_options *o, trf_error *err)
+{
+    const trf_train_options d = trf_train_defaults();
+    TRF__TRY(trf__stored_training(file, o, err));
+    o->hooks = c->hooks;
+    TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
+    /* these sizes are a plan, which grows if needed: a file cannot make us plan for more than the
+       defaults */
+    o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
+    o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
+    o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences;
+    o->longest = o->longest < d.longest ? o->longest : d.longest;
+    return TRF_OK;
+}
+
+/* The place in the corpus, if the file has one. It is compared only when a corpus resumes. */
+TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_error *err)
+{
+    int64_t fingerprint;
+    if (!trf_file_metadata(file, "trf.corpus.fingerprint")) return TRF_OK;
+    TRF__TRY(trf__read_int(file, "trf.corpus.fingerprint", &fingerprint, err));
+    TRF__TRY(trf__read_int(file, "trf.corpus.epoch", &place->epoch, err));
+    TRF__TRY(trf__read_int(file, "trf.corpus.batch", &place->batch, err));
+    place->corpus = (uint64_t)fingerprint;
+    if (place->epoch >= 0 && place->batch >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                     "the data have no batch %lld of epoch %lld",
+                     (long long)place->batch, (long long)place->epoch);
+}
+
+TRF__COLD
+TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
+{
+    uint64_t fingerprint;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__no_gradients(trainer, err));
+    fingerprint = trf__corpus_fingerprint(corpus);
+    if (trainer->begin.corpus == 0)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "the trainer does not record which batch of the corpus comes next");
+    if (trainer->begin.corpus != fingerprint)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "the corpus is not the one that the trainer learned from: fingerprint "
+                         "%016llx, expected %016llx", (unsigned long long)fingerprint,
+                         (unsigned long long)trainer->begin.corpus);
+    /* batches of a step that was not complete are delivered again */
+    return trf__corpus_seek(corpus, trainer->begin.epoch, trainer->begin.batch, err);
+}
+
+/* Reads which parameters are frozen, and how many of `updates` updates each has missed. */
+TRF__COLD
+TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates,
+                                    trf_error *err)
+{
+    const char *frozen = trf_file_metadata(file, "trf.frozen");
+    const trf__layout *layout = &t->model->layout;
+    size_t n = (size_t)layout->n_params;
+    char key[TRF__KEY_SIZE];
+    int32_t i;
+    if (frozen && (strlen(frozen) != n || strspn(frozen, "01") != n))
+        return trf__fail(err, TRF_E_FORMAT, -1, "trf.frozen",
+                         "expected a 0 or a 1 for each of %d parameters, got \"%.40s\"", (int)n,
+                         frozen);
+    if (frozen) memcpy(t->frozen, frozen, n);
+    for (i = 0; i < layout->n_params; i++) {
+        int64_t least = t->frozen[i] == '1' ? -updates : 0;
+        trf__missed_key(key, sizeof key, &layout->params[i]);
+        t->missed[i] = least;           /* a file without the key: frozen from the beginning, or
+                                           never */
+        if (!trf_file_metadata(file, key)) continue;
+        TRF__TRY(trf__read_int(file, key, &t->missed[i], err));
+        if (t->missed[i] < least || t->missed[i] > least + updates)
+            return trf__fail(err, TRF_E_FORMAT, t->missed[i], "trf.missed",
+                             "%s: expected %lld to %lld updates, got %lld", key, (long long)least,
+                             (long long)(least + updates), (long long)t->missed[i]);
+    }
+    trf__cut_tiles(t, t->options.decay_all);
+    return TRF_OK;
+}
+
+/* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
+TRF__COLD
+TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
+                                     const trf_train_options *training, trf_error *err)
+{
+    trf_train_options stored;
+    trf_trainer *t;
+    trf_status status;
+    trf_place place;
+    int64_t step, updates;
+    TRF__ZERO(place);
+    TRF__TRY(trf__read_int(file, "trf.step", &step, err));
+    TRF__TRY(trf__read_int(file, "trf.updates", &updates, err));
+    TRF__TRY(trf__read_place(file, &place, err));
+    if (!training) {
+        TRF__TRY(trf__read_training(file, &model->config, &stored, err));
+        training = &stored;
+    }
+    TRF__TRY(trf_trainer_create(&t, model, training, err));
+    /* no batch has been seen since the place, so all three marks are equal */
+    t->begin = t->before = t->behind = place;
+    status = trf__trainer_moved(t, step, updates, err);
+    if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
+    if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
+    if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
+    *out = t;
+    return TRF_OK;
+}
+
+/* Loads a checkpoint from a path, or from memory if path is NULL. */
+TRF__COLD
+TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
+                                        trf_corpus *corpus,
+                                        const char *path, const void *bytes, size_t n,
+                                        const trf_train_options *training,
+                                        const trf_load_options *options, trf_error *err)
+{
+    trf_error own;
+    trf_load_options defaults = trf_load_defaults();
+    trf_file *file;
+    trf_model *m = NULL;
+    trf_trainer *t = NULL;
+    const char *content;
+    trf_status status;
+    if (!err) err = &own;       /* trf__file_fault reads it */
+    trf__clear(err);
+    if (model) *model = NULL;
+    if (trainer) *trainer = NULL;
+    if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
+    if (!options) options = &defaults;
+    TRF__TRY(trf__device_check(&options->device, err));
+    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
+            path, options, err));
+    content = trf_file_metadata(file, "trf.content");
+    status = trf__is_checkpoint(file) ? TRF_OK
+           : trf__fail(err, TRF_E_STATE, -1, "trf.content",
+                       "the file is not a checkpoint, its trf.content is \"%.20s\": load a model "
+                       "with trf_model_load", content ? content : "");
+    if (status == TRF_OK) status = trf__model_read(&m, file, options, err);
+    if (status == TRF_OK) status = trf__trainer_read(&t, m, file, training, err);
+    if (status == TRF_OK && corpus) status = trf_corpus_resume(corpus, t, err);
+    trf_file_close(file);
+    if (status != TRF_OK) {
+        trf_trainer_destroy(t);
+        trf_model_destroy(m);
+        return trf__name_file(status, bytes ? "memory" : path, err);
+    }
+    *model = m;
+    *trainer = t;
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                       const char *path, const trf_train_options *training,
+                                       const trf_load_options *options, trf_error *err)
+{
+    return trf__checkpoint_open(model, trainer, corpus, path, NULL, 0, training, options, err);
+}
+
+TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
+                                              trf_corpus *corpus, const void *bytes, size_t n,
+                                              const trf_train_options *training,
+                                              const trf_load_options *options, trf_error *err)
+{
+    trf__clear(err);
+    if (model) *model = NULL;
+    if (trainer) *trainer = NULL;
+    if (!bytes) return trf__fail_null(err, "bytes");
+    return trf__checkpoint_open(model, trainer, corpus, NULL, bytes, n, training, options, err);
+}
+
+#endif

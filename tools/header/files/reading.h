@@ -1,0 +1,342 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/files.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "system/text.h"
+#include "system/files.h"
+#include "system/json.h"
+#include "model/model.h"
+#include "files/container.h"
+
+// >>file-open      from a path or from memory
+//
+// Opening reads the header only; trf_file_read fetches data when a caller needs them.
+// trf__file_start calls these functions in the order of the checks above.
+
+/* Reads exactly `bytes` bytes at `offset`. The size of the file is known, so fewer are an error. */
+TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes,
+                                   trf_error *err)
+{
+    size_t got = 0;
+    int error = 0;
+    trf_status status;
+    if (from->memory) {
+        if (bytes > 0) memcpy(to, from->memory + (size_t)offset, bytes);
+        return TRF_OK;
+    }
+    errno = 0;
+    if (TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
+    if (!error) error = trf__read_all(from->fd, to, bytes, &got);
+    if (!error && got == bytes) return TRF_OK;
+    if (error) status = trf__fail_io(err, error, from->path, "read it");
+    else status = trf__fail(err, TRF_E_IO, -1, from->path,
+                            "the file ended at byte %llu, expected %llu: it changed while it was "
+                            "read", (unsigned long long)(offset + got),
+                            (unsigned long long)(offset + bytes));
+    if (err) err->where = (int64_t)(offset + got);
+    return status;
+}
+
+/* Guesses the kind of a file that is not safetensors. Called only if the length is impossible. */
+TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
+{
+    static const struct { char bytes[8]; int32_t n; char what[44]; } known[] = {
+        {"PK\3\4", 4, "a zip archive, as torch.save writes"},
+        {"\x80\2", 2, "a Python pickle"}, {"\x80\3", 2, "a Python pickle"},
+        {"\x80\4", 2, "a Python pickle"}, {"\x80\5", 2, "a Python pickle"},
+        {"GGUF", 4, "a GGUF file"},
+        {"<!DOC", 5, "a web page"}, {"<!doc", 5, "a web page"}, {"<html", 5, "a web page"},
+        {"version", 7, "a git-lfs pointer, not the file itself"},
+        {"\x89HDF", 4, "an HDF5 file"}, {"\x93NUMPY", 6, "a NumPy array"},
+        {"\x1F\x8B", 2, "a gzip file"}, {"{", 1, "JSON text"}
+    };
+    int64_t fault;
+    size_t i;
+    for (i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!memcmp(begin, known[i].bytes, (size_t)known[i].n) &&
+            (begin[0] != 0x80 || n > TRF__FILE_HEADER))         /* a short header may begin like a
+                                                                   pickle */
+            return known[i].what;
+    for (i = 0; i < 8; i++) if (begin[i] < 32 && (begin[i] == 0 || !strchr("\t\n\r", begin[i])))
+        return NULL;
+    fault = trf_find_invalid_utf8((const char *)begin, 8);
+    return fault < 0 || fault > 4 ? "text" : NULL;      /* the last character may be cut */
+}
+
+/* Reads the length of the header, and checks it against the file's size and the limits. */
+TRF__COLD
+TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, trf_error *err)
+{
+    unsigned char begin[8];
+    const char *guess, *path = from->path;
+    uint64_t n = 0, size = from->size;
+    int i;
+    if (size < 8)
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
+                         "not a safetensors file, or truncated: it has %llu bytes, fewer than 8",
+                         (unsigned long long)size);
+    TRF__TRY(trf__file_fetch(from, 0, begin, 8, err));
+    for (i = 7; i >= 0; i--) n = n << 8 | begin[i];
+    *length = n;
+    if (n > 0 && n <= TRF__FILE_HEADER && n <= size - 8) return TRF_OK;
+    guess = trf__file_guess(begin, n);
+    if (guess)
+        return trf__fail(err, TRF_E_FORMAT, 0, path, "not a safetensors file: it looks like %s",
+                         guess);
+    if (n == 0)
+        return trf__fail(err, TRF_E_FORMAT, 0, path,
+                         "not a safetensors file: its header has the length 0");
+    if (n > TRF__FILE_HEADER)
+        return trf__fail(err, TRF_E_LIMIT, 0, path, n > size - 8
+                         ? "not a safetensors file: a header of %llu bytes, the limit is %d"
+                                      : "a header of %llu bytes, the limit is %d",
+                         (unsigned long long)n, (int)TRF__FILE_HEADER);
+    return trf__fail(err, TRF_E_FORMAT, (int64_t)size, path,
+                     "file is %llu bytes, needs at least %llu for its header: truncated?",
+                     (unsigned long long)size, (unsigned long long)(n + 8));
+}
+
+/* Allocates one block for the struct, the tables, the header and a NUL. The shortest tensor takes
+   50 bytes of header and the shortest text 5, so the tables exceed the header only by a small
+   factor: a hostile file cannot demand more memory than that. */
+TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
+{
+    int32_t tensors = (int32_t)trf__min64(header / 50 + 1, TRF__FILE_TENSORS);
+    int32_t texts = (int32_t)trf__min64(header / 5 + 1, TRF__FILE_TEXTS);
+    size_t fixed = (sizeof(trf_file) + 63) / 64 * 64;
+    size_t bytes = fixed + (size_t)tensors * (sizeof(trf_file_entry) + 2 * sizeof(void *))
+                 + (size_t)texts * (sizeof(trf__meta) + sizeof(void *)) + (size_t)header + 1;
+    char *block = (char *)trf__alloc(hooks, bytes);
+    trf_file *file = (trf_file *)(void *)block;
+    if (!block) return NULL;
+    TRF__ZERO(*file);
+    file->hooks = *hooks;
+    file->allocated = bytes;
+    file->capacity = tensors;
+    file->meta_capacity = texts;
+    file->entries = (trf_file_entry *)(void *)(block + fixed);
+    file->by_name = (const void **)(void *)(file->entries + tensors);
+    file->by_begin = file->by_name + tensors;
+    file->by_key = file->by_begin + tensors;
+    file->meta = (trf__meta *)(void *)(file->by_key + texts);
+    file->header = (char *)(file->meta + texts);
+    file->header_bytes = header;
+    return file;
+}
+
+/* Reads and checks the header of a file whose length is known. */
+TRF__COLD
+TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
+{
+    trf__json s;
+    int32_t i;
+    TRF__TRY(trf__file_fetch(&file->from, 8, file->header, (size_t)file->header_bytes, err));
+    TRF__ZERO(s);
+    s.text = file->header;
+    s.n = file->header_bytes;
+    s.name = "header";
+    s.err = err;
+    TRF__TRY(trf__file_parse(&s, file));
+    for (i = 0; i < file->count; i++) file->by_name[i] = file->entries + i;
+    for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
+    TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
+    TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
+    return trf__file_cover(file, err);
+}
+
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
+{
+    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
+    return found ? ((const trf__meta *)found)->value : NULL;
+}
+
+// >>file-read      numbers of any dtype as ours
+//
+// Data are read in chunks on the stack, so no tensor needs memory besides its destination. A model
+// loads its tensors in the order of the file; then the checksum needs no second reading.
+
+/* Index of a tensor, or -1. */
+TRF__FN int32_t trf__file_find(const trf_file *file, const char *name)
+{
+    const void *found = trf__find_name(file->by_name, file->count, name);
+    return found ? (int32_t)((const trf_file_entry *)found - file->entries) : -1;
+}
+
+/* IEEE 754 binary16: 1 bit of sign, 5 of exponent, 10 of fraction. Exponent 0: subnormal. */
+TRF__FN double trf__from_half(uint32_t bits)
+{
+    int exponent = (int)(bits >> 10 & 31), fraction = (int)(bits & 1023);
+    double x = exponent == 0 ? ldexp((double)fraction, -24) : ldexp((double)(1024 + fraction),
+                                                                    exponent - 25);
+    if (exponent == 31) x = fraction ? (double)NAN : (double)INFINITY;
+    return bits >> 15 & 1 ? -x : x;
+}
+
+TRF__FN double trf__from_double(uint64_t bits) { double x; memcpy(&x, &bits, 8); return x; }
+
+/* Reads one number of the dtype with this code. BF16 is the upper half of an F32. */
+TRF__FN double trf__from_file(const unsigned char *p, char code)
+{
+    switch (code) {
+    case 'F': return trf__from_float((uint32_t)trf__from_little(p, 4));
+    case 'D': return trf__from_double(trf__from_little(p, 8));
+    case 'H': return trf__from_half((uint32_t)trf__from_little(p, 2));
+    default: return trf__from_float((uint32_t)trf__from_little(p, 2) << 16);
+    }
+}
+
+/* Copies numbers that have the host's own format, sixteen at a time, up to the first that is not
+   finite. x - x is 0 for finite x and NaN for others, so one sum checks sixteen. Returns the number
+   of bytes copied. The caller's loop reads the rest, and names the bad element. */
+TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes)
+{
+    const uint32_t one = 1;
+    size_t i;
+    if (*(const unsigned char *)&one != 1) return 0;
+    for (i = 0; i + TRF__WIDE * sizeof *values <= bytes; i += TRF__WIDE * sizeof *values) {
+        trf__v16 x;
+        trf_real difference;
+        memcpy(values + i / sizeof *values, p + i, TRF__WIDE * sizeof *values);
+        x = trf__load(values + i / sizeof *values);
+        difference = trf__sum(trf__sub(x, x));
+        if (!(difference == 0)) break;
+    }
+    return i;
+}
+
+/* Starts the checksum. From now on it follows reads in the order of the file. */
+TRF__FN void trf__file_sum(trf_file *file)
+{
+    trf__crc_begin(&file->crc);
+    file->summed = file->data_begin;
+}
+
+/* Reads a part of the data. The checksum includes what is read in the order of the file. */
+TRF__FN trf_status trf__file_data(trf_file *file, uint64_t at, void *to, size_t bytes,
+                                  trf_error *err)
+{
+    TRF__TRY(trf__file_fetch(&file->from, at, to, bytes, err));
+    if (at != file->summed) return TRF_OK;
+    trf__crc_add(&file->crc, to, bytes);
+    file->summed += bytes;
+    return TRF_OK;
+}
+
+/* The entry with an index, or an error. */
+TRF__FN trf_status trf__file_entry(const trf_file *file, int32_t index,
+                                   const trf_file_entry **entry, trf_error *err)
+{
+    if (index < 0 || index >= file->count)
+        return trf__fail(err, TRF_E_INVALID_ARG, index, "index",
+                         "the file has %d tensors, got index %d", (int)file->count, (int)index);
+    *entry = file->entries + index;
+    return TRF_OK;
+}
+
+/* Reads `count` numbers of a tensor from number `first` on, and converts them. */
+TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t first, trf_real *values,
+                                     int64_t count, trf_error *err)
+{
+    const trf_file_entry *entry = NULL;
+    const trf__dtype *dtype;
+    unsigned char chunk[TRF__CHUNK];
+    uint64_t at, end;
+    size_t n, i;
+    TRF__TRY(trf__file_entry(file, index, &entry, err));
+    if (!values && count > 0) return trf__fail_null(err, "values");
+    dtype = trf__dtype_of(entry->dtype);
+    if (!dtype->code)
+        return trf__fail(err, TRF_E_UNSUPPORTED, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\": expected F32, F64, F16 or BF16, got %s", entry->name,
+                         entry->dtype);
+    if (first < 0 || count < 0 || count > (int64_t)(entry->bytes / (uint64_t)dtype->bytes) - first)
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\" has %lld numbers, but %lld were requested, starting at "
+                         "number %lld", entry->name,
+                         (long long)(entry->bytes / (uint64_t)dtype->bytes), (long long)count,
+                         (long long)first);
+    at = entry->begin + (uint64_t)(first * dtype->bytes);
+    end = at + (uint64_t)(count * dtype->bytes);
+    for (; at < end; at += n) {
+        n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
+        TRF__TRY(trf__file_data(file, at, chunk, n, err));
+        /* the fast path stops before a number that is not finite; the loop continues there */
+        i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n)
+            : 0;
+        for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
+            *values = (trf_real)trf__from_file(chunk + i, dtype->code);
+            if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
+                return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
+                                 "tensor \"%.100s\": element %llu is infinite or not a number",
+                                 entry->name,
+                                 (unsigned long long)((at + i - entry->begin) /
+                                                      (uint64_t)dtype->bytes));
+        }
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_file_read(trf_file *file, int32_t index, int64_t first, trf_real *values,
+                                 int64_t count, trf_error *err)
+{
+    TRF__TRY(trf__begin(file, "file", err));
+    return trf__name_file(trf__file_numbers(file, index, first, values, count, err), file->path,
+                          err);
+}
+
+/* Reads bytes of a tensor as they are in the file, whatever its dtype. */
+TRF__FN trf_status trf__file_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
+                                   size_t count, trf_error *err)
+{
+    const trf_file_entry *entry = NULL;
+    TRF__TRY(trf__file_entry(file, index, &entry, err));
+    if (!bytes && count > 0) return trf__fail_null(err, "bytes");
+    if (first > entry->bytes || count > entry->bytes - first)
+        return trf__fail(err, TRF_E_SHAPE, (int64_t)entry->begin, entry->name,
+                         "tensor \"%.100s\" has %llu bytes, but %llu were requested, starting at "
+                         "byte %llu", entry->name,
+                         (unsigned long long)entry->bytes, (unsigned long long)count,
+                         (unsigned long long)first);
+    return trf__file_data(file, entry->begin + first, bytes, count, err);
+}
+
+TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t first, void *bytes,
+                                       size_t count, trf_error *err)
+{
+    TRF__TRY(trf__begin(file, "file", err));
+    return trf__name_file(trf__file_bytes(file, index, first, bytes, count, err), file->path, err);
+}
+
+TRF_API int32_t trf_file_find(const trf_file *file, const char *name)
+{
+    int32_t i;
+    for (i = 0; file && name && i < file->count; i++) if (!strcmp(file->entries[i].name, name))
+        return i;
+    return -1;
+}
+
+/* Compares the data with "trf.crc32" of the metadata, and reads the part that no one has read yet.
+   A file without that key passes. */
+TRF__FN trf_status trf__file_check_crc(trf_file *file, trf_error *err)
+{
+    unsigned char chunk[TRF__CHUNK];
+    const char *text = trf_file_metadata(file, "trf.crc32");
+    char found[16];
+    uint64_t left;
+    if (!text) return TRF_OK;
+    if (strlen(text) != 8 || strspn(text, "0123456789abcdef") != 8)
+        return trf__fail(err, TRF_E_FORMAT, trf__file_where(file, text), "trf.crc32",
+                         "expected 8 lower-case hexadecimal digits, got \"%.20s\"", text);
+    if (!file->summed) trf__file_sum(file);
+    while ((left = file->from.size - file->summed) > 0)
+        TRF__TRY(trf__file_data(file, file->summed, chunk, left < sizeof chunk ? (size_t)left
+                                : sizeof chunk, err));
+    snprintf(found, sizeof found, "%08lx", (unsigned long)file->crc.value);
+    if (!strcmp(found, text)) return TRF_OK;
+    return trf__fail(err, TRF_E_CHECKSUM, (int64_t)file->data_begin, "trf.crc32",
+                     "the data have CRC-32 %s, expected %s: the file was damaged", found, text);
+}

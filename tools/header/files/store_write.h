@@ -1,0 +1,241 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/model.h"
+#include "api/files.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "cpu/int8.h"
+#include "system/text.h"
+#include "text/vocab.h"
+#include "text/vocab_use.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "model/copies.h"
+#include "pass/packed.h"
+#include "files/writing.h"
+#include "files/store.h"
+
+// >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
+//
+// The list points into the arenas, on whatever device they are: saving copies no weights.
+
+/* Lists all parameters of one arena. BF16 and INT8 are for matrices, F16 is for all. */
+TRF__FN void trf__put_arena(trf__out *out, const trf_model *model, const char *prefix,
+                            const trf_real *arena, trf_weights weights)
+{
+    static const char *const dtypes[TRF_WEIGHTS_COUNT] = {TRF__DTYPE, "BF16", "F16", "I8"};
+    int32_t i;
+    for (i = 0; i < model->layout.n_params; i++, out++) {
+        const trf__param *p = &model->layout.params[i];
+        int full = weights != TRF_WEIGHTS_F16 && !trf__is_matrix(p->start);
+        *out = trf__out_of(prefix, p->name, dtypes[full ? TRF_WEIGHTS_FULL : weights], p->rank,
+                           p->shape, arena + p->offset, &model->run);
+    }
+}
+
+/* The scales of all rows of all matrices, in the order of parameters, for a file of 8 bits. */
+typedef struct trf__row_scales {
+    float *scales;              /* as a file has them: 1 for a row that is all 0 */
+    trf_real *inverses;
+    trf_real *row;              /* the longest row */
+    int64_t n, longest;
+} trf__row_scales;
+
+TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
+{
+    trf__free(hooks, of->scales, trf__bytes(of->n, sizeof *of->scales));
+    trf__free(hooks, of->inverses, trf__bytes(of->n, sizeof *of->inverses));
+    trf__free(hooks, of->row, trf__bytes(of->longest, sizeof *of->row));
+}
+
+/* Finds the scales. A row with a number that is not finite has none. */
+TRF__FN trf_status trf__row_scales_find(trf__row_scales *of, const trf_model *model, trf_error *err)
+{
+    const trf__layout *layout = &model->layout;
+    int64_t at = 0, row;
+    int32_t i;
+    for (i = 0; i < layout->n_params; i++)
+        for (row = 0; trf__is_matrix(layout->params[i].start) && row < layout->params[i].shape[0];
+             row++, at++) {
+            const trf__param *p = &layout->params[i];
+            float scale;
+            TRF__TRY(trf__arena_get(model, model->weights, p->offset + row * p->shape[1], of->row,
+                                    p->shape[1], err));
+            scale = trf__int8_scale(of->row, p->shape[1], &of->inverses[at]);
+            if (!trf__is_finite((double)scale))
+                return trf__fail(err, TRF_E_NONFINITE, row, p->name,
+                                 "tensor \"%.100s\": row %lld has a number that is infinite or not "
+                                 "a number, and 8 bits cannot hold it", p->name, (long long)row);
+            of->scales[at] = of->inverses[at] != 0 ? scale : 1;
+        }
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__row_scales_of(trf__row_scales *of, const trf_model *model, trf_error *err)
+{
+    const trf_hooks *hooks = &model->config.hooks;
+    trf_status status;
+    int32_t i;
+    TRF__ZERO(*of);
+    for (i = 0; i < model->layout.n_params; i++) {
+        const trf__param *p = &model->layout.params[i];
+        if (!trf__is_matrix(p->start)) continue;
+        of->n += p->shape[0];
+        of->longest = trf__max64(of->longest, p->shape[1]);
+    }
+    of->scales = (float *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->scales));
+    of->inverses = (trf_real *)trf__alloc(hooks, trf__bytes(of->n, sizeof *of->inverses));
+    of->row = (trf_real *)trf__alloc(hooks, trf__bytes(of->longest, sizeof *of->row));
+    status = of->scales && of->inverses && of->row ? trf__row_scales_find(of, model, err)
+        : trf__fail(err, TRF_E_NOMEM, -1, "scales", "no memory for the scales of %lld rows",
+                    (long long)of->n);
+    if (status != TRF_OK) trf__row_scales_free(of, hooks);
+    return status;
+}
+
+/* Gives each listed matrix its scales, and appends them as tensors. Returns how many. */
+TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf__row_scales *of)
+{
+    int64_t at = 0;
+    int32_t i, n = model->layout.n_params, all = n;
+    for (i = 0; i < n; i++) {
+        const trf__param *p = &model->layout.params[i];
+        char name[sizeof p->name + sizeof TRF__SCALE];
+        if (!trf__is_matrix(p->start)) continue;
+        snprintf(name, sizeof name, "%s" TRF__SCALE, p->name);
+        out[i].inverses = of->inverses + at;
+        out[i].columns = p->shape[1];
+        out[all++] = trf__out_of("", name, "F32", 1, p->shape, of->scales + at, NULL);
+        at += p->shape[0];
+    }
+    return all - n;
+}
+
+/* Writes a model, or with companions (an arena for each) a checkpoint. The vocabularies are last,
+   because their odd sizes would misalign the numbers after them. */
+TRF__COLD
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *const *companions,
+                                    trf__notes notes, const void *of,
+                                    const trf__destination *to, trf_weights weights, trf_error *err)
+{
+    const trf_hooks *hooks = &model->config.hooks;
+    const trf_vocab *const vocabs[2] = {model->source, model->target};
+    const char *name = to->path ? to->path : "memory";
+    int32_t n = model->layout.n_params, all = companions ? (1 + TRF__COMPANIONS) * n : n, i;
+    size_t bytes = trf__bytes(trf__max64(all, 2 * n) + 2, sizeof(trf__out));
+    trf__row_scales scales;
+    trf__out *out;
+    trf_status status;
+    TRF__ZERO(scales);
+    TRF__TRY(trf__name_file(trf__needs_floats(model, err), name, err));
+    if (!companions) TRF__TRY(trf__name_file(trf__needs_whole(model, err), name, err));
+    TRF__TRY(trf__name_file(trf__check_sums(&model->config, weights, err), name, err));
+    if (weights == TRF_WEIGHTS_INT8)
+        TRF__TRY(trf__name_file(trf__row_scales_of(&scales, model, err), name, err));
+    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    if (!out) {
+        trf__row_scales_free(&scales, hooks);
+        return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
+                                        "no memory for a list of %d tensors", all), name, err);
+    }
+    trf__put_arena(out, model, "", model->weights, weights);
+    if (scales.scales) all += trf__put_scales(out, model, &scales);
+    for (i = 0; companions && i < TRF__COMPANIONS; i++)
+        trf__put_arena(out + (i + 1) * n, model, trf__companions[i].prefix, companions[i],
+                       TRF_WEIGHTS_FULL);
+    for (i = 0; i < 2; i++) {
+        int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
+        if (vocabs[i])
+            out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes,
+                                     trf__vocab_bytes(vocabs[i]), NULL);
+    }
+    status = trf__file_write(hooks, to, out, all, notes, of, err);
+    trf__free(hooks, out, bytes);
+    trf__row_scales_free(&scales, hooks);
+    return trf__name_file(status, name, err);
+}
+
+/* A destination in the caller's memory. */
+TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes,
+                                  trf_error *err)
+{
+    TRF__ZERO(*to);
+    if (bytes) *bytes = 0;
+    if (!buffer && size > 0) return trf__fail_null(err, "buffer");
+    to->memory = buffer;
+    to->size = size;
+    to->bytes = bytes;
+    return TRF_OK;
+}
+
+/* Notes that models and checkpoints share. */
+TRF__COLD
+TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content)
+{
+    const trf_config *c = &model->config;
+    int32_t i;
+    trf__add_metadata(notes, "format", "pt");
+    trf__metadata_int(notes, "trf.format", TRF__FORMAT);
+    trf__add_metadata(notes, "trf.version", TRF_VERSION);
+    trf__add_metadata(notes, "trf.content", content);
+    if (model->source)
+        trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
+    if (model->target)
+        trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
+#define TRF__X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
+    TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
+    if (trf__is_stage(model)) {
+        trf__metadata_int(notes, "trf.stage.first", model->layout.first);
+        trf__metadata_int(notes, "trf.stage.end", model->layout.end);
+    }
+    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
+                                                              model->metadata[i].value);
+}
+
+TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
+{
+    trf__metadata_content(notes, (const trf_model *)model, "model");
+}
+
+TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
+{
+    TRF__TRY(trf__check_range("weights", (int32_t)weights, TRF_WEIGHTS_FULL, TRF_WEIGHTS_INT8,
+                              err));
+    if (weights != TRF_WEIGHTS_INT8 || TRF__REAL_BYTES == 4) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "weights",
+                     "a build with TRF_DOUBLE has no weights of 8 bits");
+}
+
+TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
+                                     trf_error *err)
+{
+    const trf__destination to = trf__to_path(path);
+    trf__clear(err);
+    if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
+    TRF__TRY(trf__check_weights(weights, err));
+    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
+}
+
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
+{
+    return trf_model_save_as(model, path, TRF_WEIGHTS_FULL, err);
+}
+
+TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
+                                         size_t size, size_t *bytes, trf_error *err)
+{
+    trf__destination to;
+    trf__clear(err);
+    if (bytes) *bytes = 0;
+    if (!model) return trf__fail_null(err, "model");
+    TRF__TRY(trf__check_weights(weights, err));
+    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
+    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
+}

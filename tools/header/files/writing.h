@@ -1,0 +1,520 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/files.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "cpu/threads.h"
+#include "cpu/int8.h"
+#include "device/tensors.h"
+#include "system/text.h"
+#include "system/files.h"
+#include "system/json.h"
+#include "model/model.h"
+#include "files/container.h"
+#include "files/reading.h"
+
+// >>file-write     a header, then the data
+//
+// Data are converted twice: once for the checksum, which the header contains, and once for the
+// file. The second pass costs time and saves a copy of all tensors.
+
+/* A tensor to be written. */
+typedef struct trf__out {
+    char name[TRF__FILE_NAME + 1];
+    int32_t rank;
+    int64_t shape[4];
+    const char *dtype;          /* "F32", "F64", "BF16", "F16", "I8", "I32", "I64" or "U8" */
+    uint64_t bytes;             /* in the file */
+    const void *data;           /* numbers in the byte order of the machine: */
+    const trf__run *device;     /* the data are on this device; NULL: in the host's memory */
+    const trf_real *inverses;   /* of a matrix in 8 bits: what its rows are multiplied with; */
+    int64_t columns;            /* and then: the length of a row */
+} trf__out;
+
+/* The destination of a file: a path, or memory if path is NULL. *bytes receives its size. */
+typedef struct trf__destination {
+    const char *path;
+    void *memory;
+    size_t size, *bytes;
+} trf__destination;
+
+#define TRF__DTYPE (sizeof(trf_real) == 8 ? "F64" : "F32")      /* dtype of trf_real */
+
+/* Describes a tensor with the name prefix + name. */
+TRF__FN trf__out trf__out_of(const char *prefix, const char *name, const char *dtype, int32_t rank,
+                             const int64_t *shape, const void *data, const trf__run *device)
+{
+    trf__out out;
+    int32_t k;
+    TRF__ZERO(out);
+    snprintf(out.name, sizeof out.name, "%s%s", prefix, name);
+    out.rank = rank;
+    out.dtype = dtype;
+    out.bytes = (uint64_t)trf__dtype_of(dtype)->bytes;
+    for (k = 0; k < rank; k++) out.bytes *= (uint64_t)(out.shape[k] = shape[k]);
+    out.data = data;
+    out.device = device;
+    return out;
+}
+
+/* A function that writes notes with trf__add_metadata. It is called several times, and must write
+   the same notes each time. */
+typedef void (*trf__notes)(trf__text *text, const void *of);
+
+/* Appends a pair of the metadata. The checksum comes first, so a comma precedes every other one. */
+TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *value)
+{
+    trf__put_text(text, ",");
+    trf__put_string(text, key);
+    trf__put_text(text, ":");
+    trf__put_string(text, value);
+}
+
+/* Appends the header. The checksum has a fixed width: with 0 in its stead, the size is the same. */
+TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes,
+                             const void *of, uint32_t crc)
+{
+    uint64_t at = 0;
+    int32_t i, k;
+    trf__putf(text, "{\"__metadata__\":{\"trf.crc32\":\"%08lx\"", (unsigned long)crc);
+    if (notes) notes(text, of);
+    trf__put_text(text, "}");
+    for (i = 0; i < n; i++) {
+        trf__put_text(text, ",");
+        trf__put_string(text, tensors[i].name);
+        trf__putf(text, ":{\"dtype\":\"%s\",\"shape\":[", tensors[i].dtype);
+        for (k = 0; k < tensors[i].rank; k++) trf__putf(text, k ? ",%lld" : "%lld",
+                                                        (long long)tensors[i].shape[k]);
+        trf__putf(text, "],\"data_offsets\":[%llu,", (unsigned long long)at);
+        trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
+    }
+    trf__put_text(text, "}");
+    while (text->n % 8) trf__put_text(text, " ");        /* the data begin at a multiple of 8 */
+}
+
+/* The nearest number of 16 bits with `fraction` bits of fraction: 7 for BF16, 10 for F16. Ties go
+   to the even number. A number that is too large becomes infinite: all bits of the exponent. */
+TRF__FN uint32_t trf__bits_of_16(double x, int fraction)
+{
+    const int lowest = fraction == 7 ? -126 : -14;      /* exponent of the least normal number */
+    const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
+    uint64_t bits, whole, rest, middle, kept;
+    uint32_t sign;
+    /* bits 0 to 51 of a double are its fraction; bit 52 is the hidden leading one */
+    int exponent, shift;
+    memcpy(&bits, &x, sizeof bits);
+    sign = (uint32_t)(bits >> 63) << 15;
+    exponent = (int)(bits >> 52 & 2047) - 1023;
+    whole = (bits & 0xFFFFFFFFFFFFFu) | (uint64_t)1 << 52;
+    if (exponent == 1024)
+        return sign | infinite | (uint32_t)((bits & 0xFFFFFFFFFFFFFu ? 1u : 0u) << (fraction - 1));
+    shift = 52 - fraction + (exponent < lowest ? lowest - exponent : 0);
+    if (shift > 53) return sign;                        /* less than half of the smallest; also 0 */
+    kept = whole >> shift;
+    rest = whole & (((uint64_t)1 << shift) - 1);
+    middle = (uint64_t)1 << (shift - 1);
+    /* a carry out of the fraction raises the exponent, as it should */
+    kept += rest > middle || (rest == middle && (kept & 1));
+    if (exponent >= lowest) kept += ((uint64_t)(exponent - lowest + 1) << fraction)
+        - ((uint64_t)1 << fraction);
+    return sign | (kept > infinite ? infinite : (uint32_t)kept);
+}
+
+/* Writes n numbers in 16 bits each. `at` is the index of the first in its tensor, for messages. */
+TRF__FN trf_status trf__chunk_of_16_bits(const trf__out *out, const trf_real *from, size_t n,
+                                     uint64_t at,
+                                     unsigned char *chunk, trf_error *err)
+{
+    const int fraction = out->dtype[0] == 'B' ? 7 : 10;
+    const uint32_t infinite = (fraction == 7 ? 255u : 31u) << fraction;
+    size_t i;
+    for (i = 0; i < n; i++) {
+        uint32_t bits = trf__bits_of_16((double)from[i], fraction);
+        if ((bits & infinite) == infinite && trf__is_finite((double)from[i]))
+            return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), out->name,
+                             "tensor \"%.100s\": number %llu is %g, which %s cannot hold",
+                             out->name, (unsigned long long)(at + i), (double)from[i], out->dtype);
+        trf__to_little(chunk + 2 * i, bits, 2);
+    }
+    return TRF_OK;
+}
+
+/* Writes n numbers in 8 bits each, as trf__int8_pack rounds them. */
+TRF__FN void trf__chunk_of_8_bits(const trf__out *out, const trf_real *from, int64_t n, int64_t at,
+                                  unsigned char *chunk)
+{
+    int64_t i, some;
+    for (i = 0; i < n; i += some) {
+        int8_t sixteen[TRF__WIDE] = {0};
+        trf_real inverse = out->inverses[(at + i) / out->columns];
+        some = trf__min64(trf__min64(TRF__WIDE, n - i), out->columns - (at + i) % out->columns);
+        if (inverse != 0) trf__int8_round(sixteen, trf__load_n(from + i, some), inverse, 0);
+        memcpy(chunk + i, sixteen, (size_t)some);
+    }
+}
+
+/* Converts up to TRF__CHUNK bytes of a tensor to their form in the file. *bytes is their number. */
+TRF__FN trf_status trf__out_chunk(const trf__out *out, uint64_t at, unsigned char *chunk,
+                                  size_t *bytes, trf_error *err)
+{
+    trf_real reals[TRF__CHUNK / sizeof(trf_real)];
+    const unsigned char *from = (const unsigned char *)reals;
+    int width = trf__dtype_of(out->dtype)->bytes;
+    /* bytes of a number in memory */
+    size_t own = width == 2 || out->inverses ? sizeof(trf_real) : (size_t)width;
+    uint64_t left = (out->bytes - at) / (uint64_t)width;
+    size_t n = left < TRF__CHUNK / own ? (size_t)left : (size_t)(TRF__CHUNK / own), i;
+    uint64_t begin = at / (uint64_t)width * own;
+    if (!out->device) from = (const unsigned char *)out->data + begin;
+    else {
+        out->device->backend->download(out->device, reals, (const unsigned char *)out->data + begin,
+                                     n * own);
+        TRF__TRY(out->device->backend->sync(out->device, err));
+    }
+    *bytes = n * (size_t)width;
+    if (out->inverses) {
+        trf__chunk_of_8_bits(out, (const trf_real *)(const void *)from, (int64_t)n, (int64_t)at,
+                             chunk);
+        return TRF_OK;
+    }
+    if (width == 2)
+        return trf__chunk_of_16_bits(out, (const trf_real *)(const void *)from, n,
+                                     at / (uint64_t)width, chunk, err);
+    for (i = 0; i < *bytes; i += (size_t)width) {
+        uint64_t bits = from[i];
+        uint32_t narrow;
+        if (width == 8) memcpy(&bits, from + i, 8);
+        else if (width == 4) { memcpy(&narrow, from + i, 4); bits = narrow; }
+        trf__to_little(chunk + i, bits, width);
+    }
+    return TRF_OK;
+}
+
+/* The checksum of all tensors in the order of the file. */
+TRF__FN trf_status trf__out_crc(const trf__out *tensors, int32_t n, uint32_t *sum, trf_error *err)
+{
+    unsigned char chunk[TRF__CHUNK];
+    trf__crc crc;
+    uint64_t at;
+    size_t bytes;
+    int32_t i;
+    trf__crc_begin(&crc);
+    for (i = 0; i < n; i++)
+        for (at = 0; at < tensors[i].bytes; at += bytes) {
+            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
+            trf__crc_add(&crc, chunk, bytes);
+        }
+    *sum = crc.value;
+    return TRF_OK;
+}
+
+// >>file-save      tensors of any device into a file or into memory
+//
+// trf__file_write is the only writer: models, checkpoints, sessions and trf_file_save use it.
+
+/* Appends bytes to a file that is being saved, or to memory if `to` is NULL. */
+TRF__FN int trf__out_put(const trf__saving *to, unsigned char **memory, const void *bytes, size_t n)
+{
+    if (to) return trf__write_all(to->fd, bytes, n);
+    memcpy(*memory, bytes, n);
+    *memory += n;
+    return 0;
+}
+
+/* Writes the length, the header and the data. */
+TRF__FN trf_status trf__out_write(const trf__saving *to, void *memory, const char *header,
+                                  size_t header_bytes,
+                                  const trf__out *tensors, int32_t n, trf_error *err)
+{
+    unsigned char chunk[TRF__CHUNK], *at_memory = (unsigned char *)memory;
+    uint64_t at;
+    size_t bytes;
+    int32_t i;
+    int error;
+    trf__to_little(chunk, header_bytes, 8);
+    error = trf__out_put(to, &at_memory, chunk, 8);
+    if (!error) error = trf__out_put(to, &at_memory, header, header_bytes);
+    for (i = 0; i < n; i++)
+        for (at = 0; !error && at < tensors[i].bytes; at += bytes) {
+            TRF__TRY(trf__out_chunk(tensors + i, at, chunk, &bytes, err));
+            error = trf__out_put(to, &at_memory, chunk, bytes);
+        }
+    return error ? trf__fail_io(err, error, to->temporary, "write it") : TRF_OK;
+}
+
+/* Checks that the file fits into the caller's memory, and reports its size. */
+TRF__FN trf_status trf__out_fits(const trf__destination *to, size_t header, const trf__out *tensors,
+                                 int32_t n, trf_error *err)
+{
+    uint64_t bytes = 8 + (uint64_t)header;
+    int32_t i;
+    if (to->path) return TRF_OK;
+    for (i = 0; i < n; i++) bytes += tensors[i].bytes;
+    if (bytes > SIZE_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "size", "%llu bytes are more than memory can hold",
+                         (unsigned long long)bytes);
+    if (to->bytes) *to->bytes = (size_t)bytes;
+    if (bytes <= to->size) return TRF_OK;
+    return trf__fail(err, TRF_E_LIMIT, (int64_t)to->size, "size",
+                     "expected room for %llu bytes, got %llu",
+                     (unsigned long long)bytes, (unsigned long long)to->size);
+}
+
+/* Writes a whole file, or changes nothing. Callers guarantee that names and keys are UTF-8 and
+   unique. */
+TRF__COLD
+TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destination *to,
+                                   const trf__out *tensors,
+                                   int32_t n, trf__notes notes, const void *of, trf_error *err)
+{
+    trf__saving saving;
+    trf__text header;
+    size_t bytes;
+    uint32_t sum;
+    trf_status status;
+    if (to->path && !*to->path)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    TRF__ZERO(header);
+    trf__put_header(&header, tensors, n, notes, of, 0);
+    bytes = header.n;
+    if (bytes > TRF__FILE_HEADER)
+        return trf__fail(err, TRF_E_LIMIT, -1, "header",
+                         "names and metadata need a header of %llu bytes, the limit is %d",
+                         (unsigned long long)bytes, (int)TRF__FILE_HEADER);
+    TRF__TRY(trf__out_fits(to, bytes, tensors, n, err));
+    header.to = (char *)trf__alloc(hooks, bytes);
+    if (!header.to)
+        return trf__fail(err, TRF_E_NOMEM, -1, "memory", "no memory for a header of %llu bytes",
+                         (unsigned long long)bytes);
+    /* the sizes are known and the memory suffices: only now the data are read */
+    status = trf__out_crc(tensors, n, &sum, err);
+    if (!status) {
+        header.n = 0;
+        trf__put_header(&header, tensors, n, notes, of, sum);
+        if (to->path) {
+            status = trf__save_begin(&saving, hooks, to->path, err);
+            if (!status) status = trf__out_write(&saving, NULL, header.to, bytes, tensors, n, err);
+            status = trf__save_end(&saving, hooks, status, err);
+        } else status = trf__out_write(NULL, to->memory, header.to, bytes, tensors, n, err);
+    }
+    trf__free(hooks, header.to, bytes);
+    return status;
+}
+
+TRF__FN trf__destination trf__to_path(const char *path)
+{
+    trf__destination to = { path, NULL, 0, NULL };
+    return to;
+}
+
+/* Writes the caller's texts. `of` is the list key, value, ..., NULL. */
+TRF__FN void trf__metadata_texts(trf__text *notes, const void *of)
+{
+    const char *const *texts = (const char *const *)of;
+    for (; texts && *texts; texts += 2) trf__add_metadata(notes, texts[0], texts[1]);
+}
+
+/* Checks the caller's texts, and counts them. Keys that begin with "trf." belong to the library. */
+TRF__FN trf_status trf__texts_check(const char *const *texts, int32_t *n, trf_error *err)
+{
+    for (*n = 0; texts && *texts; texts += 2, ++*n) {
+        TRF__TRY(trf__check_utf8(texts[0], "metadata", err));
+        if (!texts[1] || !strncmp(texts[0], "trf.", 4))
+            return trf__fail(err, TRF_E_INVALID_ARG, *n, "metadata", texts[1]
+                             ? "metadata entry %d: the key %.100s is reserved for the library"
+                             : "metadata entry %d: the key %.100s has no value", (int)*n, texts[0]);
+        TRF__TRY(trf__check_utf8(texts[1], "metadata", err));
+        if (*n == TRF__META_MOST)
+            return trf__fail(err, TRF_E_LIMIT, *n, "metadata", "more than %d metadata entries",
+                             (int)TRF__META_MOST);
+    }
+    return TRF_OK;
+}
+
+/* Checks tensor number i of trf_file_save, and describes it. */
+TRF__COLD
+TRF__FN trf_status trf__out_tensor(trf__out *out, const trf_tensor *t, int32_t i, trf_error *err)
+{
+    int64_t most = sizeof(trf_real);        /* bytes with each dimension at least 1: readers check
+                                               that */
+    int32_t k;
+    if (!t->name)
+        return trf__fail(err, TRF_E_INVALID_ARG, i, "name", "tensor %d has no name", (int)i);
+    TRF__TRY(trf__file_name(t->name, "tensor", i, err));
+    TRF__TRY(trf__check_utf8(t->name, "name", err));
+    if (!strcmp(t->name, "__metadata__") || t->rank < 0 || t->rank > TRF_MAX_RANK ||
+        (!t->data && !t->device && trf_tensor_count(t) > 0))
+        return trf__fail(err, TRF_E_INVALID_ARG, i, t->name,
+                         "tensor %d: expected a rank of 0 to %d, data, and a name other than "
+                         "__metadata__", (int)i, (int)TRF_MAX_RANK);
+    for (k = 0; k < t->rank; k++) {
+        if (t->shape[k] > 1) most = trf__times(most, t->shape[k]);
+        if (t->shape[k] < 0 || most > (int64_t)TRF__FILE_INTEGER)
+            return trf__fail(err, TRF_E_SHAPE, i, t->name,
+                             "the shape of tensor %d has a negative extent, or is too large",
+                             (int)i);
+    }
+    /* a tensor without data in the host's memory is on its device */
+    *out = trf__out_of("", t->name, TRF__DTYPE, t->rank, t->shape,
+                       t->data ? t->data : t->device_data,
+                       t->data ? NULL : (const trf__run *)t->device);
+    return TRF_OK;
+}
+
+// >>file-calls     the container's public functions
+//
+// A message begins with the path of its file (trf__name_file), which these functions know.
+
+/* Checks everything before the file is touched. `items` serves both sorts, so it has the larger
+   size. */
+TRF__COLD
+TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                     const char *const *metadata, const trf_hooks *hooks,
+                                     trf_error *err)
+{
+    const trf__destination to = trf__to_path(path);
+    trf__out *out;
+    const void **items;
+    size_t bytes, work;
+    int32_t i, n_texts;
+    trf_status status = TRF_OK;
+    if (!tensors && n != 0) return trf__fail_null(err, "tensors");
+    TRF__TRY(trf__check_range("n", n, 0, TRF__FILE_TENSORS, err));
+    TRF__TRY(trf__hooks_check(hooks, err));
+    TRF__TRY(trf__texts_check(metadata, &n_texts, err));
+    bytes = trf__bytes(n, sizeof *out);
+    work = trf__bytes(n > n_texts ? n : n_texts, sizeof *items);
+    out = (trf__out *)trf__alloc_zeroed(hooks, bytes);
+    items = (const void **)trf__alloc(hooks, work);
+    if (!out || !items)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "tensors", "no memory for %d tensors", (int)n);
+    for (i = 0; !status && i < n_texts; i++) items[i] = metadata + 2 * i;
+    if (!status)
+        status = trf__file_unique(NULL, items, n_texts, "key", metadata, 2 * sizeof *metadata, err);
+    for (i = 0; !status && i < n; i++) {
+        status = trf__out_tensor(&out[i], &tensors[i], i, err);
+        items[i] = &tensors[i];
+    }
+    if (!status) status = trf__file_unique(NULL, items, n, "tensor", tensors, sizeof *tensors, err);
+    if (!status) status = trf__file_write(hooks, &to, out, n, trf__metadata_texts, metadata, err);
+    trf__free(hooks, (void *)items, work);
+    trf__free(hooks, out, bytes);
+    return status;
+}
+
+TRF__COLD
+TRF_API trf_status trf_file_save(const char *path, const trf_tensor *tensors, int32_t n,
+                                 const char *const *metadata, const trf_hooks *hooks,
+                                 trf_error *err)
+{
+    trf_hooks none;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(path, "path", err));
+    return trf__name_file(trf__tensors_save(path, tensors, n, metadata, hooks ? hooks : &none, err),
+                          path, err);
+}
+
+TRF_API trf_load_options trf_load_defaults(void)
+{
+    trf_load_options options;
+    TRF__ZERO(options);
+    options.max_bytes = (uint64_t)64 << 30;
+    options.device = trf_device_default();
+    return options;
+}
+
+TRF_API void trf_file_close(trf_file *file)
+{
+    trf_hooks hooks;
+    if (!file) return;
+    hooks = file->hooks;
+    if (file->from.fd >= 0) trf__close(file->from.fd);
+    trf__free(&hooks, file, file->allocated);
+}
+
+TRF_API int32_t trf_file_count(const trf_file *file) { return file ? file->count : 0; }
+
+TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
+{
+    trf_file_entry none;
+    if (file && index >= 0 && index < file->count) return file->entries[index];
+    TRF__ZERO(none);
+    return none;
+}
+
+TRF_API int32_t trf_file_metadata_count(const trf_file *file) { return file ? file->n_meta : 0; }
+
+TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                  const char **value)
+{
+    int inside = file && index >= 0 && index < file->n_meta;
+    if (key) *key = inside ? file->meta[index].key : NULL;
+    if (value) *value = inside ? file->meta[index].value : NULL;
+}
+
+/* Opens a file in memory or at a path. On failure nothing stays open. */
+TRF__COLD
+TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
+                                   const trf_load_options *options, trf_error *err)
+{
+    trf_load_options chosen = options ? *options : trf_load_defaults();
+    trf_os_facts facts;
+    uint64_t length = 0;
+    trf_status status = TRF_OK;
+    TRF__ZERO(facts);
+    if (chosen.max_bytes == 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "max_bytes",
+                         "expected a limit above 0 (trf_load_defaults), got 0");
+    TRF__TRY(trf__hooks_check(&chosen.hooks, err));
+    if (!from.memory) {
+        TRF__TRY(trf__open_regular(from.path, &from.fd, &facts, err));
+        from.size = facts.size;
+    }
+    /* before anything is allocated: a size is the cheapest check */
+    if (from.size > chosen.max_bytes)
+        status = trf__fail(err, TRF_E_LIMIT, -1, from.path,
+                           "file is %llu bytes, the limit is %llu (max_bytes)",
+                           (unsigned long long)from.size, (unsigned long long)chosen.max_bytes);
+    if (!status) status = trf__file_length(&from, &length, err);
+    if (!status) {
+        *file = trf__file_alloc(&chosen.hooks, (int64_t)length);
+        if (!*file)
+            status = trf__fail(err, TRF_E_NOMEM, -1, "memory",
+                               "no memory for a header of %llu bytes", (unsigned long long)length);
+    }
+    if (status) { if (from.fd >= 0) trf__close(from.fd); return status; }
+    /* from here on closing the file closes fd */
+    trf__copy_text((*file)->path, sizeof (*file)->path, trf__path_end(from.path));
+    from.path = (*file)->path;
+    (*file)->from = from;
+    (*file)->allow_nonfinite = chosen.allow_nonfinite;
+    (*file)->data_begin = 8 + length;
+    status = trf__file_load(*file, err);
+    if (status) { trf_file_close(*file); *file = NULL; }
+    return status;
+}
+
+TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
+                                 trf_error *err)
+{
+    trf__origin from = { NULL, -1, path, 0 };
+    TRF__TRY(trf__begin(file, "file", err));
+    *file = NULL;
+    if (!path || !*path)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
+    return trf__name_file(trf__file_start(file, from, options, err), path, err);
+}
+
+TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
+                                        const trf_load_options *options, trf_error *err)
+{
+    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n };
+    TRF__TRY(trf__begin(file, "file", err));
+    *file = NULL;
+    if (!bytes) return trf__fail_null(err, "bytes");
+    return trf__name_file(trf__file_start(file, from, options, err), "memory", err);
+}
