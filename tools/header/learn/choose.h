@@ -1,0 +1,280 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/vocab.h"
+#include "api/learn.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "text/vocab.h"
+#include "text/vocab_learn.h"
+#include "text/vocab_use.h"
+#include "learn/recipe.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>choose         words, characters or subwords; which pairs are held out
+//
+// A tenth of the lines stand for new text: how many of their words do the other lines lack? If few,
+// words will do. Otherwise long lines need subwords and short ones characters.
+// -----------------------------------------------------------------------------------------------
+
+/* A random number of an index, the same at every call (splitmix64). */
+TRF__FN uint64_t trf__random_of(uint64_t index)
+{
+    uint64_t z = (index + 1) * 0x9E3779B97F4A7C15u;
+    z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ z >> 27) * 0x94D049BB133111EBu;
+    return z ^ z >> 31;
+}
+
+/* Whether a line is in the tenth that stands for new text. A hash of its number decides, so that
+   data with a period of five or ten lines are sampled evenly. */
+TRF__FN int trf__is_sample(int64_t line) { return trf__random_of((uint64_t)line) % 10 == 5; }
+
+typedef struct trf__words {
+    int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
+    int64_t all;                        /* words of all lines, about */
+    int64_t characters;                 /* of all lines */
+    int32_t distinct;                   /* different words of the other lines */
+} trf__words;
+
+/* Counts the words of one side. The vocabulary of the nine tenths is the caller's to destroy. */
+TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
+                                    int64_t n, const trf_hooks *hooks, trf_error *err)
+{
+    trf__text_ids ids;
+    trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
+    int64_t line;
+    int32_t i;
+    TRF__ZERO(ids);
+    memset(w, 0, sizeof *w);
+    for (line = 0; line < n && status == TRF_OK; line++) {
+        const char *c = lines[line];
+        /* every byte that is not a continuation of UTF-8 begins a character */
+        for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
+        if (trf__is_sample(line)) continue;
+        status = trf_vocab_learn(*vocab, lines[line], err);
+        if (status == TRF_E_LIMIT) status = TRF_OK;         /* a word too long for a vocabulary */
+    }
+    if (status == TRF_OK) status = trf_vocab_finish(*vocab, INT32_MAX, 1, err);
+    for (line = 0; line < n && status == TRF_OK; line++) {
+        if (!trf__is_sample(line)) continue;
+        status = trf__encode_all(*vocab, lines[line], &ids, &(*vocab)->hooks, err);
+        if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
+        w->tokens += ids.n;
+        for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
+    }
+    if (*vocab) trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
+    if (status != TRF_OK) return status;
+    w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
+    w->all = w->tokens * 10;
+    return TRF_OK;
+}
+
+/* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
+TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
+{
+    if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TRF_TOKENS_WORDS;
+    if ((double)w->all < 2 * (double)lines || (double)w->characters < 24 * (double)lines)
+        return TRF_TOKENS_CHARACTERS;
+    return TRF_TOKENS_SUBWORDS;
+}
+
+/* Decides the sides that the caller left open, so that both fit together. */
+TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], const int there[2],
+                               int64_t lines)
+{
+    trf_tokens *t = choice->tokens;
+    int side, decided[2];
+    for (side = 0; side < 2; side++) {
+        decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
+        if (decided[side]) t[side] = trf__tokens_for(&w[side], lines);
+    }
+    for (side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
+        if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
+            t[!side] == TRF_TOKENS_SUBWORDS && w[side].distinct > 1000)
+            t[side] = TRF_TOKENS_SUBWORDS;
+    if (decided[0] && decided[1] && t[0] != t[1] && choice->vocabularies == 1)      /* must agree */
+        t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
+                    ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
+    for (side = 0; side < 2; side++) {
+        choice->would_be_subwords[side] = decided[side] && t[side] == TRF_TOKENS_SUBWORDS &&
+                                          choice->no_subwords;
+        if (choice->would_be_subwords[side]) t[side] = TRF_TOKENS_WORDS;
+        choice->unknown[side] = w[side].tokens == 0 ? NAN
+                              : 100.0 * (double)w[side].unknown / (double)w[side].tokens;
+    }
+}
+
+/* Number of subwords: one for 25 words of text, so that each is seen often enough. */
+TRF__FN int32_t trf__subwords_for(int64_t words)
+{
+    return (int32_t)trf__clamp((double)words / 25, 500, 8000);
+}
+
+/* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
+   numbers are then the same ids. */
+TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
+{
+    int side, one;
+    if (!choice->vocabularies) {
+        one = choice->tokens[0] == choice->tokens[1] &&
+              choice->vocab_size[0] == choice->vocab_size[1] &&
+              (choice->tokens[0] == TRF_TOKENS_SUBWORDS ||
+               (w[1].distinct > 0 && shared >= 0.25 * w[1].distinct));
+        choice->vocabularies = one ? 1 : 2;
+    }
+    for (side = 0; side < 2; side++)
+        if (!choice->vocab_size[side])
+            choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
+                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
+}
+
+/* The words of both sides are counted even if only one is open: each decides about the other. */
+TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
+                                     const char *const *target,
+                                     int64_t n, const trf_hooks *hooks, trf_error *err)
+{
+    const char *const *const lines[2] = {source, target};
+    const int there[2] = {source != NULL, target != NULL};
+    trf_vocab *vocab[2] = {NULL, NULL};
+    trf__words w[2];
+    trf_status status = TRF_OK;
+    int32_t i, shared = 0;
+    int side;
+    TRF__TRY(trf__begin(choice, "choice", err));
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    TRF__ZERO(w);
+    for (side = 0; side < 2 && status == TRF_OK; side++)
+        if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks,
+                                                   err);
+    if (status == TRF_OK) {
+        for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
+            shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
+        trf__choose_kinds(choice, w, there, n);
+        trf__choose_sizes(choice, w, shared);
+    }
+    trf_vocab_destroy(vocab[0]);
+    trf_vocab_destroy(vocab[1]);
+    return status;
+}
+
+// >>picking        which pairs are held out
+//
+// A source should not be on both sides of the split. Hashes of sources find the pairs that share
+// one.
+
+/* Comparisons for qsort. trf__by_random sorts by a hash of the number, which is a fixed shuffle. */
+TRF__FN int trf__by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+TRF__FN int trf__by_random(const void *a, const void *b)
+{
+    uint64_t x = trf__random_of(*(const uint64_t *)a), y = trf__random_of(*(const uint64_t *)b);
+    return x < y ? -1 : x > y;
+}
+
+/* FNV-1a, with its upper bits mixed into the lower ones. */
+TRF__FN uint64_t trf__hash_text(const char *text)
+{
+    uint64_t hash = 1469598103934665603u;
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+/* Counts a hash in a sorted array. */
+TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t hash)
+{
+    int64_t low = 0, high = n, count = 0;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (sorted[middle] < hash) low = middle + 1; else high = middle;
+    }
+    while (low + count < n && sorted[low + count] == hash) count++;
+    return count;
+}
+
+/* Sources as hashes, and scratch. order: pairs in the order of picking; NULL: every k-th pair. */
+typedef struct trf__picking { uint64_t *hashes, *sorted, *chosen, *order; int64_t n; } trf__picking;
+
+/* Holds out the first `picks` pairs, and all pairs with the same sources: else validation would
+   meet sources from training. A source that occurs more than four times is a frequent sentence, so
+   only the picked pair of it is held out. Returns the number of pairs held out. */
+TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
+{
+    int64_t k, count = 0;
+    size_t n_chosen = 0;
+    memset(held, 0, (size_t)p->n);
+    for (k = 0; k < picks; k++) {
+        size_t i = p->order ? (size_t)p->order[k]
+                 : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
+        if (held[i]) continue;
+        held[i] = 1;
+        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4)
+            p->chosen[n_chosen++] = p->hashes[i];
+    }
+    qsort(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
+    for (k = 0; k < p->n; k++) {
+        if (!held[k] &&
+            bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
+            held[k] = 1;
+        count += held[k];
+    }
+    return count;
+}
+
+/* Chooses the number of picks. If each source has three lines, 1,000 picks hold out 3,000 pairs, so
+   a third of the picks is tried next. While nothing is left to learn from, picks shrink by a tenth.
+   */
+TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
+{
+    int64_t picks = size, count = trf__pick(p, size, held);
+    while (picks > 1 && size < p->n && (count == p->n || (picks == size && count > size))) {
+        double fewer = (double)picks * (double)size / (double)count;
+        if (picks < size && fewer > 0.9 * (double)picks) fewer = 0.9 * (double)picks;
+        picks = fewer < 1 ? 1 : (int64_t)fewer;
+        count = trf__pick(p, picks, held);
+    }
+    return count;
+}
+
+TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
+                                trf_hold_out_rule rule, char *held,
+                                int64_t *count, const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf__picking p;
+    uint64_t *work;
+    int64_t i;
+    TRF__TRY(trf__begin(sources, "sources", err));
+    if (!held) return trf__fail_null(err, "held");
+    if (!count) return trf__fail_null(err, "count");
+    *count = 0;
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (size < 0 || size > n)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "size",
+                         "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_EVERY_KTH, err));
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
+    work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
+    if (!work) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
+                                (long long)n);
+    p.hashes = work; p.sorted = work + n; p.chosen = work + 2 * n; p.order = work + 3 * n;
+    p.n = n;
+    /* one block for four arrays: hashes in the order of pairs, sorted, chosen, and the order */
+    for (i = 0; i < n; i++) {
+        p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
+        p.order[i] = (uint64_t)i;
+    }
+    qsort(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
+    qsort(p.order, (size_t)n, sizeof *p.order, trf__by_random);
+    if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
+    *count = trf__pick_some(&p, size, held);
+    trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
+    return TRF_OK;
+}

@@ -1,0 +1,461 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/train.h"
+#include "api/translate.h"
+#include "api/learn.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "device/tensors.h"
+#include "model/model.h"
+#include "train/trainer.h"
+#include "train/step.h"
+#include "data/noise.h"
+#include "search/translator.h"
+#include "search/calls.h"
+#include "learn/recipe.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>judge          the mean of the weights, validation, and what is best
+//
+// The running mean of the weights (EMA) smooths out the noise of single updates. It is validated
+// and kept in their stead; training goes on with the weights themselves.
+// -----------------------------------------------------------------------------------------------
+
+struct trf_ema {
+    trf_trainer *trainer;
+    double share;
+    trf_hooks hooks;            /* a copy: the trainer may be destroyed before the average */
+    int64_t n;                  /* number of weights */
+    trf_real *average, *raw;    /* one block; raw: the trainer's weights while the mean is in
+                                   their stead */
+    int applied;
+};
+
+/* Reads all weights, parameter by parameter. */
+TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < trf_model_parameter_count(model); i++) {
+        trf_tensor w = trf_model_parameter(model, i);
+        int64_t n = trf_tensor_count(&w);
+        TRF__TRY(trf_tensor_read(&w, to, n, err));
+        to += n;
+    }
+    return TRF_OK;
+}
+
+/* Writes all weights, in the same order. */
+TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from, trf_error *err)
+{
+    int32_t i;
+    for (i = 0; i < trf_model_parameter_count(trainer->model); i++) {
+        trf_tensor w = trf_trainer_parameter(trainer, i);
+        int64_t n = trf_tensor_count(&w);
+        TRF__TRY(trf_tensor_write(&w, from, n, err));
+        from += n;
+    }
+    return TRF_OK;
+}
+
+TRF_API void trf_ema_destroy(trf_ema *ema)
+{
+    trf_hooks hooks;
+    if (!ema) return;
+    hooks = ema->hooks;
+    trf__free(&hooks, ema->average, trf__bytes(2 * ema->n, sizeof *ema->average));
+    trf__free(&hooks, ema, sizeof *ema);
+}
+
+TRF__COLD
+TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf_ema *e;
+    trf_status status;
+    TRF__TRY(trf__begin(ema, "ema", err));
+    *ema = NULL;
+    if (!trainer) return trf__fail_null(err, "trainer");
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    hooks = &trainer->options.hooks;
+    e = (trf_ema *)trf__alloc_zeroed(hooks, sizeof *e);
+    if (!e) return trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for an average");
+    e->trainer = trainer;
+    e->hooks = *hooks;
+    e->share = share;
+    e->n = trf_model_parameter_total(trainer->model);
+    /* one block: the mean, which starts as the weights, and the weights while it is applied */
+    e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
+    status = e->average ? trf__weights_read(trainer->model, e->average, err)
+           : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights",
+                       (long long)e->n);
+    if (status != TRF_OK) { trf_ema_destroy(e); return status; }
+    e->raw = e->average + e->n;
+    *ema = e;
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
+{
+    double first;
+    trf_real share;
+    int64_t i;
+    TRF__TRY(trf__begin(ema, "ema", err));
+    if (ema->applied)
+        return trf__fail(err, TRF_E_STATE, -1, "ema",
+                         "expected the trainer's own weights, but the average is applied");
+    /* early weights are poor, so the mean forgets them faster at first */
+    first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
+    share = (trf_real)(first > ema->share ? first : ema->share);
+    /* mean += share * (weights - mean), on the host: `raw` is scratch here */
+    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
+    for (i = 0; i < ema->n; i++) ema->average[i] += share * (ema->raw[i] - ema->average[i]);
+    return TRF_OK;
+}
+
+/* The trainer's own weights are in `raw` until trf_ema_restore. */
+TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
+{
+    TRF__TRY(trf__begin(ema, "ema", err));
+    if (ema->applied) return TRF_OK;
+    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
+    ema->applied = 1;
+    return trf__weights_write(ema->trainer, ema->average, err);
+}
+
+TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
+{
+    TRF__TRY(trf__begin(ema, "ema", err));
+    if (!ema->applied) return TRF_OK;
+    TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err));
+    ema->applied = 0;
+    return TRF_OK;
+}
+
+TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
+
+// >>early-stopping what is better, and when to stop
+//
+// A validation is better by its score, or with equal scores by its loss. Only a better score resets
+// the count of validations to wait for.
+
+/* Turns a score so that larger is better. An error rate above 100 % counts as 100 %: such answers
+   are no worse than none. */
+TRF__FN double trf__worth(trf_metric metric, double score)
+{
+    return metric >= TRF_METRIC_ACCURACY ? score
+         : metric == TRF_METRIC_ERROR_RATE && score > 100 ? -100 : -score;
+}
+
+/* A NaN is worse than any number. */
+TRF__FN int trf__improves(trf_metric metric, double a, double b)
+{
+    return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
+}
+
+TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
+{
+    return trf__improves(metric, a, b) ||
+           (trf__worth(metric, a) == trf__worth(metric, b) &&
+            (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
+}
+
+TRF_API int trf_is_perfect(trf_metric metric, double score)
+{
+    return metric != TRF_METRIC_LOSS &&
+           fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
+}
+
+TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
+                                   double score, double loss)
+{
+    int first = stopping->best_update == 0;
+    int improves = first || trf__improves(metric, score, stopping->best);
+    int best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
+    int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
+                 : metric != TRF_METRIC_LOSS && score <= 0;
+    stopping->validated = update;
+    /* at the worst possible score, only the loss can show progress */
+    stopping->wait = improves || (best && hopeless)
+        ? 0 : stopping->wait + (stopping->wait < INT32_MAX);
+    if (best) {
+        stopping->best = score;
+        stopping->best_loss = loss;
+        stopping->best_update = update;
+    }
+    return best ? 1 + improves : 0;
+}
+
+TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
+                                        int32_t patience)
+{
+    if (patience <= 0) return INT32_MAX;
+    /* a perfect score cannot improve: three more validations confirm it */
+    if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
+        patience = 3;
+    if (stopping->wait <= 0) return patience;
+    return patience > stopping->wait ? patience - stopping->wait : 0;
+}
+
+// >>validate       the loss of held-out pairs, and their error rate
+//
+// Held-out pairs are one large batch. It is cut to sizes that memory, and an impatient user, allow.
+
+/* Rows for which the largest product, that with the vocabulary's matrix, takes about half a second.
+   The cancel hook is called between products, so this bounds its delay. A GPU is fast enough for
+   any number. */
+TRF__FN double trf__rows_at_a_time(const trf_config *c)
+{
+    double vocab = c->source_vocab;
+    if (c->target_vocab > vocab) vocab = c->target_vocab;
+    if (c->n_labels > vocab) vocab = c->n_labels;
+    return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
+}
+
+TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
+{
+    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    /* each sentence has `beam` rows in a product with the vocabulary's matrix */
+    if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
+}
+
+/* The pairs from `first` on that fit into one batch; at least one. used: ids before them. */
+TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const int64_t used[2],
+                                 const trf_train_options *limits, const trf_config *c)
+{
+    const double rows = trf__rows_at_a_time(c);
+    const double most[2] = {limits->source_tokens < rows ? limits->source_tokens : rows,
+                            limits->target_tokens < rows ? limits->target_tokens : rows};
+    const trf_sequences *from[2] = {&pairs->source, &pairs->target};
+    int64_t tokens[2] = {0, 0};
+    int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
+    trf_sequences to[2];
+    trf_batch batch;
+    int side;
+    for (; first + n < all && n < limits->sequences; n++) {
+        for (side = 0; side < 2; side++)
+            /* + 1: each sequence has EOS or BOS besides its ids */
+            if (first + n < from[side]->count) tokens[side] += from[side]->lengths[first + n] + 1;
+        if (n > 0 && ((double)tokens[0] > most[0] || (double)tokens[1] > most[1])) break;
+    }
+    for (side = 0; side < 2; side++) {
+        TRF__ZERO(to[side]);
+        if (!from[side]->count) continue;
+        to[side].ids = from[side]->ids + used[side];
+        to[side].lengths = from[side]->lengths + first;
+        to[side].count = n;
+    }
+    TRF__ZERO(batch);
+    batch.source = to[0];
+    batch.target = to[1];
+    return batch;
+}
+
+/* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
+   sums. */
+TRF__FN void trf__sum_report(trf_step_report *sum, const trf_step_report *r)
+{
+    double n = (double)r->target_tokens, m = (double)r->sequence_targets;
+    sum->step = r->step;
+    sum->loss += (r->loss - r->sequence_loss) * n;
+    sum->nll += r->nll * n;
+    sum->accuracy += r->accuracy * n;
+    sum->source_tokens += r->source_tokens;
+    sum->target_tokens += r->target_tokens;
+    sum->sequence_loss += r->sequence_loss * m;
+    sum->sequence_accuracy += r->sequence_accuracy * m;
+    sum->sequence_targets += r->sequence_targets;
+}
+
+TRF__COLD
+TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
+                                    trf_step_report *report, trf_error *err)
+{
+    trf_step_report sum, one;
+    int64_t used[2] = {0, 0}, number = 0;
+    int32_t first = 0, all, i, n;
+    trf_batch batch;
+    if (report) TRF__ZERO(*report);
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (!pairs) return trf__fail_null(err, "pairs");
+    all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
+    if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
+                                  "expected one pair or more, got none");
+    TRF__ZERO(sum);
+    for (; first < all; first += n) {
+        batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
+        n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
+        for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
+        for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
+        /* noise depends on the place: the same at every validation */
+        batch.place.batch = number++;
+        if (noise) TRF__TRY(trf_noise_apply(noise, &batch, &batch, err));
+        TRF__TRY(trf_evaluate(trainer, &batch, &one, err));
+        trf__sum_report(&sum, &one);
+    }
+    if (sum.sequence_targets) {
+        sum.sequence_loss /= (double)sum.sequence_targets;
+        sum.sequence_accuracy /= (double)sum.sequence_targets;
+    }
+    if (sum.target_tokens) {
+        sum.loss /= (double)sum.target_tokens;
+        sum.nll /= (double)sum.target_tokens;
+        sum.accuracy /= (double)sum.target_tokens;
+    }
+    sum.loss += sum.sequence_loss;
+    if (report) *report = sum;
+    return TRF_OK;
+}
+
+// >>error-rate     answers to held-out sources, compared with their targets
+
+/* Pairs sorted by source: a source with several targets has several right answers. */
+typedef struct trf__sources {
+    const trf_batch *pairs;
+    int64_t *at[2];             /* index of each sequence's first id, source and target */
+    const void **order;
+    int32_t *row;               /* a row of the table of edits */
+} trf__sources;
+
+/* Order by source, then by number. Items point into lengths, which gives their number. */
+TRF__FN int trf__by_source(const void *context, const void *a, const void *b)
+{
+    const trf__sources *s = (const trf__sources *)context;
+    const trf_sequences *from = &s->pairs->source;
+    int64_t i = (const int32_t *)a - from->lengths, k = (const int32_t *)b - from->lengths;
+    int32_t n = from->lengths[i], m = from->lengths[k];
+    int order = n != m ? (n < m ? -1 : 1) : n == 0 ? 0
+              : memcmp(from->ids + s->at[0][i], from->ids + s->at[0][k],
+                       (size_t)n * sizeof *from->ids);
+    return order ? order : i < k ? -1 : i > k;
+}
+
+/* Edit distance: d(i, j) = min(d(i-1, j) + 1, d(i, j-1) + 1, d(i-1, j-1) + [a_i != b_j]). Only row
+   i - 1 is kept. unk in the target equals nothing, because it stands for another word each time. */
+TRF__FN int32_t trf__edits(const int32_t *a, int32_t n, const int32_t *b, int32_t k, int32_t *row,
+                           int32_t unk)
+{
+    int32_t i, j;
+    for (j = 0; j <= k; j++) row[j] = j;
+    for (i = 0; i < n; i++) {
+        int32_t diagonal = row[0], left = ++row[0];
+        for (j = 1; j <= k; j++) {
+            int32_t above = row[j], least = diagonal + (a[i] != b[j - 1] || a[i] == unk);
+            if (above + 1 < least) least = above + 1;
+            if (left + 1 < least) least = left + 1;
+            diagonal = above;
+            row[j] = left = least;
+        }
+    }
+    return row[k];
+}
+
+/* Compares an answer with all targets of its source, and adds the fewest edits and the length of
+   that target. Of several such targets the longest counts. */
+TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
+                            const int32_t *answer, int32_t n, int32_t unk, int64_t sums[2])
+{
+    const trf_sequences *targets = &s->pairs->target;
+    int64_t fewest = INT64_MAX, longest = 0;
+    int32_t i;
+    for (i = first; i < last; i++) {
+        int64_t pair = (const int32_t *)s->order[i] - s->pairs->source.lengths;
+        int32_t length = targets->lengths[pair];
+        int64_t edits = trf__edits(targets->ids + s->at[1][pair], length, answer, n, s->row, unk);
+        if (edits > fewest || (edits == fewest && length <= longest)) continue;
+        fewest = edits;
+        longest = length;
+    }
+    sums[0] += fewest;
+    sums[1] += longest;
+}
+
+enum { TRF__ANSWERS = 64 };         /* sources that one call of the translator answers */
+
+/* Answers up to TRF__ANSWERS sources from group *at on. begins has the first pair of each group. An
+   empty source has an empty answer. */
+TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at,
+                                    int32_t *ids, int64_t sums[2], trf_error *err)
+{
+    const trf_sequences *from = &s->pairs->source;
+    int32_t begins[TRF__ANSWERS + 1], lengths[TRF__ANSWERS], n = 0, i = *at, k;
+    const int32_t unk = t->model->config.unk;
+    int64_t used = 0;
+    trf_sequences some;
+    while (i < from->count && n < TRF__ANSWERS) {
+        const int64_t pair = (const int32_t *)s->order[i] - from->lengths;
+        int32_t length = from->lengths[pair], first = i++;
+        /* pairs of one source are neighbours in `order` */
+        while (i < from->count) {
+            int64_t other = (const int32_t *)s->order[i] - from->lengths;
+            if (from->lengths[other] != length ||
+                (length && memcmp(from->ids + s->at[0][other], from->ids + s->at[0][pair],
+                                  (size_t)length * sizeof *ids))) break;
+            i++;
+        }
+        if (length == 0) { trf__add_edits(s, first, i, ids, 0, unk, sums); continue; }
+        memcpy(ids + used, from->ids + s->at[0][pair], (size_t)length * sizeof *ids);
+        used += length;
+        begins[n] = first;
+        lengths[n++] = length;
+        begins[n] = i;
+    }
+    *at = i;
+    some.ids = ids; some.lengths = lengths; some.count = n;
+    if (n) TRF__TRY(trf_translate_batch(t, &some, err));
+    for (k = 0; k < n; k++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
+        trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
+    }
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                  double *percent, trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf__sources s;
+    int64_t n, i, most = 1, used = 0, sums[2] = {0, 0};
+    int32_t *ids, at = 0;
+    trf_status status = TRF_OK;
+    if (percent) *percent = 0;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!pairs) return trf__fail_null(err, "pairs");
+    if (!percent) return trf__fail_null(err, "percent");
+    n = pairs->source.count;
+    if (n < 1 || pairs->target.count != n)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
+                         "expected one pair or more, with as many targets as sources, got %d "
+                         "targets and %d sources", (int)pairs->target.count, (int)n);
+    hooks = &translator->search.hooks;
+    s.pairs = pairs;
+    s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
+    s.order = (const void **)trf__alloc(hooks, trf__bytes(n, sizeof *s.order));
+    for (i = 0; i < n; i++) if (pairs->source.lengths[i] > most) most = pairs->source.lengths[i];
+    ids = (int32_t *)trf__alloc(hooks, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    s.row = (int32_t *)trf__alloc(hooks,
+                                  trf__bytes(translator->model->config.max_length + 1,
+                                             sizeof *s.row));
+    if (!s.at[0] || !s.order || !ids || !s.row)
+        status = trf__fail(err, TRF_E_NOMEM, -1, "pairs", "no memory for %lld pairs", (long long)n);
+    else {
+        s.at[1] = s.at[0] + n;
+        for (i = 0; i < n; used += pairs->source.lengths[i++]) s.at[0][i] = used;
+        for (i = used = 0; i < n; used += pairs->target.lengths[i++]) s.at[1][i] = used;
+        for (i = 0; i < n; i++) s.order[i] = pairs->source.lengths + i;
+        trf__sort(s.order, (size_t)n, trf__by_source, &s);
+        /* edits of all sources over tokens of all targets, not a mean of rates */
+        while (at < n && status == TRF_OK) status = trf__answer_some(translator, &s, &at, ids,
+                                                                     sums, err);
+    }
+    if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
+    trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
+    trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
+    trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
+    return status;
+}

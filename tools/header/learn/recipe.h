@@ -1,0 +1,212 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/train.h"
+#include "api/learn.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "model/config.h"
+#include "train/options.h"
+#include "data/corpus_calls.h"
+#include "search/options.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>learn          from texts to a trained model
+//
+// The numbers of this chapter are measured; tools/data/defaults.md has the experiments. `trf train`
+// decides nothing itself. It calls these functions, and options of the command line override their
+// results.
+// -----------------------------------------------------------------------------------------------
+
+// -----------------------------------------------------------------------------------------------
+// >>recipe         statistics of data in, options out
+//
+// Size decides most: little data need a small model and much dropout. trf_recipe_find fills model,
+// corpus, training and learning in this order, because each depends on those before. `reasons`
+// explains the choice to the user.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20000000 };     /* tokens of both sides */
+
+TRF_API trf_learn_options trf_learn_defaults(void)
+{
+    trf_learn_options o;
+    TRF__ZERO(o);
+    o.updates = TRF_ENDLESS;
+    o.valid_every = 1000;
+    o.patience = 10;
+    o.ema = 0.002;
+    o.accumulate = 1;
+    o.search = trf_search_defaults();
+    o.search.beam = 1;
+    return o;
+}
+
+/* Whether the target is what a model has to learn. If it is labels, or hidden in the source, the
+   source is. */
+TRF__FN int trf__leads_by_target(const trf_data_stats *a)
+{
+    return a->kind == TRF_DECODER_ONLY ||
+           (a->kind == TRF_ENCODER_DECODER && a->target_tokens > a->pairs);
+}
+
+/* Sentences of a language, or sequences of few symbols (letters, phones, digits, commands). Few
+   symbols mean less to remember and rules to find: smaller models, small batches and little dropout
+   are better. */
+TRF__FN int trf__is_language(const trf_data_stats *a)
+{
+    return (trf__leads_by_target(a) ? a->target_vocab : a->source_vocab) > 500;
+}
+
+TRF__FN double trf__clamp(double x, double low, double high)
+{
+    return x < low ? low : x > high ? high : x;
+}
+
+/* Chooses the model: base for much data, tiny for little, and a size between. */
+TRF__COLD
+TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
+{
+    int64_t tokens = a->source_tokens + a->target_tokens;
+    int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
+    int symbols = middling && !trf__is_language(a);
+    trf_config *c = &r->config;
+    *c = tokens >= TRF__LARGE_DATA ? trf_config_base() : trf_config_tiny();
+    if (middling && !symbols) {
+        c->encoder_layers = c->decoder_layers = 3;
+        c->d_model = 256;
+        c->d_ff = 512;
+    }
+    if (symbols) c->d_ff = 512;
+    /* the caller may require a width; n_heads must divide it */
+    if (a->d_model) c->d_model = a->d_model;
+    while (c->d_model % c->n_heads) c->n_heads--;
+    /* BOS or EOS takes one position */
+    if (a->longest >= c->max_length) c->max_length = a->longest + 1;
+    c->kind = a->kind;
+    c->head = a->head;
+    c->n_labels = a->n_labels;
+    c->source_vocab = a->source_vocab;
+    c->target_vocab = a->target_vocab;
+    if (c->kind == TRF_DECODER_ONLY) c->encoder_layers = 0;
+    if (c->kind == TRF_ENCODER_ONLY) c->decoder_layers = 0;
+    c->norm_place = TRF_PRE_NORM;
+    c->tying = c->kind == TRF_ENCODER_ONLY ? TRF_UNTIED
+             : c->kind == TRF_ENCODER_DECODER && a->one_vocabulary ? TRF_TIED_ALL
+             : TRF_TIED_DECODER;
+    c->generator_bias = 0;
+}
+
+/* The peak rate falls with sqrt(d_model), as in the paper's schedule. Label smoothing helps search
+   and distorts probabilities, so only models that search get it. */
+TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
+{
+    trf_train_options *o = &r->training;
+    int64_t tokens = a->source_tokens + a->target_tokens;
+    int language = trf__is_language(a), longest = a->longest + 1;
+    *o = trf_train_defaults();
+    o->schedule = TRF_INVERSE_SQRT;
+    o->learning_rate = 0.025 / sqrt((double)r->config.d_model);
+    /* a run that is planned short must not spend all of it on warm-up */
+    o->warmup = (int64_t)trf__clamp(a->updates ? (double)a->updates / 8 : 1000, 1, 1000);
+    o->dropout = tokens >= TRF__LARGE_DATA || !language ? 0.1
+               : tokens < TRF__SMALL_DATA ? 0.3 : 0.2;
+    o->residual_dropout = o->dropout;
+    o->label_smoothing = a->kind == TRF_ENCODER_DECODER ? 0.1 : 0;
+    o->source_tokens = r->corpus.batch_tokens > longest ? r->corpus.batch_tokens : longest;
+    o->target_tokens = o->source_tokens;
+    o->sequences = (int32_t)trf__min64(r->corpus.batch_sentences, o->source_tokens);
+    o->longest = longest;
+}
+
+/* Explains the choice in one line each. */
+TRF__COLD
+TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
+{
+    const trf_config *c = &r->config;
+    long long tokens = (long long)(a->source_tokens + a->target_tokens);
+    const char *what = trf__is_language(a) ? "of natural language" : "of few symbols";
+    char end[80];
+    if (a->updates) snprintf(end, sizeof end, "after the %lld planned update%s",
+                             (long long)a->updates, trf__plural(a->updates));
+    else snprintf(end, sizeof end, "after %d validations in a row without improvement",
+                  (int)r->learning.patience);
+    snprintf(r->reasons, sizeof r->reasons,
+             "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, for %lld tokens %s\n"
+             "batches: at most %d tokens a side in an update\n"
+             "rate: rises to %.3g in %lld update%s, then falls as 1 / sqrt(number of updates)\n"
+             "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
+             "label smoothing: %g, because %s wanted\n"
+             "end: %s; a validation every %lld update%s\n",
+             (int)c->encoder_layers, (int)c->decoder_layers,
+             trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
+             (int)c->d_model, (int)c->d_ff, tokens, what, (int)r->training.source_tokens,
+             r->training.learning_rate, (long long)r->training.warmup,
+             trf__plural(r->training.warmup), r->training.dropout, tokens, what,
+             r->training.label_smoothing,
+             a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
+             end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
+}
+
+/* Limits that keep sums and products of the recipe within their types. */
+TRF__COLD
+TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
+{
+    const double most = 9e18, vocab = 1 << 24;
+    int encodes = s->kind != TRF_DECODER_ONLY, decodes = s->kind != TRF_ENCODER_ONLY;
+    int labels = s->head != TRF_HEAD_NONE && s->head != TRF_HEAD_MASKED;
+    TRF__RANGE(s, kind, 0, TRF_KIND_COUNT - 1);
+    TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
+    TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
+    TRF__RANGE(s, pairs, 1, most);
+    TRF__RANGE(s, source_tokens, 0, most / 4);
+    TRF__RANGE(s, target_tokens, 0, most / 4);
+    TRF__RANGE(s, longest, 0, (1 << 20) - 1);
+    TRF__RANGE(s, source_vocab, encodes ? 5 : 0, encodes ? vocab : 0);
+    TRF__RANGE(s, target_vocab, decodes ? 5 : 0, decodes ? vocab : 0);
+    TRF__RANGE(s, one_vocabulary, 0, 1);
+    if (s->one_vocabulary && encodes && decodes)
+        TRF__TRY(trf__check_range("target_vocab", s->target_vocab, s->source_vocab,
+                                  s->source_vocab, err));
+    TRF__RANGE(s, d_model, 0, 65536);
+    TRF__RANGE(s, updates_per_epoch, 0, most);
+    TRF__RANGE(s, updates, 0, most);
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
+{
+    double leading, pass;
+    TRF__TRY(trf__begin(recipe, "recipe", err));
+    if (!stats) return trf__fail_null(err, "stats");
+    TRF__TRY(trf__stats_check(stats, err));
+    memset(recipe, 0, sizeof *recipe);
+    trf__recipe_model(recipe, stats);
+    leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
+    /* an epoch has about 100 updates for language, 800 for symbols */
+    recipe->corpus = trf_corpus_defaults();
+    recipe->corpus.batch_tokens =
+        (int32_t)trf__clamp(leading / (trf__is_language(stats) ? 100 : 800), 512, 4096);
+    recipe->corpus.max_length = recipe->config.max_length - 1;
+    recipe->corpus.seed = recipe->config.seed;
+    trf__recipe_training(recipe, stats);
+    pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
+         : leading / recipe->corpus.batch_tokens;
+    recipe->learning = trf_learn_defaults();
+    recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
+    if (stats->updates) {
+        recipe->learning.updates = stats->updates;
+        recipe->learning.patience = 0;
+    }
+    /* what users want to know: right labels, right answers, or else likely texts */
+    recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY
+        : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
+        ? TRF_METRIC_ERROR_RATE
+        : TRF_METRIC_LOSS;
+    trf__recipe_reasons(recipe, stats);
+    return TRF_OK;
+}
