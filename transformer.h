@@ -10214,7 +10214,6 @@ TRF__FN void trf__cpu_attention_gradient(const trf__run *run, const trf__attenti
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
 //   Without a norm (y NULL in forward, gain NULL in backward): ds = dy + dy2.
 
-
 /* The norm of one row, in three passes: mean, variance, result. One pass for sum and sum of squares
    would lose digits if the mean is large. `nothing` with step 0 stands for a bias of zeros. */
 TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, trf_real stats[2])
@@ -20111,7 +20110,6 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index)
 {
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
-
 
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name)
 {
@@ -35225,4 +35223,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2287639460
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2012068505

@@ -25,7 +25,6 @@
 //   dsub = drop(ds)     dx = ds     dgain += g * n     dbias += g
 //   Without a norm (y NULL in forward, gain NULL in backward): ds = dy + dy2.
 
-
 /* The norm of one row, in three passes: mean, variance, result. One pass for sum and sum of squares
    would lose digits if the mean is large. `nothing` with step 0 stands for a bias of zeros. */
 TRF__FN void trf__norm_row(const trf__norm *j, const trf_real *s, trf_real *y, trf_real stats[2])

@@ -435,7 +435,6 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index)
     return trf__param_view(model, model ? &model->run : NULL, model ? model->weights : NULL, index);
 }
 
-
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name)
 {
     return model && name ? trf__param_named(&model->layout, name) : -1;

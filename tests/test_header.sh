@@ -1,0 +1,122 @@
+#!/bin/sh
+# transformer.h and its files in tools/header: sh tests/test_header.sh
+#
+# The header is what its files join to. An edit of the header alone is kept, and goes back into the files. Circles and
+# other faults of the files are refused by name. Each file compiles alone, after what it includes. There -DTRF_STATIC makes
+# every function static, so compilers tell a function that is called and not there. TRF_TEST_ALL: with every compiler, and
+# with vectors, whose declarations take half of the time.
+
+. "$(dirname "$0")/checks.sh"
+join=tools/header/join.sh
+
+# A fresh copy of the header and its files, in which the checks work.
+fresh()
+{
+    cd "$here" && rm -rf copy && mkdir -p copy/tools && cp -R "$source/tools/header" copy/tools &&
+        cp "$source/transformer.h" copy && cd copy || exit 1
+}
+# refuses TEXT COMMAND...: the command fails, says TEXT and changes nothing
+refuses()
+{
+    text=$1; shift
+    rm -rf ../before && cp -R . ../before
+    ! "$@" 2>../said && grep -q -F -e "$text" ../said && diff -r ../before . || { cat ../said; false; }
+}
+without_last() { sed '$d' transformer.h; }
+
+fresh
+check "the header is what its files join to" eval 'sh $join && cmp transformer.h "$source/transformer.h"'
+rm transformer.h
+check "joining makes the header anew" eval 'sh $join && cmp transformer.h "$source/transformer.h"'
+
+# --- an edit of the header alone ----------------------------------------------------------------------------------------
+# edit NAME AWK FILES: taking an edit of the header back changes FILES (-: any), and then they join to it
+edit()
+{
+    fresh
+    awk "$2" "$source/transformer.h" >transformer.h
+    without_last >../wanted
+    check "$1: the files take it" eval 'sh $join parts >../changed'
+    [ "$3" = - ] || check "$1: these files" [ "$(sed 's@tools/header/@@' ../changed | sort | tr '\n' ' ')" = "$3 " ]
+    check "$1: the header keeps it" eval 'without_last | cmp - ../wanted'
+    rm transformer.h
+    check "$1: the files have it" eval 'sh $join && without_last | cmp - ../wanted'
+}
+edit "a line changes" '/^#define TRF_VERSION/ { $0 = "#define TRF_VERSION \"9\"" } 1' api/version.h
+edit "lines go" '/^TRF__FN int64_t trf__round_up/ { next } { print } /^\/\/ >>gemm-kernels/ { getline; getline }' \
+    "base/memory.h cpu/gemm.h"
+edit "a chapter gets a new end" '{ print } /^#define TRF__ZERO/ { print "\n#define TRF__MORE 1" }' base/impl.h
+edit "a chapter gets a new beginning" '{ print } /^\/\/ >>pool / { print "// and a sentence more" }' cpu/norm.h
+edit "a new first line" 'NR == 1 { print "// new" } 1' manual/first_page.h
+edit "a new last line" '{ last = last $0 "\n"; if (/^\/\/ OUT OF OR/) last = last "// and more\n" } END { printf "%s", last }' all.h
+edit "a whole part goes" '/^\/\/ >>bpe /, /^\/\/ >>pieces-text/ { if (!/pieces-text/) next } 1' -
+edit "every function gets a comment" '/^TRF__FN/ { print "/* new */" } 1' -
+
+fresh
+awk '/^#define TRF_VERSION/ { $0 = "#define TRF_VERSION \"9\"" } 1' transformer.h >../sent.h
+check "a file of another name is taken too" eval 'sh $join parts ../sent.h >../changed && grep -q "VERSION .9" tools/header/api/version.h && grep -q "VERSION .9" transformer.h'
+echo '/* more */' >>tools/header/base/impl.h
+cp ../sent.h transformer.h
+check "files that changed too are kept" refuses "was made from other files" sh $join parts
+check "an edited header beside them is kept" refuses "transformer.h was edited" sh $join
+fresh
+without_last >../sent.h
+check "a header without its last line is refused" refuses "does not say what it was made from" sh $join parts ../sent.h
+check "a file that is not there is refused" refuses "there is no such file" sh $join parts none.h
+
+# --- faults of the files ------------------------------------------------------------------------------------------------
+# fault NAME TEXT COMMAND: after the command, run among the files, joining refuses with TEXT
+fault()
+{
+    fresh
+    (cd tools/header && eval "$3")
+    check "$1" refuses "$2" sh $join
+}
+# use FILE OTHER: FILE includes OTHER too
+use() { { echo "#include \"$2\""; cat "$1"; } >"$here/used" && cp "$here/used" "$1"; }
+fault "a circle of two" "a circle: pass/packed.h -> pass/rows.h -> pass/packed.h" 'use pass/packed.h pass/rows.h; use pass/rows.h pass/packed.h'
+fault "a circle of one" "a circle: base/impl.h -> base/impl.h" 'use base/impl.h base/impl.h'
+fault "a circle over many files" "-> blocks/blocks.h -> " 'use base/errors.h blocks/blocks.h'
+fault "a later file" "cpu/gemm.h includes cuda/launches.h, which comes later in all.h" 'use cpu/gemm.h cuda/launches.h'
+fault "a file that is not there" "cpu/gemm.h includes cpu/none.h, which is missing or empty" 'use cpu/gemm.h cpu/none.h'
+fault "an empty file" "cpu/gemm.h includes cpu/none.h, which is missing or empty" 'use cpu/gemm.h cpu/none.h; : >cpu/none.h'
+fault "a file that nobody includes" "cpu/more.h: no file includes it" 'echo "#pragma once" >cpu/more.h'
+fault "an include behind the text" "base/impl.h:" 'echo "#include \"api/version.h\"" >>base/impl.h'
+
+# A file that is in no list goes before the first one that includes it, and is written once.
+fresh
+(cd tools/header && echo 'enum { TRF__NEW = 1 };' >cpu/new.h && use cpu/norm.h cpu/new.h && use cpu/loss.h cpu/new.h && sh join.sh)
+check "a new file is written once, before its use" eval '[ "$(grep -c TRF__NEW transformer.h)" = 1 ] && cc -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
+check "one blank line before it and behind it" eval '[ -z "$(cat -s transformer.h | diff - transformer.h)" ]'
+
+# --- each file alone ----------------------------------------------------------------------------------------------------
+# alone COMPILER...: lists the files that it does not compile alone
+alone()
+{
+    for file in $files; do
+        echo "#include \"$file\"" | "$@" $vectors -DTRF_STATIC -DTRF_NO_SLOW_WARNING -I"$source/tools/header" -I"$source/tests" \
+            -Wall -Wextra -Wno-unused-function -Werror -fsyntax-only - || echo "tools/header/$file"
+    done
+}
+cd "$source/tools/header" || exit 1
+vectors=-DTRF_SCALAR
+[ -z "${TRF_TEST_ALL:-}" ] || vectors=
+files=$(find . -name '*.h' ! -path './manual/*' ! -path './cuda/*' | sed 's|^\./||' | sort)
+compilers=
+for compiler in clang gcc cc; do
+    command -v $compiler >/dev/null || continue
+    [ -n "${TRF_TEST_ALL:-}" ] || [ -z "$compilers" ] || continue
+    [ $compiler != cc ] || [ -z "$compilers" ] || continue
+    compilers="$compilers $compiler"
+    alone $compiler -std=c99 -DTRF_IMPLEMENTATION -x c >"$here/$compiler.alone" 2>&1 &
+done
+wait
+for compiler in $compilers; do check "each file compiles alone, $compiler" eval '[ ! -s "$here/$compiler.alone" ] || { cat "$here/$compiler.alone"; false; }'; done
+files=$(find cuda -name '*.h')
+check "each of CUDA's files compiles alone" eval '
+    alone c++ -std=c++11 -DTRF_COLUMN=cuda "-DTRF__GPU_ON_CPU=\"gpu_on_cpu.h\"" -x c++ >"$here/cuda.alone" 2>&1; [ ! -s "$here/cuda.alone" ] || { cat "$here/cuda.alone"; false; }'
+cp -R "$source/tools/header" "$here/less" && cd "$here/less" && sed -i.old '/^#include "text\/vocab_use.h"/d' model/texts.h
+check "a function that is called and not there is told" eval '! echo "#include \"model/texts.h\"" |
+    ${compilers##* } -std=c99 -DTRF_IMPLEMENTATION -DTRF_STATIC -DTRF_NO_SLOW_WARNING -I. -Wno-unused-function -Werror -fsyntax-only -x c - 2>"$here/said" && grep -q trf_vocab "$here/said"'
+
+finish
