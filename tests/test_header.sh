@@ -48,7 +48,7 @@ edit "lines go" '/^TRF__FN int64_t trf__round_up/ { next } { print } /^\/\/ >>ge
 edit "a chapter gets a new end" '{ print } /^#define TRF__ZERO/ { print "\n#define TRF__MORE 1" }' base/impl.h
 edit "a chapter gets a new beginning" '{ print } /^\/\/ >>pool / { print "// and a sentence more" }' cpu/norm.h
 edit "a new first line" 'NR == 1 { print "// new" } 1' manual/first_page.h
-edit "a new last line" '{ last = last $0 "\n"; if (/^\/\/ OUT OF OR/) last = last "// and more\n" } END { printf "%s", last }' all.h
+edit "a new last line" '{ print } /^\/\/ OUT OF OR/ { print "// and more" }' all.h
 edit "a whole part goes" '/^\/\/ >>bpe /, /^\/\/ >>pieces-text/ { if (!/pieces-text/) next } 1' -
 edit "every function gets a comment" '/^TRF__FN/ { print "/* new */" } 1' -
 
