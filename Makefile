@@ -52,7 +52,7 @@ header:
 	sh tools/header/join.sh
 
 parts:
-	sh tools/header/join.sh parts $(EDITED)
+	sh tools/header/parts.sh $(EDITED)
 
 # The same on GPUs too, in $(BUILD)/cuda; nvcc sees nothing but the column.
 cuda: $(BUILD)/cuda/column.o

@@ -36,7 +36,7 @@ edit()
     fresh
     awk "$2" "$source/transformer.h" >transformer.h
     without_last >../wanted
-    check "$1: the files take it" eval 'sh $join parts >../changed'
+    check "$1: the files take it" eval 'sh tools/header/parts.sh >../changed'
     [ "$3" = - ] || check "$1: these files" [ "$(sed 's@tools/header/@@' ../changed | sort | tr '\n' ' ')" = "$3 " ]
     check "$1: the header keeps it" eval 'without_last | cmp - ../wanted'
     rm transformer.h
@@ -54,15 +54,16 @@ edit "every function gets a comment" '/^TRF__FN/ { print "/* new */" } 1' -
 
 fresh
 awk '/^#define TRF_VERSION/ { $0 = "#define TRF_VERSION \"9\"" } 1' transformer.h >../sent.h
-check "a file of another name is taken too" eval 'sh $join parts ../sent.h >../changed && grep -q "VERSION .9" tools/header/api/version.h && grep -q "VERSION .9" transformer.h'
+check "a file of another name is taken too" eval 'sh tools/header/parts.sh ../sent.h >../changed && grep -q "VERSION .9" tools/header/api/version.h && grep -q "VERSION .9" transformer.h'
 echo '/* more */' >>tools/header/base/impl.h
 cp ../sent.h transformer.h
-check "files that changed too are kept" refuses "was made from other files" sh $join parts
+check "an edited header beside a copy is kept" refuses "transformer.h was edited" sh tools/header/parts.sh ../sent.h
+check "files that changed too are kept" refuses "made from other files" sh tools/header/parts.sh
 check "an edited header beside them is kept" refuses "transformer.h was edited" sh $join
 fresh
 without_last >../sent.h
-check "a header without its last line is refused" refuses "does not say what it was made from" sh $join parts ../sent.h
-check "a file that is not there is refused" refuses "there is no such file" sh $join parts none.h
+check "a header without its last line is refused" refuses "does not say what the header was made from" sh tools/header/parts.sh ../sent.h
+check "a file that is not there is refused" refuses "there is no such file" sh tools/header/parts.sh none.h
 
 # --- faults of the files ------------------------------------------------------------------------------------------------
 # fault NAME TEXT COMMAND: after the command, run among the files, joining refuses with TEXT

@@ -1,25 +1,23 @@
-# Joins the files of a folder: awk -f join.awk [lines=1] files=LIST all.h, in that folder (see join.sh).
+# Joins files: awk [-v lines=1] -v files=LIST -f join.awk all.h, in the folder of all.h (see join.sh).
 #
-# A line #include "cpu/gemm.h" stands for the text of that file, which is written once: by the first
-# such line. Refused: a file that is missing or included by none, a circle, an order against all.h.
-# lines=1: before each line stands where it comes from, all.h:12 and a tab.
+# A line #include "cpu/gemm.h" stands for the text of that file; the first such line writes it. Refused:
+# a file that is missing or in nobody's includes, a circle, an order against all.h. lines=1: before each
+# line stand its file and number, and a tab.
 
 function refuse(why) { print "tools/header: " why >"/dev/stderr"; bad = 1; exit 1 }
 
-# Reads a file, and what it includes: `used` of a line is the file that it includes, or "".
+# Reads a file, and those that it includes: used[file, n] is the one that line n includes, or "".
 function read(file, by,    n, text)
 {
-    for (n = 1; (getline line[file, n] <file) > 0; n++) {
+    for (n = 1; (getline line[file, n] <file) > 0; n++)
         if (line[file, n] ~ /^#include "/) {
             if (text && file != root) refuse(file ":" n ": this #include stands behind the text of the file")
             used[file, n] = substr(line[file, n], 11, length(line[file, n]) - 11)
         } else if (line[file, n] != "" && line[file, n] != "#pragma once") text = 1
-    }
     close(file)
     if (n == 1) refuse(by " includes " file ", which is missing or empty")
     count[file] = n - 1
-    for (n = 1; n <= count[file]; n++)
-        if (used[file, n] && !count[used[file, n]]) read(used[file, n], file)
+    for (n = 1; n <= count[file]; n++) if (used[file, n] && !count[used[file, n]]) read(used[file, n], file)
 }
 
 # Refuses a file that includes itself through others.
@@ -29,8 +27,7 @@ function walk(file,    i, circle)
     for (i = 1; i < depth; i++) if (circle || path[i] == file) circle = circle path[i] " -> "
     if (circle) refuse("a circle: " circle file)
     for (i = 1; i <= count[file]; i++) if (used[file, i] && !walked[used[file, i]]) walk(used[file, i])
-    walked[file] = 1
-    depth--
+    walked[file] = depth--
 }
 
 function put(file, number, text) { print (lines ? file ":" number "\t" : "") text; ended = 0 }
@@ -41,11 +38,10 @@ function write(file,    i, begun)
     for (i = 1; i <= count[file]; i++)
         if (used[file, i]) {
             if (file == root) now = used[file, i]
-            if (place[used[file, i]] > place[now])
-                refuse(file " includes " used[file, i] ", which comes later in " root)
+            if (place[used[file, i]] > place[now]) refuse(file " includes " used[file, i] ", which comes later in " root)
             if (!written[used[file, i]]) write(used[file, i])
         } else if (begun || file == root || (line[file, i] != "" && line[file, i] != "#pragma once")) {
-            if (ended && file != root && !begun) put(file, 0, "")   # a blank line between two files
+            if (ended && file != root && !begun) put(file, 0, "")       # a blank line between two files
             begun = 1
             put(file, i, line[file, i])
         }
@@ -53,13 +49,10 @@ function write(file,    i, begun)
 }
 
 BEGIN {
-    for (i = 1; i < ARGC - 1; i++) { split(ARGV[i], word, "="); given[word[1]] = word[2] }
-    lines = given["lines"]
-    root = ARGV[ARGC - 1]
-    read(root)
+    read(root = ARGV[1])
     for (i = 1; i <= count[root]; i++) if (used[root, i]) place[used[root, i]] = i
     walk(root)
     write(root)
-    while ((getline file <given["files"]) > 0) if (!written[file]) refuse(file ": no file includes it")
+    while ((getline file <files) > 0) if (!written[file]) refuse(file ": no file includes it")
     exit bad
 }
