@@ -173,7 +173,7 @@
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
-//   >>text             numbers as text, CRC-32
+//   >>text             UTF-8, numbers as text, CRC-32
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
 //   >>json             reading JSON in place
@@ -3631,27 +3631,6 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
         trf__copy_text(err->message, sizeof err->message, text);
     }
     return status;
-}
-
-TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
-{
-    size_t i = 0;
-    while (i < bytes) {
-        int length = trf__utf8_at(text + i, bytes - i);
-        if (length == 0) return (int64_t)i;
-        i += (size_t)length;
-    }
-    return -1;
-}
-
-/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
-TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
-{
-    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, fault, what,
-                     "expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
 /* The commonest failures have functions of their own, so that their messages agree. */
@@ -14433,12 +14412,33 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>text           numbers as text, CRC-32
+// >>text           UTF-8, numbers as text, CRC-32
 //
 // Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
 // significant digits hold a float and 17 a double, exactly. CRC-32 is the one of zip and PNG (IEEE
 // 802.3, polynomial 0xEDB88320 reflected).
 // -----------------------------------------------------------------------------------------------
+
+TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes) {
+        int length = trf__utf8_at(text + i, bytes - i);
+        if (length == 0) return (int64_t)i;
+        i += (size_t)length;
+    }
+    return -1;
+}
+
+/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
+TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
+{
+    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
+    if (fault < 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, fault, what,
+                     "expected UTF-8, got the byte 0x%02X at offset %lld",
+                     (unsigned)(unsigned char)text[fault], (long long)fault);
+}
 
 /* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
 TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
@@ -35223,4 +35223,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2012068505
+// Made from the files in tools/header by `make header`. CRC of the lines above: 468733782

@@ -1,7 +1,6 @@
 #pragma once
 #include "api/version.h"
 #include "api/basics.h"
-#include "api/vocab.h"
 #include "base/impl.h"
 
 // -----------------------------------------------------------------------------------------------
@@ -120,27 +119,6 @@ TRF__FN TRF__PRINTF(5, 6) trf_status trf__fail(trf_error *err, trf_status status
         trf__copy_text(err->message, sizeof err->message, text);
     }
     return status;
-}
-
-TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
-{
-    size_t i = 0;
-    while (i < bytes) {
-        int length = trf__utf8_at(text + i, bytes - i);
-        if (length == 0) return (int64_t)i;
-        i += (size_t)length;
-    }
-    return -1;
-}
-
-/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
-TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
-{
-    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, fault, what,
-                     "expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (unsigned)(unsigned char)text[fault], (long long)fault);
 }
 
 /* The commonest failures have functions of their own, so that their messages agree. */

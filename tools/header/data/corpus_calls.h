@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/memory.h"
 #include "base/vector.h"
+#include "system/text.h"
 #include "text/vocab.h"
 #include "text/vocab_use.h"
 #include "data/token_files.h"

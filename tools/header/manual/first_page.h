@@ -173,7 +173,7 @@
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
-//   >>text             numbers as text, CRC-32
+//   >>text             UTF-8, numbers as text, CRC-32
 //   >>system           the operating system: files
 //                     >>regular-files >>safe-saving
 //   >>json             reading JSON in place

@@ -7,6 +7,7 @@
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
+#include "system/text.h"
 #include "text/vocab.h"
 #include "text/vocab_learn.h"
 #include "text/vocab_use.h"

@@ -1,14 +1,37 @@
 #pragma once
+#include "api/vocab.h"
 #include "base/impl.h"
+#include "base/errors.h"
 #include "base/memory.h"
 
 // -----------------------------------------------------------------------------------------------
-// >>text           numbers as text, CRC-32
+// >>text           UTF-8, numbers as text, CRC-32
 //
 // Numbers in files are ASCII whatever the locale of the program: '.' is the decimal point, 9
 // significant digits hold a float and 17 a double, exactly. CRC-32 is the one of zip and PNG (IEEE
 // 802.3, polynomial 0xEDB88320 reflected).
 // -----------------------------------------------------------------------------------------------
+
+TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
+{
+    size_t i = 0;
+    while (i < bytes) {
+        int length = trf__utf8_at(text + i, bytes - i);
+        if (length == 0) return (int64_t)i;
+        i += (size_t)length;
+    }
+    return -1;
+}
+
+/* Text that reaches files and vocabularies must be UTF-8, or it could not be read again. */
+TRF__FN trf_status trf__check_utf8(const char *text, const char *what, trf_error *err)
+{
+    int64_t fault = trf_find_invalid_utf8(text, strlen(text));
+    if (fault < 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, fault, what,
+                     "expected UTF-8, got the byte 0x%02X at offset %lld",
+                     (unsigned)(unsigned char)text[fault], (long long)fault);
+}
 
 /* 0.1 -> "0.1" with 9 digits, "0.10000000000000001" with 17. Needs 32 bytes. */
 TRF__FN void trf__print_real(char *to, size_t size, double x, int digits)
