@@ -160,11 +160,11 @@ DATA     =
 check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/data/check_defaults.sh $(BUILD) $(DATA)
 
-$(BUILD)/test_picture: $(wildcard tools/trf/picture*.h)
+$(BUILD)/test_picture: $(wildcard tools/trf/look/picture*.h)
 METRICS  = $(wildcard tools/metrics/*.[ch])
 $(BUILD)/test_metrics: $(METRICS)
-$(BUILD)/test_compose: tools/trf/compose.c tools/trf/compose.h tools/trf/text.c tools/trf/trf.h
-$(BUILD)/test_options: $(patsubst %,tools/trf/%,settings.c options.c options_model.h options_search.h values.c command_line.c options.h trf.h) tools/metrics/metrics.h
+$(BUILD)/test_compose: $(patsubst %,tools/trf/base/%,compose.c compose.h text.c base.h)
+$(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c options_model.h options_search.h values.c command_line.c options.h base.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
@@ -203,7 +203,7 @@ $(BUILD)/transformer.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
-$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/picture*.h) $(BUILD)/transformer.o
+$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/look/picture*.h) $(BUILD)/transformer.o
 	@mkdir -p $(@D)
 	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
@@ -215,16 +215,30 @@ $(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)
 # texts that gzip has packed. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS library is, and so is
 # OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls the compiler with what Open MPI
 # (OMPI_CC) or MPICH (MPICH_CC) needs.
-TRF      = $(wildcard tools/trf/*.c) tools/metrics/metrics.c
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
            $(filter Darwin,$(shell uname))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-# spm.cc has no rule of its own: make would come back to trf last of all.
-$(BUILD)/trf: $(TRF) tools/trf/spm.cc $(wildcard tools/trf/*.h) $(METRICS) transformer.h $(BUILD)/flags
-	@mkdir -p $(BUILD)
-	$(if $(SENTENCEPIECE),$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -c tools/trf/spm.cc -o $(BUILD)/spm.o)
-	$(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC)) $(CFLAGS) -I. $(CPPFLAGS) $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE $(BUILD)/spm.o) $(if $(CJSON),-DTRF_WITH_CJSON) $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB) $(TRF) -o $@ \
-	  $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK)
+TRFWITH  = $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE) \
+           $(if $(CJSON),-DTRF_WITH_CJSON) $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB)
+TRFCC    = $(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC))
+# Objects, of which make compiles those again that a change touches. Without cJSON only two files of publish/ that say so.
+NOCJSON  = $(filter-out %/import.c %/export.c,$(wildcard tools/trf/publish/import*.c tools/trf/publish/export*.c))
+TRF      = $(filter-out $(if $(CJSON),,$(NOCJSON)),$(wildcard tools/trf/*.c tools/trf/*/*.c)) tools/metrics/metrics.c $(if $(SENTENCEPIECE),tools/trf/train/spm.cc)
+OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
+# The library first: nothing takes longer to compile.
+$(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS)
+	$(TRFCC) $(CFLAGS) $(OBJECTS) -o $@ $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) \
+	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK)
+
+$(BUILD)/objects/%.c.o: tools/%.c $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(TRFCC) $(CFLAGS) -I. -Itools/trf $(CPPFLAGS) $(TRFWITH) -MMD -MP -c $< -o $@
+
+$(BUILD)/objects/%.cc.o: tools/%.cc $(BUILD)/flags
+	@mkdir -p $(@D)
+	$(CXX) -O2 $(CXXFLAGS) $(CPPFLAGS) -MMD -MP -c $< -o $@
+
+-include $(OBJECTS:.o=.d)
 
 # The other tools: build/bench; build/parity and build/pieces; build/tasks and build/first.
 define TOOL

@@ -23,7 +23,7 @@ static int rank, n_ranks;
     fprintf(stderr, "rank %d: %s\n", rank, err.message); MPI_Abort(MPI_COMM_WORLD, 2); }
 
 /* Each rank gets a share of the slice from all, adds it up, and sends it to all. It returns when
-   that is done; tools/trf/mpi.c has one that goes on with the backward pass meanwhile. */
+   that is done; tools/trf/train/mpi.c has one that goes on with the backward pass meanwhile. */
 static int all_reduce(void *user, trf_real *gradients, size_t count, void *stream)
 {
     MPI_Datatype real = sizeof(trf_real) == 8 ? MPI_DOUBLE : MPI_FLOAT;

@@ -229,24 +229,28 @@ for file in "$root"/examples/studies/*.c; do
     for compiler in $c_compilers; do clean "$compiler" '-std=c99 -DSTUDY_LINKED' "$file" -fsyntax-only; done
 done
 clean "$gcc_like" -std=c99 "$root/examples/studies/schedules.c" -fsyntax-only
-for file in "$root"/tools/*/*.c; do clean "$gcc_like" -std=gnu99 "$file" -fsyntax-only; done
-[ -z "$mpi" ] || clean "$gcc_like" "-std=gnu99 -DTRF_WITH_MPI $mpi" "$root/tools/trf/mpi.c" -fsyntax-only
+rooms="-I'$root/tools/trf'"
+for file in "$root"/tools/*/*.c "$root"/tools/trf/*/*.c; do
+    case $file in */publish/import_* | */publish/export_*) continue ;; esac     # these need cJSON
+    clean "$gcc_like" "-std=gnu99 $rooms" "$file" -fsyntax-only
+done
+[ -z "$mpi" ] || clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_MPI $mpi" "$root/tools/trf/train/mpi.c" -fsyntax-only
 if [ -e /usr/include/sentencepiece_trainer.h ]; then
-    subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/spm.cc" -fsyntax-only; }
+    subwords_in_cxx() { clean "$compiler" -std=c++17 "$root/tools/trf/train/spm.cc" -fsyntax-only; }
     for_cxx subwords_in_cxx
-    clean "$gcc_like" '-std=gnu99 -DTRF_WITH_SENTENCEPIECE' "$root/tools/trf/subwords.c" -fsyntax-only
+    clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_SENTENCEPIECE" "$root/tools/trf/train/subwords.c" -fsyntax-only
 else echo "left out: libsentencepiece"
 fi
 if [ -e /usr/include/cjson/cJSON.h ]; then
-    for file in "$root"/tools/trf/import*.c "$root"/tools/trf/export*.c; do clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON' "$file" -fsyntax-only; done
+    for file in "$root"/tools/trf/publish/*.c; do clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_CJSON" "$file" -fsyntax-only; done
     if [ -e /usr/include/zip.h ]; then
-        clean "$gcc_like" '-std=gnu99 -DTRF_WITH_CJSON -DTRF_WITH_LIBZIP' "$root/tools/trf/import_pytorch.c" -fsyntax-only
+        clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_CJSON -DTRF_WITH_LIBZIP" "$root/tools/trf/publish/import_pytorch.c" -fsyntax-only
     else echo "left out: libzip"
     fi
 else echo "left out: cJSON"
 fi
 if [ -e /usr/include/zlib.h ]; then
-    clean "$gcc_like" '-std=gnu99 -DTRF_WITH_ZLIB' "$root/tools/trf/packed.c" -fsyntax-only
+    clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_ZLIB" "$root/tools/trf/base/packed.c" -fsyntax-only
 else echo "left out: zlib"
 fi
 echo '#include <cmocka.h>' >has_cmocka.c

@@ -1,4 +1,4 @@
-/* The options of trf: the table of tools/trf/options.c beside one that names every field and every
+/* The options of trf: the table of tools/trf/base/options.c beside one that names every field and every
    choice again. An option writes its own field and no other byte, is shown as it is typed, refuses
    what makes no sense, and does besides what its help says; no row of the table can be forgotten
    here. */
@@ -6,10 +6,10 @@
 #define TRF_NO_CBLAS            /* trf's would be loaded, by a file that is not linked here */
 #endif
 #define TRF_IMPLEMENTATION
-#include "../tools/trf/settings.c"
-#include "../tools/trf/options.c"
-#include "../tools/trf/values.c"
-#include "../tools/trf/command_line.c"
+#include "../tools/trf/base/settings.c"
+#include "../tools/trf/base/options.c"
+#include "../tools/trf/base/values.c"
+#include "../tools/trf/base/command_line.c"
 #include "../tools/metrics/metrics.h"
 
 #include <setjmp.h>

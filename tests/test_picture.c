@@ -1,4 +1,4 @@
-/* tools/trf/picture.h: hostile text, colours of a scale, the image of a large map byte by byte,
+/* tools/trf/look/picture.h: hostile text, colours of a scale, the image of a large map byte by byte,
    curves that are thinned out or interrupted, and what a terminal gets. */
 #define _GNU_SOURCE
 #include <setjmp.h>
@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
-#include "tools/trf/picture.h"
+#include "tools/trf/look/picture.h"
 
 /* What is written to a file, as text that the next call replaces. */
 static char *text_of(FILE *file)

@@ -122,12 +122,12 @@ check "the commands print what the page shows" awk '
 # The picture is that of the demo's model: the same words, and a square for each two of them.
 (cd copy && build/trf attention translate.safetensors --source 'i know that the dog helps the old king .' --head mean \
     --output picture.svg >table)
-for picture in copy/picture.svg "$source/tools/trf/attention.svg"; do
+for picture in copy/picture.svg "$source/tools/trf/look/attention.svg"; do
     sed -n 's/.*<text[^>]*>\(.*[^0-9.].*\)<\/text>.*/\1/p' "$picture"
     grep -c '<title>' "$picture"
 done >words
 half=$(($(wc -l <words) / 2))
-check "tools/trf/attention.svg has the words of the demo's answer" eval '[ $half -gt 20 ] &&
+check "tools/trf/look/attention.svg has the words of the demo's answer" eval '[ $half -gt 20 ] &&
     head -n $half words >one && tail -n $half words | cmp - one'
 
 # The program that the page calls small is as small as it says.

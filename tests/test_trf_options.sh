@@ -8,9 +8,9 @@
 . "$(dirname "$0")/trf.sh"
 
 # The fields of the table, and those that anything else is looked up by; AT(member), sizeof is a range of fields.
-sed -n 's/^ *{[A-Z_| ]*, [A-Z_]*, "[a-z0-9-]*", AT(\([a-z0-9_.]*\)),.*/\1/p' "$source"/tools/trf/options*.[ch] | sort -u >table
+sed -n 's/^ *{[A-Z_| ]*, [A-Z_]*, "[a-z0-9-]*", AT(\([a-z0-9_.]*\)),.*/\1/p' "$source"/tools/trf/base/options*.[ch] | sort -u >table
 check "the table has all options" [ "$(wc -l <table)" -ge 180 ]
-cat "$source"/tools/trf/*.[ch] | sed 's/AT([a-z_]*), sizeof//g' | grep -o 'AT([a-z0-9_.]*)' |
+cat "$source"/tools/trf/*.[ch] "$source"/tools/trf/*/*.[ch] | sed 's/AT([a-z_]*), sizeof//g' | grep -o 'AT([a-z0-9_.]*)' |
     sed 's/AT(\(.*\))/\1/' | grep -v -x field | sort -u >used
 check "the program looks options up by their fields" [ "$(wc -l <used)" -ge 180 ]
 comm -13 table used >unknown
@@ -21,7 +21,7 @@ commands=$("$trf" --help | sed -n 's/^  \([a-z]*\)  *[^ ].*/\1/p' | grep -v -x t
 check "there are commands" [ "$(echo "$commands" | wc -l)" -eq 17 ]
 for command in $commands; do "$trf" "$command" --help; done >help
 { sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help; printf '%s\n' help man version bind-to; } | sort -u >options
-cat "$source"/tools/trf/*.c | grep '"' | sed 's/^[^"]*//; s/"[^"]*$//' |
+cat "$source"/tools/trf/*.c "$source"/tools/trf/*/*.c | grep '"' | sed 's/^[^"]*//; s/"[^"]*$//' |
     grep -o -e '--[a-z][a-z0-9-]*[a-z0-9]' | sed 's/--//' | sort -u >named
 check "messages name options" [ "$(wc -l <named)" -ge 80 ]
 comm -13 options named >unknown

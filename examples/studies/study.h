@@ -29,7 +29,7 @@
 #define TRF_IMPLEMENTATION
 #endif
 #include "transformer.h"
-#include "../../tools/trf/picture.h"
+#include "../../tools/trf/look/picture.h"
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

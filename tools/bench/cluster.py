@@ -8,7 +8,7 @@ FORWARD   share of STEP before backward begins, about 1/3
 GRADIENT  bytes of all gradients: 4 for each weight
 LAST      bytes of those that are final only at the end of backward: embeddings, and all that is not in a layer
 
-The model of trf's sums (tools/trf/mpi.c): each rank sends (R - 1) / R of the gradients to the owners of the shares, and the
+The model of trf's sums (tools/trf/train/mpi.c): each rank sends (R - 1) / R of the gradients to the owners of the shares, and the
 owners send as much back; both in R - 1 messages a slice. With overlap, slices travel both ways while backward computes the
 layers below; the last slice and the updates wait. A link has a bandwidth that all traffic of a rank shares, and a latency for each message.
 Printed: updates a second of R ranks over those of one, divided by R."""

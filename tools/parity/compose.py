@@ -1,6 +1,6 @@
-"""Makes tools/trf/compose.h: what Unicode's composition (NFC) does to single characters and to letters with marks.
+"""Makes tools/trf/base/compose.h: what Unicode's composition (NFC) does to single characters and to letters with marks.
 
-python3 tools/parity/compose.py >tools/trf/compose.h
+python3 tools/parity/compose.py >tools/trf/base/compose.h
 
 The Unicode is that of Python's unicodedata. Composition never changes for what a version of Unicode has.
 """

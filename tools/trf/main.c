@@ -2,24 +2,19 @@
 // inspects.
 // SPDX-License-Identifier: MIT
 //
-// Build, in the root of the repository: first without, then with learning of subwords, which needs
-// libsentencepiece-dev. The last command is one line. For trf import, which needs libcjson-dev, add
-// -DTRF_WITH_CJSON and -lcjson; for PyTorch's zip files in it, which need libzip-dev,
-// -DTRF_WITH_LIBZIP and -lzip; for texts that gzip has packed, -DTRF_WITH_ZLIB and -lz. For several
-// processes, which need libopenmpi-dev, use mpicc instead of cc, and add -DTRF_WITH_MPI.
-//     cc -O2 -march=native -I. tools/trf/*.c tools/metrics/metrics.c -o build/trf -lm
-//     c++ -O2 -c tools/trf/spm.cc -o build/spm.o
-//     cc -O2 -march=native -DTRF_WITH_SENTENCEPIECE -I. tools/trf/*.c tools/metrics/metrics.c
-//         build/spm.o -o build/trf -lsentencepiece_train -lsentencepiece -lstdc++ -lm
+// Build, in the root of the repository:
+//     make build/trf
 // Run:
 //     build/trf --help
 //
 // trf trains a model file from lines of text, and applies a model file to lines of text. It uses
 // only the public half of the header; its own work is lines, options and messages.
 
-#define TRF_IMPLEMENTATION
-#include "mpi.h"
-#include "trf.h"
+#include "answer/answer.h"
+#include "look/look.h"
+#include "manual.h"
+#include "publish/publish.h"
+#include "train/train.h"
 
 #include <fcntl.h>
 #include <getopt.h>

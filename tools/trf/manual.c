@@ -3,7 +3,9 @@
 //     trf help --man            roff, for man(1)
 //     trf completion bash       a script for bash (or zsh)
 
-#include "trf.h"
+#include "manual.h"
+
+#include "base/base.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>roff           a page for man

@@ -1,0 +1,97 @@
+// The attention of one pair of texts: its weights, and these as JSON.
+//
+// One forward pass gives the weights of all heads of all layers (trf_look_inside). trf attention,
+// trf translate, trf classify and trf tag use these functions.
+
+#include "answer.h"
+
+#include <math.h>
+
+int read_attention(trf_translator *translator, const trf_model *model, trf_attention_kind kind,
+                   const trf_sequences *source, const trf_sequences *target, struct attention *to)
+{
+    trf_tensor all, shape;
+    trf_batch batch;
+    trf_views views;
+    trf_error err;
+    int64_t numbers;
+    int k;
+    memset(&batch, 0, sizeof batch);
+    memset(&views, 0, sizeof views);
+    memset(to->extent, 0, sizeof to->extent);
+    if (source) batch.source = *source;
+    if (target) batch.target = *target;
+    numbers = trf_attention_count(model, &batch, kind);
+    if (numbers == 0) return DONE;
+    to->weights = grow(to->weights, &to->capacity, (size_t)numbers, sizeof *to->weights);
+    all = trf_tensor_of(to->weights, 1, numbers, 0, 0);
+    *(kind == TRF_ENCODER_SELF   ? &views.encoder_self
+      : kind == TRF_DECODER_SELF ? &views.decoder_self
+                                 : &views.cross) = &all;
+    if (trf_look_inside(translator, &batch, &views, &err)) {
+        say_error("attention", &err);
+        return FAILED;
+    }
+    shape = trf_attention_at(model, &batch, kind, &all, 0);
+    for (k = 0; k < 4; k++) to->extent[k] = shape.shape[k];
+    return DONE;
+}
+
+void free_attention(struct attention *of) { free(of->weights); }
+
+const trf_real *head_of(const struct attention *of, int64_t layer, int64_t head)
+{
+    return of->weights + (layer * of->extent[1] + head) * of->extent[2] * of->extent[3];
+}
+
+void mean_attention(const struct attention *of, int64_t layer, trf_real *to)
+{
+    int64_t numbers = of->extent[2] * of->extent[3], head, i;
+    for (i = 0; i < numbers; i++) to[i] = 0;
+    for (head = 0; head < of->extent[1]; head++)
+        for (i = 0; i < numbers; i++)
+            to[i] += head_of(of, layer, head)[i] / (trf_real)of->extent[1];
+}
+
+static void print_json_matrix(FILE *file, const trf_real *x, int64_t height, int64_t width)
+{
+    int64_t i, j;
+    fputc('[', file);
+    for (i = 0; i < height; i++) {
+        fputs(i ? ",[" : "[", file);
+        for (j = 0; j < width; j++) {
+            double weight = (double)x[i * width + j];
+            if (j) fputc(',', file);
+            if (isfinite(weight)) fprintf(file, "%.4g", weight);
+            else fputs("null", file);
+        }
+        fputc(']', file);
+    }
+    fputc(']', file);
+}
+
+/* ATTENTION_ALL: a list of layers, each a list of heads, each a matrix; else the mean of the heads
+   of the last layer. */
+void print_json_attention(FILE *file, const struct attention *of, int all)
+{
+    const int64_t *extent = of->extent;
+    int64_t layer, head;
+    fputs(",\"attention\":", file);
+    if (all != ATTENTION_ALL) {
+        trf_real *mean = zeroed((size_t)(extent[2] * extent[3]) + 1, sizeof *mean);
+        if (extent[0]) mean_attention(of, extent[0] - 1, mean);
+        print_json_matrix(file, mean, extent[2], extent[3]);
+        free(mean);
+        return;
+    }
+    fputc('[', file);
+    for (layer = 0; layer < extent[0]; layer++) {
+        fputs(layer ? ",[" : "[", file);
+        for (head = 0; head < extent[1]; head++) {
+            if (head) fputc(',', file);
+            print_json_matrix(file, head_of(of, layer, head), extent[2], extent[3]);
+        }
+        fputc(']', file);
+    }
+    fputc(']', file);
+}

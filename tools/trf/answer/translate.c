@@ -1,0 +1,567 @@
+// trf translate: one line of output for every line of input.
+//
+// A batch of lines is read, translated and written. A line without tokens gives an empty line. A
+// line that cannot be translated (too long, not UTF-8) gives an empty line, a message with its
+// number, and exit status 1 at the end. So line n of the output always belongs to line n of the
+// input.
+
+#include "answer.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence */
+
+struct answer {                 /* a copy of a hypothesis */
+    int32_t *ids;
+    double *each;               /* log-probabilities of the tokens and of EOS */
+    int32_t n, n_each;
+    int32_t first;              /* the token before these, which is not shown; or -1 */
+    double score, log_probability;
+    trf_ended ended;
+};
+
+struct translating {
+    struct settings *s;
+    trf_model *model;
+    trf_translator *translator;
+    const trf_vocab *source_vocab, *target_vocab;
+    struct reader in, prefix;
+    FILE *out;
+    struct side sources, prefixes;
+    struct {
+        int32_t sentence;
+        char *text;
+    } *line;                    /* of the batch: its number among the sources, or EMPTY... */
+    char *text;
+    size_t text_capacity;
+    struct answer *answers;
+    size_t n_answers, answers_capacity;
+    struct attention attention; /* of one answer to the source */
+    trf_real *mean; /* of the heads of the last layer: (target tokens and EOS, source rows) */
+    size_t mean_capacity;
+    int32_t limit;              /* tokens of the longest source */
+    struct unknown unknown;
+    struct spans spans;         /* of the line at hand */
+    struct rules rules;
+    int64_t unusable;           /* lines */
+    int64_t answered, at_limit; /* answers; those that reached the length limit */
+    int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
+    int broken;                 /* 1: the input could not be read to its end */
+};
+
+/* The prefix of the next line; "" after the last line of the file, where answers have none. */
+static const char *next_prefix(struct translating *t)
+{
+    int got;
+    if (!t->prefix.file) return "";
+    got = next_line(&t->prefix);
+    t->broken |= got < 0;
+    return got > 0 ? t->prefix.line : "";
+}
+
+static const char *of_prefix(const struct translating *t, const char *fault, char why[300])
+{
+    snprintf(why, 300, "prefix of '%.80s': %.199s", t->prefix.name, fault);
+    return why;
+}
+
+/* The token before a prefix, which is part of the answer for the library, but not for the user. */
+static struct around before_prefix(const struct translating *t)
+{
+    struct around tags = tags_of(t->s, 1);
+    if (is_given(t->s, AT(forced_first))) tags.first = -1;     /* a prefix replaces this option */
+    tags.n = tags.first >= 0;
+    return tags;
+}
+
+/* Appends line and prefix as one sentence, or says why not. */
+static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n,
+                                char why[300])
+{
+    const int32_t limit = trf_model_config(t->model)->max_length - 1 - before_prefix(t).n;
+    char fault[300];
+    int32_t prefix_tokens;
+    if (t->in.fault) return t->in.fault;
+    if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
+    if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
+    if (!add_text(&t->prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) {
+        if (prefix_tokens) add_tags(&t->prefixes, before_prefix(t));
+        return NULL;
+    }
+    drop_last(&t->sources);
+    return of_prefix(t, fault, why);
+}
+
+/* Reads up to one batch of lines. Returns their number. */
+static int32_t read_batch(struct translating *t)
+{
+    int32_t lines = 0, n;
+    char why[300];
+    clear_side(&t->sources);
+    clear_side(&t->prefixes);
+    while (!t->broken && lines < t->s->batch) {
+        int got = next_line(&t->in);
+        const char *prefix, *fault;
+        t->broken = got < 0;
+        if (got < 1) break;
+        prefix = next_prefix(t);
+        n = 0;
+        if ((fault = add_sentence(t, prefix, &n, why))) {
+            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number,
+                fault);
+            t->unusable++;
+            t->line[lines].sentence = UNUSABLE;
+        } else if (n == 0) {
+            drop_last(&t->sources);
+            drop_last(&t->prefixes);
+            t->line[lines].sentence = EMPTY;
+        } else t->line[lines].sentence = (int32_t)t->sources.count - 1;
+        if (t->line[lines].sentence >= 0)
+            note_unknown(&t->unknown, t->source_vocab, t->in.line, t->in.number);
+        t->line[lines++].text = format_text("%s", t->in.line);
+    }
+    return lines;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>answers        copied, and written as lines
+// -----------------------------------------------------------------------------------------------
+
+static void forget_answers(struct translating *t)
+{
+    size_t i;
+    for (i = 0; i < t->n_answers; i++) {
+        free(t->answers[i].ids);
+        free(t->answers[i].each);
+    }
+    t->n_answers = 0;
+}
+
+/* Reading attention discards the results of the search, so they are copied before. The best answer
+   of each sentence gives the attention. */
+static void keep_answers(struct translating *t, int32_t sentence)
+{
+    const int has_prefix = t->prefixes.lengths[sentence] > 0;
+    const int32_t first = has_prefix ? before_prefix(t).first : tags_of(t->s, 1).first;
+    const int32_t hidden = has_prefix && first >= 0;
+    int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
+    for (rank = 0; rank < count; rank++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t->translator, sentence, rank);
+        struct answer *a;
+        size_t capacity = 0;
+        t->answers = grow(t->answers, &t->answers_capacity, t->n_answers + 1, sizeof *t->answers);
+        a = &t->answers[t->n_answers++];
+        a->ids = grow(NULL, &capacity, (size_t)h->n + 1, sizeof *a->ids);
+        a->first = first;
+        a->n = h->n - hidden;
+        memcpy(a->ids, h->ids + hidden, (size_t)a->n * sizeof *a->ids);
+        a->n_each = a->n + (h->ended == TRF_ENDED_EOS);
+        a->each = zeroed((size_t)a->n_each, sizeof *a->each);
+        memcpy(a->each, h->log_probabilities + hidden, (size_t)a->n_each * sizeof *a->each);
+        a->score = h->score;
+        a->log_probability = h->log_probability;
+        a->ended = h->ended;
+    }
+    if (!count) return;
+    t->answered++;
+    if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
+    t->at_limit++;
+    t->min_length_limits +=
+        trf_hypothesis_at(t->translator, sentence, 0)->n <= t->s->search.min_length;
+}
+
+static int read_answer_attention(struct translating *t, const int32_t *source, int32_t n_source,
+                                 const struct answer *a)
+{
+    struct attention *all = &t->attention;
+    const struct around first = {a->first, -1, a->first >= 0};
+    struct side pair[2];
+    trf_sequences from, to;
+    int side, status;
+    memset(pair, 0, sizeof pair);
+    add_ids(&pair[0], source, n_source);
+    add_ids(&pair[1], a->ids, a->n);
+    add_tags(&pair[0], tags_of(t->s, 0));
+    add_tags(&pair[1], first);
+    from = sequences_of(&pair[0]);
+    to = sequences_of(&pair[1]);
+    status = read_attention(t->translator, t->model, TRF_DECODER_CROSS, &from, &to, all);
+    for (side = 0; side < 2; side++) free_side(&pair[side]);
+    if (status) return FAILED;
+    t->mean = grow(t->mean, &t->mean_capacity, (size_t)(all->extent[2] * all->extent[3]) + 1,
+                   sizeof *t->mean);
+    if (all->extent[0]) mean_attention(all, all->extent[0] - 1, t->mean);
+    return DONE;
+}
+
+/* Where a token of the answer attends to: its row of the mean, from the source's first token on.
+   Tags of languages and BOS have rows and columns before those. */
+static const trf_real *attention_of(const struct translating *t, const struct answer *a,
+                                    int32_t token)
+{
+    int64_t row = token + (a->first >= 0);
+    return t->mean + row * t->attention.extent[3] + trf_model_config(t->model)->source_bos +
+           (tags_of(t->s, 0).first >= 0);
+}
+
+/* The copy of each unknown token of an answer: the unknown source word with the largest weight. */
+static int choose_copies(struct translating *t, const int32_t *source, int32_t n_source,
+                         const struct answer *a, const struct span **copies)
+{
+    const int32_t unk = trf_model_config(t->model)->unk;
+    int32_t i, j;
+    size_t k;
+    for (i = 0; i < a->n && a->ids[i] != unk; i++) { }
+    memset(copies, 0, (size_t)a->n * sizeof *copies);
+    if (i == a->n || t->spans.n == 0) return DONE;
+    if (t->spans.n > 1 && read_answer_attention(t, source, n_source, a)) return FAILED;
+    for (i = 0; i < a->n; i++) {
+        double largest = -1;
+        for (k = 0; k < t->spans.n && a->ids[i] == unk; k++) {
+            const struct span *span = &t->spans.item[k];
+            double sum = 0;
+            for (j = span->from; t->spans.n > 1 && j < span->end; j++)
+                sum += (double)attention_of(t, a, i)[j];
+            if (sum > largest) { largest = sum; copies[i] = span; }
+        }
+    }
+    return DONE;
+}
+
+static int replaces_unknown(const struct translating *t)
+{
+    return t->s->unknown == UNKNOWN_COPY || t->s->unknown == UNKNOWN_DROP;
+}
+
+/* In t->text. Returns NULL after a message. */
+static const char *answer_text(struct translating *t, const int32_t *source, int32_t n_source,
+                               const struct answer *a)
+{
+    const struct span **copies = NULL;
+    char *text = NULL;
+    if (!replaces_unknown(t))
+        return text_of(t->target_vocab, a->ids, a->n, &t->text, &t->text_capacity);
+    if (t->s->unknown == UNKNOWN_COPY)
+        copies = (const struct span **)zeroed((size_t)a->n, sizeof *copies);
+    if (!copies || !choose_copies(t, source, n_source, a, copies))
+        text = text_without_unknown(t->target_vocab, a->ids, a->n, copies);
+    free((void *)copies);
+    if (!text) return NULL;
+    t->text = grow(t->text, &t->text_capacity, strlen(text) + 1, 1);
+    strcpy(t->text, text);
+    free(text);
+    return t->text;
+}
+
+/* Writes the answers to line `number`: one line, or with --n-best several. */
+static int write_lines(struct translating *t, int64_t number, int32_t sentence,
+                       const int32_t *source, const struct answer *answers, size_t count)
+{
+    int n_best = is_given(t->s, AT(search.n_best));
+    size_t rank;
+    if (!n_best && count > 1) count = 1;
+    for (rank = 0; rank < count || rank == 0; rank++) {
+        const struct answer *a = rank < count ? &answers[rank] : NULL;
+        double score = a ? a->score : sentence == EMPTY ? 0.0 : -HUGE_VAL;
+        const char *text = a ? answer_text(t, source, t->sources.lengths[sentence], a) : "";
+        if (!text) return FAILED;
+        if (n_best) fprintf(t->out, "%lld\t%d\t", (long long)number, (int)rank + 1);
+        if (n_best || t->s->scores) fprintf(t->out, "%.6f\t", score);
+        fprintf(t->out, "%s\n", text);
+    }
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>json           answers with all that is known about them
+// -----------------------------------------------------------------------------------------------
+
+/* "alignment": for each target token the number of a source token, from 0. "attention": all rows
+   and columns, also those of BOS, EOS and tags of languages. */
+static int write_attention(struct translating *t, const int32_t *source, int32_t n_source,
+                           const struct answer *a)
+{
+    int64_t i, j;
+    if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
+    if (read_answer_attention(t, source, n_source, a)) return FAILED;
+    if (t->s->alignments) {
+        fputs(",\"alignment\":[", t->out);
+        for (i = 0; i < a->n; i++) {
+            const trf_real *row = attention_of(t, a, (int32_t)i);
+            int64_t best = 0;
+            for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
+            fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);
+        }
+        fputc(']', t->out);
+    }
+    if (t->s->attention) print_json_attention(t->out, &t->attention, t->s->attention);
+    return DONE;
+}
+
+static int write_object(struct translating *t, int64_t number, const char *line, int32_t sentence,
+                        const int32_t *source, const struct answer *answers, size_t count)
+{
+    int32_t n_source = sentence < 0 ? 0 : t->sources.lengths[sentence];
+    size_t k;
+    fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
+    print_json_text(t->out, line, strlen(line));
+    if (sentence >= 0)
+        print_json_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
+    if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
+    for (k = 0; k < t->spans.n; k++) {
+        fputs(k ? "," : ",\"unknown_words\":[", t->out);
+        print_json_text(t->out, t->spans.item[k].text, t->spans.item[k].bytes);
+    }
+    if (t->spans.n) fputc(']', t->out);
+    fputs(",\"answers\":[", t->out);
+    for (k = 0; k < count; k++) {
+        size_t bytes;
+        const char *text = replaces_unknown(t)
+                               ? answer_text(t, source, n_source, &answers[k])
+                               : bytes_of(t->target_vocab, answers[k].ids, answers[k].n, &t->text,
+                                          &t->text_capacity, &bytes);
+        if (!text) return FAILED;
+        if (replaces_unknown(t)) bytes = strlen(text);
+        fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
+        print_json_text(t->out, text, bytes);
+        print_json_field(t->out, "score", answers[k].score);
+        print_json_field(t->out, "log_probability", answers[k].log_probability);
+        fprintf(t->out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
+        print_json_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
+        if (t->s->token_scores)
+            print_json_list(t->out, "token_log_probabilities", answers[k].each, answers[k].n_each);
+        if ((t->s->alignments || t->s->attention) &&
+            write_attention(t, source, n_source, &answers[k]))
+            return FAILED;
+        fputc('}', t->out);
+    }
+    fputs("]}\n", t->out);
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>loop           batches of lines
+// -----------------------------------------------------------------------------------------------
+
+/* Writes the answers of a batch in the order of its lines. */
+static int write_batch(struct translating *t, int64_t first, int32_t lines)
+{
+    const int32_t *source = t->sources.ids;
+    size_t *end = zeroed((size_t)lines, sizeof *end), begin = 0;
+    int32_t i;
+    int status = DONE;
+    for (i = 0; i < lines; i++) {
+        if (t->line[i].sentence >= 0) keep_answers(t, t->line[i].sentence);
+        end[i] = t->n_answers;
+    }
+    for (i = 0; i < lines && !status; begin = end[i++]) {
+        int32_t sentence = t->line[i].sentence, n = sentence < 0 ? 0 : t->sources.lengths[sentence];
+        const struct answer *answers = t->answers + begin;
+        t->spans.n = 0;
+        if (n && (t->s->json || t->s->unknown == UNKNOWN_REPORT || t->s->unknown == UNKNOWN_COPY))
+            find_unknown(t->source_vocab, t->line[i].text, source, n, &t->spans);
+        if (t->s->unknown == UNKNOWN_REPORT) report_unknown(&t->spans, t->in.name, first + i);
+        status = t->s->json ? write_object(t, first + i, t->line[i].text, sentence, source, answers,
+                                           end[i] - begin)
+                            : write_lines(t, first + i, sentence, source, answers, end[i] - begin);
+        source += n;
+    }
+    free(end);
+    forget_answers(t);
+    return status;
+}
+
+static int translate_batch(struct translating *t, int64_t first, int32_t lines)
+{
+    trf_sequences sources = sequences_of(&t->sources), prefixes = sequences_of(&t->prefixes);
+    trf_error err;
+    int32_t i;
+    int status;
+    if (sources.count &&
+        (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
+                        : trf_translate_batch(t->translator, &sources, &err))) {
+        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message,
+            trf_status_name((trf_status)err.status));
+        return FAILED;
+    }
+    status = write_batch(t, first, lines);
+    for (i = 0; i < lines; i++) {
+        free(t->line[i].text);
+        t->line[i].text = NULL;
+    }
+    return status;
+}
+
+/* Looks only into a file: a pipe may never end. */
+static int has_more_prefixes(struct translating *t)
+{
+    struct stat file;
+    return t->prefix.file && !fstat(fileno(t->prefix.file), &file) && S_ISREG(file.st_mode) &&
+           next_line(&t->prefix) != 0;
+}
+
+/* Answers without EOS are cut off, or repeat themselves. */
+static void report_limit(const struct translating *t)
+{
+    char reason[96] = "";
+    if (!t->at_limit) return;
+    if (t->min_length_limits)
+        snprintf(reason, sizeof reason,
+                 "; for %lld of them, --min-length %d is not below the limit",
+                 (long long)t->min_length_limits, (int)t->s->search.min_length);
+    say("%lld of %lld answer%s reached the length limit (--max-length-a, --max-length-b) without "
+        "EOS%s",
+        (long long)t->at_limit, (long long)t->answered, plural(t->answered), reason);
+}
+
+static int translate_lines(struct translating *t)
+{
+    int flush = t->s->interactive || isatty(fileno(t->in.file));
+    int32_t lines;
+    if (flush) t->s->batch = 1;
+    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
+    while ((lines = read_batch(t)) > 0) {
+        if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
+        if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
+    }
+    if (!t->broken && has_more_prefixes(t)) {
+        say("%s has more lines than %s: line n of one belongs to line n of the other",
+            t->prefix.name, t->in.name);
+        t->broken = 1;
+    }
+    if (t->unusable)
+        say("%lld of %lld line%s could not be translated", (long long)t->unusable,
+            (long long)t->in.number, plural(t->in.number));
+    report_limit(t);
+    say_unknown_share(&t->unknown, "the input", 0.05);
+    return t->broken || t->unusable ? FAILED : DONE;
+}
+
+/* Fails if attention is asked for although the search replaces the start token. */
+static int check_attention(const struct settings *s)
+{
+    if (s->search.start < 0 || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY))
+        return DONE;
+    say("--alignments, --attention and --unknown copy cannot be combined with another start token "
+        "(%s): attention is computed with the model's own", s->start);
+    return USAGE;
+}
+
+static int check_options(const struct settings *s)
+{
+    if ((s->alignments || s->attention || s->token_scores) && !s->json) {
+        say("--alignments, --attention and --token-scores need --json");
+        return USAGE;
+    }
+    if (s->unknown == UNKNOWN_COPY && s->search.ban_unk) {
+        say("--unknown copy needs unknown tokens to replace, but --ban-unk yes allows none");
+        return USAGE;
+    }
+    return DONE;
+}
+
+/* The beam is as wide as --n-best needs, unless --beam is given. */
+static int settle_beam(struct settings *s)
+{
+    if (is_given(s, AT(search.beam)) && s->search.n_best > s->search.beam) {
+        say("--n-best %d needs a --beam of %d or more, got %d", (int)s->search.n_best,
+            (int)s->search.n_best, (int)s->search.beam);
+        return USAGE;
+    }
+    if (!is_given(s, AT(search.beam)) && s->search.n_best > 1024) {
+        say("--n-best takes 1 to 1024, got %d", (int)s->search.n_best);
+        return USAGE;
+    }
+    if (is_given(s, AT(search.n_best)) && !is_given(s, AT(search.beam)) &&
+        s->search.beam < s->search.n_best)
+        s->search.beam = s->search.n_best;
+    return DONE;
+}
+
+/* Refuses options that need the tokens of a source, for a model that reads none. */
+static int check_source(const struct settings *s, const trf_model *model)
+{
+    if (trf_model_config(model)->kind == TRF_ENCODER_DECODER) return DONE;
+    if (s->alignments || s->attention) {
+        say("--alignments and --attention need source tokens, but '%s' reads none", s->model);
+        return USAGE;
+    }
+    if (s->unknown == UNKNOWN_COPY) {
+        say("--unknown copy needs source words, but '%s' reads none", s->model);
+        return USAGE;
+    }
+    return DONE;
+}
+
+static int load_translator(struct translating *t)
+{
+    struct settings *s = t->s;
+    trf_error err;
+    int status = load_model(s, &t->model, &t->source_vocab, &t->target_vocab);
+    if (!status) status = check_decoder(s, t->model);
+    if (!status) status = check_source(s, t->model);
+    if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
+                                     &t->rules);
+    if (!status) status = check_attention(s);
+    if (status) return status;
+    if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
+        s->search.ban_unk = never_writes_unk(t->model);
+    if (trf_translator_create(&t->translator, t->model, &s->search, &err))
+        return refused("search", &err);
+    t->limit = room_beside_tags(s, 0, source_limit(trf_model_config(t->model)));
+    return DONE;
+}
+
+static int open_files(struct translating *t)
+{
+    const struct settings *s = t->s;
+    int status = open_reader(&t->in, s->input);
+    if (!status && s->prefixes) status = open_reader(&t->prefix, s->prefixes);
+    if (status) return status;
+    if (s->prefixes && same_stream(t->in.file, t->prefix.file)) {
+        say("only one of --prefixes and the input can be %s", t->in.name);
+        return USAGE;
+    }
+    t->out = open_output(s);
+    return t->out ? DONE : FAILED;
+}
+
+/* Closes and frees all but the output. */
+static void free_translating(struct translating *t)
+{
+    int32_t i;
+    close_reader(&t->in);
+    close_reader(&t->prefix);
+    free_side(&t->sources);
+    free_side(&t->prefixes);
+    forget_answers(t);
+    free(t->answers);
+    free_attention(&t->attention);
+    free(t->mean);
+    free(t->spans.item);
+    free_rules(&t->rules);
+    for (i = 0; t->line && i < t->s->batch; i++) free(t->line[i].text);
+    free(t->line);
+    free(t->text);
+    trf_translator_destroy(t->translator);
+    trf_model_destroy(t->model);
+}
+
+int command_translate(struct settings *s, int argc, char **argv)
+{
+    struct translating t;
+    int status = check_options(s);
+    if (!status) status = take_input(s, argc, argv);
+    if (!status) status = settle_beam(s);
+    if (status) return status;
+    memset(&t, 0, sizeof t);
+    t.s = s;
+    status = load_translator(&t);
+    if (!status) status = open_files(&t);
+    if (!status) status = translate_lines(&t);
+    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    free_translating(&t);
+    return status;
+}

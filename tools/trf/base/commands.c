@@ -1,0 +1,272 @@
+// trf: what each command is, in words: for its help, for the man page, for completion.
+
+#include "base.h"
+
+#define EXIT_TEXT \
+    "Exit status: 0 success; 1 an error, or an unusable line of input; 2 a wrong command line."
+
+const struct command commands[] = {
+    {TRAIN, "train", "train a model on text and write a model file", "trf train [options]",
+     "Trains a model and writes it to a file that also contains the vocabularies. By default the\n"
+     "model learns to translate source lines into target lines. --objective names the other\n"
+     "tasks: language models, labels for texts or words, hidden parts of texts.\n"
+     "Progress goes to standard error: update, mean loss per target token of the last --log-every\n"
+     "updates, learning rate, tokens of both sides per second (padding not counted), time left,\n"
+     "and the process's peak memory. A validation of translations shows three of them.\n"
+     "What no option sets, trf chooses from the data. It reports these choices first. It holds\n"
+     "out pairs for validation; from the first validation on, the model file has the best\n"
+     "model so far. Training stops when the model stops improving, unless --updates, --epochs or\n"
+     "--minutes set the end. Lines that cannot be trained on are left out and reported. SIGINT,\n"
+     "SIGTERM and SIGHUP stop training after the current update and write a checkpoint.\n"
+     "mpirun starts several processes, on one machine or several, that share each update; trf must\n"
+     "be built by make MPI=1. All read the same files. The first one prints, validates and writes.\n"
+     "Four processes make the same model as one with --parts 4. A signal to one of them stops all.\n"
+     "Open MPI's mpirun kills them a second after SIGTERM or Ctrl-C; SIGUSR1 leaves them time to\n"
+     "save. It binds two processes to one core each; --bind-to none lets them use all.\n"
+     "\n"
+     "    trf train --source train.de --target train.en --model de-en.safetensors\n"
+     "    trf train --tsv words.tsv --model say.safetensors --epochs 30\n"
+     "    trf train --objective classify --tsv reviews.tsv --model mood.safetensors\n"
+     "    trf train --objective causal --text book.txt --documents file --tokens characters \\\n"
+     "        --model book.safetensors\n"
+     "    trf train ... --resume                  the same command, continued from its checkpoint\n"
+     "    mpirun -n 4 trf train ...               the same command, by four processes",
+     "Exit status: 0 success; 1 an error; 2 a wrong command line; 128 + N stopped by signal N,\n"
+     "with a checkpoint unless --checkpoint '' turned it off."},
+    {TRANSLATE, "translate", "translate lines", "trf translate --model FILE [FILE] [options]",
+     "Translates each line. Line n of the output always belongs to line n of the input. A line\n"
+     "without tokens gives an empty line. A line that is too long for the model or not UTF-8\n"
+     "gives an empty line, a message with its number, and exit status 1 at the end. With\n"
+     "--n-best or --scores, a line without tokens has the score 0, and a line that was not\n"
+     "translated -inf. With --json, neither has an answer.\n"
+     "The answers of --n-best differ in their tokens, but subwords may write the same text in two\n"
+     "ways. An answer is one line: line ends and NUL bytes in it (byte fallback) become spaces;\n"
+     "--json keeps them. The checkpoint of a training run in progress works as a model too.\n"
+     "\n"
+     "    trf translate --model de-en.safetensors < new.de > new.en\n"
+     "    trf translate --model de-en.safetensors new.de --beam 5 --n-best 5",
+     EXIT_TEXT},
+    {GENERATE, "generate", "continue a text", "trf generate --model FILE [TEXT] [options]",
+     "Continues --prompt or each line of --input with a language model (trf train --objective\n"
+     "causal); without either, the text starts from nothing. An encoder-decoder model writes an\n"
+     "output for its input. A single text appears token by token; several texts are drawn --batch\n"
+     "at a time. Tokens are drawn at random; the same --seed gives the same text on any number of\n"
+     "threads. A line that cannot be continued (not UTF-8, too long) gives an empty text, a\n"
+     "message, and exit status 1 at the end.\n"
+     "The output repeats the beginning unchanged; a NUL byte that is drawn (byte fallback)\n"
+     "becomes a space. A language model can continue beyond its max-length. If a text grows\n"
+     "longer than the training texts, the model reads only the end of it: a window whose older\n"
+     "half is dropped whenever it is full.\n"
+     "\n"
+     "    trf generate --model shakespeare.safetensors 'To be' --temperature 0.8\n"
+     "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
+     EXIT_TEXT},
+    {CLASSIFY, "classify", "label each line", "trf classify --model FILE [FILE] [options]",
+     "Writes the most probable label of each line; the labels are those of trf train --objective\n"
+     "classify or pretrain. An empty line gives an empty line. A line that is too long for the\n"
+     "model or not UTF-8 gives an empty line, a message, and exit status 1 at the end. A model\n"
+     "with segments reads pairs: two texts with a tab between them.\n"
+     "\n"
+     "    trf classify --model languages.safetensors lines > labels",
+     EXIT_TEXT},
+    {TAG, "tag", "label each word", "trf tag --model FILE [FILE] [options]",
+     "Writes as many labels for each line as it has words; the labels are those of trf train\n"
+     "--objective tag. An empty line gives an empty line. A line that is too long for the model\n"
+     "or not UTF-8 gives an empty line, a message, and exit status 1 at the end. A word of\n"
+     "invisible characters has no tokens; it gets a label from the words around it.\n"
+     "\n"
+     "    trf tag --model parts-of-speech.safetensors lines > labels",
+     EXIT_TEXT},
+    {EMBED, "embed", "a vector for each line, or the lines nearest to a text",
+     "trf embed --model FILE [--query TEXT] [FILE...] [options]",
+     "Writes a vector of d-model numbers for each line, with spaces between them: the rows of the\n"
+     "encoder's output, pooled. Any model with an encoder will do. A vector does not depend on the\n"
+     "other lines; with --products cblas, its last digits may. If the name of --output ends in\n"
+     ".npy, the file is an array of NumPy: floats of 32 bits, a row for each line.\n"
+     "A line without tokens gives an empty line; in an .npy, a row of zeros; with --json, an empty\n"
+     "embedding. A line that is too long for the model or not UTF-8 gives the same, a message, and\n"
+     "exit status 1 at the end.\n"
+     "--query writes the nearest lines of one or more files instead of vectors. It leaves out lines\n"
+     "that have no vector.\n"
+     "\n"
+     "    trf embed --model de-en.safetensors lines > vectors\n"
+     "    trf embed --model de-en.safetensors lines --output vectors.npy\n"
+     "    trf embed --model de-en.safetensors lines --query 'ein Hund bellt' --top 3",
+     EXIT_TEXT},
+    {SCORE, "score", "log-probability of given translations",
+     "trf score --model FILE (SOURCE-FILE TARGET-FILE | PAIRS-FILE | TEXT-FILE) [options]",
+     "Writes a line for each pair: the natural log-probability of the target given the source; a\n"
+     "tab; the number of target tokens, EOS included. A pair cannot be scored if it is too long,\n"
+     "is not UTF-8, or has a line without a partner because the other file is shorter. Such a\n"
+     "pair gives 'nan', a tab and 0, and exit status 1 at the end; messages give the numbers of\n"
+     "the first five such lines, and the reasons.\n"
+     "A file of pairs has a source, a tab and a target in each line. A language model has no\n"
+     "source: give one file with a document in each line. --source, --target and --tsv can name\n"
+     "the files too. The last line on standard error has the sums and the perplexity.\n"
+     "\n"
+     "    trf score --model de-en.safetensors test.de test.en > scores",
+     EXIT_TEXT},
+    {EVAL, "eval", "BLEU, chrF and error rates against references",
+     "trf eval REFERENCES [HYPOTHESES] [options]",
+     "Compares lines with references: line n of one file belongs to line n of the other. Without\n"
+     "HYPOTHESES, or with '-', the lines come from standard input. Each metric takes one line, in\n"
+     "the form of sacreBLEU: its name, its settings, its value from 0 to 100 (error rates may be\n"
+     "higher), and its parts. A byte order mark at the beginning of a file is ignored.\n"
+     "With several references, BLEU counts words that any of them has, and chrF takes the best\n"
+     "reference. Error rates use the reference with the fewest errors; on a tie, the longest of\n"
+     "these. exact counts lines that equal one of the references.\n"
+     "\n"
+     "    trf translate --model de-en.safetensors test.de | trf eval test.en\n"
+     "    trf eval test.en answers --metrics bleu,chrf++ --lowercase --json\n"
+     "    trf eval test.en answers --by-length --worst 20\n"
+     "    trf eval pronunciations.txt answers --alternatives --metrics exact,wer",
+     EXIT_TEXT},
+    {INSPECT, "inspect", "describe a model, another safetensors file, or a planned model",
+     "trf inspect (FILE | options of a model) [--trace] [--json]",
+     "Shows metadata, and the type, shape, number of elements, mean, standard deviation, minimum\n"
+     "and maximum of each tensor. For models and checkpoints of transformer.h, it also shows the\n"
+     "settings (as options of trf train), the vocabularies, the labels, the number of weights of\n"
+     "each part, the memory for training and translating, and the operations of a pass.\n"
+     "Without a file, it shows these numbers for the model that the options describe, and makes\n"
+     "no weights. In place of what trf train chooses from its data, it then takes --size base,\n"
+     "vocabularies of 32,000 tokens, pre-norm, --tying decoder (all for one vocabulary), and no\n"
+     "generator bias.\n"
+     "\n"
+     "    trf inspect model.safetensors\n"
+     "    trf inspect --size base --vocab-size 37000 --joint-vocabulary yes\n"
+     "    trf inspect --shape gpt2\n"
+     "    trf inspect --recipe paper --vocab-size 37000 --trace --source-length 9 "
+     "--target-length 7",
+     EXIT_TEXT},
+    {ATTENTION, "attention", "draw which tokens attend to which",
+     "trf attention MODEL --source TEXT [--target TEXT] [options]",
+     "Draws the attention of a model's heads while it reads a text: a row for each token that\n"
+     "attends, a column for each token that it attends to. Larger weights are darker; the weights\n"
+     "of a row sum to 1. For each head, standard output shows three things: the mean entropy of\n"
+     "its rows, in nats; that entropy as a fraction of the largest possible one (0: each token\n"
+     "attends to one token; 1: to all tokens alike); and the strongest link. Links of tokens that\n"
+     "can attend to only one token do not count.\n"
+     "Layers and heads are counted from 0. In cross-attention, a row is labelled with the token\n"
+     "that it predicts; \"</s>\" is EOS. In the decoder's self-attention, rows and columns are\n"
+     "labelled with the tokens that the decoder reads; the first is its start symbol. A model\n"
+     "with one side, such as a language model, reads only --source.\n"
+     "\n"
+     "    trf attention de-en.safetensors --source 'ein Hund bellt' --output attention.svg\n"
+     "    trf attention de-en.safetensors --source 'ein Hund bellt' --target 'a dog barks' "
+     "--layer all\n"
+     "    trf attention book.safetensors --source 'To be, or not' --layer 0 --head 3",
+     EXIT_TEXT},
+    {AVERAGE, "average", "average several models", "trf average MODEL MODEL... --output FILE",
+     "Writes a model with the mean weights of the given models or checkpoints. They must come\n"
+     "from one training run (trf train --keep).\n"
+     "\n"
+     "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
+     "    trf average model.safetensors --weights bf16 --output half.safetensors",
+     EXIT_TEXT},
+    {QUANTIZE, "quantize", "write a model with weights of 8 or 16 bits",
+     "trf quantize MODEL --weights int8 --output FILE",
+     "Writes a smaller copy of a model. With int8, weights of matrices have 8 bits, and each row\n"
+     "has a scale. trf translate, generate, classify, tag, embed and score use it like any other.\n"
+     "It takes a quarter of the memory and answers faster; the answers differ a little. The whole\n"
+     "model gives the same answers with --weights int8. A model with 8-bit weights cannot be\n"
+     "trained further.\n"
+     "\n"
+     "    trf quantize model.safetensors --weights int8 --output small.safetensors",
+     EXIT_TEXT},
+    {IMPORT, "import", "make a model file from a folder of Hugging Face",
+     "trf import FOLDER|WEIGHTS --output FILE",
+     "Reads config.json, the weights and the tokenizer of a model that another program has trained,\n"
+     "and writes one model file, which all commands take like any other. It knows these model_types:\n"
+     "bert, megatron-bert, roberta, xlm-roberta, marian, pegasus, bart, mbart, m2m_100, t5, mt5,\n"
+     "gpt2, llama, mistral, qwen2, and marian-nmt (Marian's own models, see tools/convert). Every\n"
+     "tensor is checked before anything is written; parts that trf does not build are listed.\n"
+     "\n"
+     "The weights are model.safetensors or else pytorch_model.bin, also in several files. WEIGHTS is\n"
+     "one such file by any name; the other files lie beside it. A file of PyTorch is a program that\n"
+     "makes tensors: trf runs none of it, and refuses what a dictionary of tensors does not need.\n"
+     "Tokenizers are WordPiece (BERT) and byte-level BPE (GPT-2, RoBERTa, BART, Llama 3, Qwen 2,\n"
+     "SmolLM) from tokenizer.json, vocab.txt, or vocab.json with merges.txt; and SentencePiece as\n"
+     "Marian, T5, Llama, XLM-R, mBART, NLLB and M2M-100 have it, from its own file or from\n"
+     "tokenizer.json. Models of several languages are told which: trf translate --source-language,\n"
+     "--target-language.\n"
+     "Answers begin with the token that generation_config.json or config.json names\n"
+     "(forced_bos_token_id: <s> in BART), and so do the targets of trf train --init-from.\n"
+     "\n"
+     "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
+     "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
+     EXIT_TEXT},
+    {EXPORT, "export", "make a folder of Hugging Face from a model",
+     "trf export MODEL --output FOLDER",
+     "Writes config.json, model.safetensors in 32 bits, and the files of the tokenizer:\n"
+     "from_pretrained of transformers loads the folder, and the logits are the same. Imported models\n"
+     "keep their model_type; others get the first one that fits:\n"
+     "\n"
+     "    encoder-only       bert, megatron-bert (pre-norm), roberta, xlm-roberta\n"
+     "    encoder-decoder    marian, pegasus (pre-norm), bart, mbart, m2m_100, t5, mt5\n"
+     "    decoder-only       gpt2, llama, mistral, qwen2\n"
+     "\n"
+     "Weights make up for some differences: sines become a table where positions are learned, scaled\n"
+     "embeddings become larger ones where they are not tied to the output, biases that a model lacks\n"
+     "become zeros, and interleaved sines become those of Marian by another order of the features.\n"
+     "If nothing fits, trf names each field in the way, its value, and the value that is needed.\n"
+     "\n"
+     "Words and characters become a WordLevel tokenizer; subwords get the files that they had. A\n"
+     "model with two vocabularies has the target's tokenizer in the folder target_tokenizer, unless\n"
+     "both are of SentencePiece, for which Marian's tokenizer has two files. Imported M2M-100, NLLB\n"
+     "and mBART keep the tokenizer of their class with all languages. Labels are sorted, also those\n"
+     "of an imported head. A head for sentence pairs becomes a head for classes. All files are\n"
+     "written into FOLDER.tmp-..., which gets the name of FOLDER when it is complete.\n"
+     "\n"
+     "    trf export de-en.safetensors --output de-en\n"
+     "    trf export sst2.safetensors --as bert --output sst2",
+     EXIT_TEXT},
+    {PREPARE, "prepare", "write texts as a token file, for data larger than memory",
+     "trf prepare --model FILE --output FILE [FILES] [options]",
+     "Cuts texts into tokens and writes their ids into a file. trf train --token-file reads from\n"
+     "it the pairs of each batch. FILES have pairs (source, tab, target) or, for a model that\n"
+     "learns from text, documents. A folder stands for its files in the order of their names; '-'\n"
+     "or no file is standard input; a file that ends in .gz is unpacked. --source and --target\n"
+     "give pairs as two files. The file has the tokens of the model's vocabularies, and can be used\n"
+     "with these only. Training from it gives the same model as from the text.\n"
+     "Until it is complete, the file is called FILE.part. After an interruption --resume continues\n"
+     "it; the result is the same. --hold-out writes text for validation to FILE.valid.\n"
+     "\n"
+     "    head -n 1000000 pairs.tsv | trf train --tsv - --updates 1 --model start\n"
+     "    trf prepare --model start --output pairs.tokens --hold-out 5000 pairs.tsv more.tsv.gz\n"
+     "    trf train --token-file pairs.tokens --vocab-from start --valid-tsv pairs.tokens.valid \\\n"
+     "        --model de-en.safetensors",
+     EXIT_TEXT},
+    {PLOT, "plot", "plot training logs, schedules, positions and masks",
+     "trf plot LOG... | schedule | positions | masks [options]",
+     "Draws logs of trf train --log, with all runs in one picture: training and validation loss,\n"
+     "metric, token accuracy, learning rate, tokens per second, and gradient norm, as far as the\n"
+     "logs have them. A curve has the name of its log. A line that does not belong to a log is\n"
+     "left out, with a message and exit status 1; the last line may be incomplete. Drawing\n"
+     "curves, and writing .png or .pdf, needs gnuplot. A heat map in an .svg needs no other\n"
+     "program and shows its numbers on hover.\n"
+     "trf plot schedule draws the learning rate over the updates, trf plot positions the table of\n"
+     "position encodings, and trf plot masks which tokens see which in attention.\n"
+     "\n"
+     "    trf plot first.json second.json --output runs.svg\n"
+     "    trf plot run.json --only loss,rate\n"
+     "    trf plot schedule --warmup 1000,4000,8000 --d-model 256,512 --output rates.svg\n"
+     "    trf plot positions --d-model 128 --max-length 100 --output positions.svg\n"
+     "    trf plot masks --words 'the cat sat down' --output masks.svg",
+     EXIT_TEXT},
+    {REPORT, "report", "write training runs, answers and attention as one HTML page",
+     "trf report LOG... [--model FILE --data FILE] --output FILE",
+     "Writes one HTML page that needs no network. It has a table of the runs with the\n"
+     "options that differ between them, and their curves. --model adds the parts and the\n"
+     "vocabulary of the model. --data adds the model's answers beside the references, the\n"
+     "worst first and with the differences marked, scores by length, and the attention of some\n"
+     "lines. A script in the page selects layer and head; everything else works without it.\n"
+     "gnuplot draws the curves; without gnuplot, the page has their numbers.\n"
+     "\n"
+     "    trf report run.json --output report.html\n"
+     "    trf report small.json large.json --model large.safetensors --data test.tsv "
+     "--output report.html",
+     "Exit status: 0 success; 1 an error, or a line of --data that the model could not read (the\n"
+     "page has the reason); 2 a wrong command line."},
+};
+
+const int n_commands = (int)(sizeof commands / sizeof *commands);

@@ -1,0 +1,304 @@
+// trf: names of files that are written, and writing without losing anything. See base.h.
+
+#include "base.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+// -----------------------------------------------------------------------------------------------
+// >>results
+// -----------------------------------------------------------------------------------------------
+
+/* stat of the folder of a path. Returns the name within it, or NULL. */
+static const char *name_in_folder(const char *path, struct stat *there)
+{
+    char *folder = folder_of(path);
+    int missing = stat(folder, there);
+    free(folder);
+    return missing ? NULL : name_of(path);
+}
+
+int same_file(const char *a, const char *b)
+{
+    struct stat x, y;
+    const char *name_a, *name_b;
+    if (!a || !b) return 0;
+    if (!strcmp(a, b)) return 1;
+    if (!stat(a, &x) && !stat(b, &y))
+        return S_ISREG(x.st_mode) && x.st_dev == y.st_dev && x.st_ino == y.st_ino;
+    name_a = name_in_folder(a, &x);
+    name_b = name_in_folder(b, &y);
+    return name_a && name_b && !strcmp(name_a, name_b) && x.st_dev == y.st_dev &&
+           x.st_ino == y.st_ino;
+}
+
+/* Whether the standard stream is the regular file at path. */
+static int is_stream(const char *path, int fd)
+{
+    struct stat file, stream;
+    return path && !stat(path, &file) && !fstat(fd, &stream) && S_ISREG(stream.st_mode) &&
+           file.st_dev == stream.st_dev && file.st_ino == stream.st_ino;
+}
+
+/* A command must not write a file that it reads. */
+int check_written(const struct settings *s, const char *option, const char *path)
+{
+    const struct { const char *option, *path;
+    } read[] = {{"source", s->source},
+                {"target", s->target},
+                {"tsv", s->tsv},
+                {"next-sentences", s->next_sentences},
+                {"valid-source", s->valid_source},
+                {"valid-target", s->valid_target},
+                {"valid-tsv", s->valid_tsv},
+                {"text", s->text},
+                {"valid-text", s->valid_text},
+                {"init-from", s->init_from},
+                {"vocab-from", s->vocab_from},
+                {"token-file", s->token_file},
+                {"input", s->input},
+                {"model", s->model},
+                {"prefixes", s->prefixes},
+                {"sentencepiece", s->sentencepiece},
+                {"source-sentencepiece", s->source_sentencepiece},
+                {"target-sentencepiece", s->target_sentencepiece}};
+    size_t i;
+    if (!path) return DONE;
+    if (!strcmp(path, "-")) {
+        say("--%s needs the name of a file, got '-'", option);
+        return FAILED;
+    }
+    for (i = 0; i < sizeof read / sizeof *read; i++)
+        if (path != read[i].path && same_file(path, read[i].path)) {
+            say("--%s '%s' is the file that --%s reads", option, path, read[i].option);
+            return FAILED;
+        }
+    if (is_stream(path, STDIN_FILENO)) {
+        say("--%s '%s' is the file that standard input reads", option, path);
+        return FAILED;
+    }
+    if (is_stream(path, STDERR_FILENO)) {
+        say("--%s '%s' is the file that messages go to", option, path);
+        return FAILED;
+    }
+    return DONE;
+}
+
+void for_files(const char *prefix, void (*each)(void *user, const char *path, const char *tail),
+               void *user)
+{
+    const char *begin = name_of(prefix);
+    size_t length = strlen(begin);
+    char *folder = folder_of(prefix);
+    DIR *files = opendir(folder);
+    struct dirent *entry;
+    while (files && (entry = readdir(files))) {
+        char *path;
+        if (strncmp(entry->d_name, begin, length)) continue;
+        path = format_text("%s%s", prefix, entry->d_name + length);
+        each(user, path, entry->d_name + length);
+        free(path);
+    }
+    if (files) closedir(files);
+    free(folder);
+}
+
+/* The ".tmp-0123abcd" that saving appends to the name of an unfinished file, or NULL. */
+static const char *unfinished_tail(const char *name)
+{
+    size_t n = strlen(name), tail = strlen(".tmp-12345678");
+    const char *at = name + n - tail;
+    return n < tail || strncmp(at, ".tmp-", 5) || strspn(at + 5, "0123456789abcdef") != 8 ? NULL
+                                                                                          : at;
+}
+
+/* "m.update-900" belongs to "m", and so does "./m.update-900". */
+static int is_numbered(const char *path, const char *base, const char *middle)
+{
+    const char *at = strrchr(path, '/'), *end = NULL;
+    char *stem;
+    int is;
+    for (at = at ? at : path; (at = strstr(at, middle)) != NULL; at++) end = at;
+    stem = format_text("%.*s", end ? (int)(end - path) : 0, path);
+    is = end && end[strlen(middle)] &&
+         !end[strlen(middle) + strspn(end + strlen(middle), "0123456789")] && same_file(stem, base);
+    free(stem);
+    return is;
+}
+
+int is_own_name(const char *path, const char *base, const char *numbered)
+{
+    const char *tail = unfinished_tail(path);
+    char *stem;
+    int is;
+    if (!base) return 0;
+    if (!tail || tail == path) return is_numbered(path, base, numbered);
+    stem = format_text("%.*s", (int)(tail - path), path);
+    is = same_file(stem, base) || is_numbered(stem, base, numbered);
+    free(stem);
+    return is;
+}
+
+/* Removes an unfinished file that no process has locked. user: the path that it was saved for. */
+static void remove_unfinished(void *user, const char *path, const char *tail)
+{
+    const char *base = (const char *)user;
+    struct stat mine, there;
+    int fd;
+    if (!unfinished_tail(tail) ||
+        (!is_own_name(path, base, ".average-") && !is_own_name(path, base, ".update-")))
+        return;
+    fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0) return;
+    if (!flock(fd, LOCK_EX | LOCK_NB) && !fstat(fd, &mine) && !stat(path, &there) &&
+        S_ISREG(mine.st_mode) && mine.st_dev == there.st_dev && mine.st_ino == there.st_ino)
+        unlink(path);
+    close(fd);
+}
+
+void remove_all_unfinished(const char *path)
+{
+    for_files(path, remove_unfinished, (void *)(uintptr_t)path);
+}
+
+/* Tries what saving does: makes a file beside it, and opens the folder. Permissions alone do not
+   show whether this works. A name that is too long for it may still do for a file that is written
+   directly. */
+static int makes_file(const char *path, const char *folder)
+{
+    char *name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
+    int fd = open(name, O_WRONLY | O_CREAT | O_EXCL, 0600), reason = fd < 0 ? errno : 0;
+    if (fd >= 0) {
+        close(fd);
+        unlink(name);
+    }
+    free(name);
+    if (!reason || reason == EEXIST || reason == ENAMETOOLONG) {
+        fd = open(folder, O_RDONLY);
+        reason = fd < 0 ? errno : 0;
+        if (fd >= 0) close(fd);
+    }
+    errno = reason;
+    return !reason;
+}
+
+int check_writable(const char *path)
+{
+    struct stat folder, there;
+    char *name = folder_of(path);
+    int fine = 0;
+    if (!*path) errno = ENOENT;
+    else if (!stat(path, &there) && S_ISDIR(there.st_mode)) errno = EISDIR;
+    else if (!stat(path, &there) && !S_ISREG(there.st_mode))
+        errno = EEXIST; /* a device is not to be replaced */
+    else if (!stat(name, &folder) && !S_ISDIR(folder.st_mode)) errno = ENOTDIR;
+    else if (!access(name, F_OK) && folder.st_mode & S_ISVTX && !stat(path, &there) && geteuid() &&
+             there.st_uid != geteuid() && folder.st_uid != geteuid())
+        errno = EPERM;          /* in a folder like /tmp another's file cannot be replaced */
+    else fine = makes_file(path, name);
+    if (!fine)
+        say("cannot write '%s': %s", path,
+            errno == EEXIST ? "it is not a regular file" : strerror(errno));
+    free(name);
+    return fine ? DONE : FAILED;
+}
+
+int check_replaceable(const char *path)
+{
+    struct stat there;
+    if (lstat(path, &there) || !S_ISLNK(there.st_mode))
+        return check_writable(path); /* such as /dev/stdout */
+    say("cannot write '%s': it is a symbolic link: name the file that it leads to", path);
+    return FAILED;
+}
+
+int check_readable(const char *path)
+{
+    struct stat there;
+    int reason = 0;
+    if (!path || !strcmp(path, "-")) return DONE;
+    if (stat(path, &there) || access(path, R_OK)) reason = errno;
+    else if (S_ISDIR(there.st_mode)) reason = EISDIR;
+    if (reason) say("cannot read '%s': %s", path, strerror(reason));
+    return reason ? FAILED : DONE;
+}
+
+/* An empty file (of mktemp) has nothing to lose. A device or a pipe is not replaced. */
+int is_taken(const char *path)
+{
+    struct stat there;
+    return path && !stat(path, &there) && S_ISREG(there.st_mode) && there.st_size > 0;
+}
+
+int check_output_name(const struct settings *s)
+{
+    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO)) return DONE;
+    if (check_written(s, "output", s->output)) return FAILED;
+    if (s->overwrite || !is_taken(s->output)) return DONE;
+    say("--output '%s' exists: --overwrite replaces it", s->output);
+    return FAILED;
+}
+
+int check_not_output(const char *path)
+{
+    if (!is_stream(path, STDOUT_FILENO)) return DONE;
+    say("standard output is '%s', which is also read", path);
+    return FAILED;
+}
+
+/* The input must not grow with the output: `trf translate --input s >>s` would never end. */
+static int check_standard_output(const struct settings *s)
+{
+    const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes, s->model};
+    struct stat in, out;
+    size_t i;
+    for (i = 0; i < sizeof read / sizeof *read; i++) if (check_not_output(read[i])) return FAILED;
+    if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) &&
+        in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
+        say("standard output is the file that standard input reads");
+        return FAILED;
+    }
+    return DONE;
+}
+
+FILE *open_output(const struct settings *s)
+{
+    FILE *file;
+    if (!s->output || !strcmp(s->output, "-") ||
+        is_stream(s->output, STDOUT_FILENO)) /* the shell may append to it */
+        return check_standard_output(s) ? NULL : stdout;
+    if (check_output_name(s)) return NULL;
+    file = fopen(s->output, "w");
+    if (!file) say("cannot write '%s': %s", s->output, strerror(errno));
+    return file;
+}
+
+static void say_unwritten(const char *path)
+{
+    say("cannot write %s: %s", path && strcmp(path, "-") ? path : "standard output",
+        errno ? strerror(errno) : "an earlier write failed");
+}
+
+int check_output(FILE *file, const char *path)
+{
+    int broken = ferror(file);
+    errno = 0;
+    if (!fflush(file) && !broken) return DONE;
+    say_unwritten(path);
+    return FAILED;
+}
+
+int close_output(FILE *file, const char *path)
+{
+    int status = check_output(file, path);
+    errno = 0;
+    if (file != stdout && fclose(file) && !status) {
+        say_unwritten(path);
+        status = FAILED;
+    }
+    return status;
+}

@@ -1,0 +1,243 @@
+// trf attention: maps of which token attends to which, as a picture, as text, as JSON.
+
+#include "look.h"
+#include "attention_maps.h"
+
+#include <errno.h>
+
+static int settle_kind(struct attention_view *l)
+{
+    static const char *const needs[] = {"an encoder", "a decoder", "an encoder and a decoder"};
+    static const trf_attention_kind kinds[] = {TRF_DECODER_CROSS, TRF_DECODER_CROSS,
+                                               TRF_ENCODER_SELF, TRF_DECODER_SELF};
+    const struct settings *s = l->s;
+    const trf_config *c = trf_model_config(l->model);
+    l->kind = kinds[s->map_kind];
+    if (s->map_kind == MAP_AUTO)
+        l->kind = c->kind == TRF_ENCODER_ONLY   ? TRF_ENCODER_SELF
+                  : c->kind == TRF_DECODER_ONLY ? TRF_DECODER_SELF
+                                                : TRF_DECODER_CROSS;
+    if ((l->kind != TRF_DECODER_SELF && c->kind == TRF_DECODER_ONLY) ||
+        (l->kind != TRF_ENCODER_SELF && c->kind == TRF_ENCODER_ONLY)) {
+        say("--kind %s needs %s; '%s' has only %s", attention_kinds[l->kind], needs[l->kind],
+            s->model, c->kind == TRF_ENCODER_ONLY ? needs[0] : needs[1]);
+        return USAGE;
+    }
+    if (s->target_text && c->kind != TRF_ENCODER_DECODER) {
+        say("--target: '%s' reads only one text, --source", s->model);
+        return USAGE;
+    }
+    if (s->target_text && l->kind == TRF_ENCODER_SELF) {
+        say("--target is for --kind cross and decoder: the encoder does not read it");
+        return USAGE;
+    }
+    l->layers = l->kind == TRF_ENCODER_SELF ? c->encoder_layers : c->decoder_layers;
+    l->heads = c->n_heads;
+    return DONE;
+}
+
+/* A number from 0, "all", or of a head "mean". */
+static int settle_number(const char *option, const char *text, int32_t n, int32_t without,
+                         int means, int32_t *number)
+{
+    char *end;
+    long value;
+    *number = without;
+    if (!text) return DONE;
+    *number = !strcmp(text, "all") ? ALL : MEAN;
+    if (!strcmp(text, "all") || (means && !strcmp(text, "mean"))) return DONE;
+    errno = 0;
+    value = strtol(text, &end, 10);
+    *number = (int32_t)value;
+    if (end != text && !*end && !errno && value >= 0 && value < n) return DONE;
+    say("--%s takes a number from 0 to %d%s, got '%s'", option, (int)n - 1,
+        means ? ", all or mean" : " or all", text);
+    return USAGE;
+}
+
+/* Appends the text as a sequence of at most `limit` tokens. */
+static int take_text(struct side *side, const char *option, const trf_vocab *vocab,
+                     const char *text, int32_t limit)
+{
+    struct unknown unknown;
+    char why[300], name[16];
+    int32_t n;
+    if (add_text(side, vocab, text, limit, &n, why)) {
+        say("--%s: %s", option, why);
+        return FAILED;
+    }
+    memset(&unknown, 0, sizeof unknown);
+    note_unknown(&unknown, vocab, text, 0);
+    snprintf(name, sizeof name, "--%s", option);
+    say_unknown_share(&unknown, name, 0);
+    return DONE;
+}
+
+/* The model's own best answer becomes the target. */
+static int take_answer(struct attention_view *l)
+{
+    trf_sequences source = sequences_of(&l->source);
+    const trf_hypothesis *answer;
+    trf_error err;
+    if (trf_translate_batch(l->translator, &source, &err)) {
+        say_error("translating --source", &err);
+        return FAILED;
+    }
+    answer = trf_hypothesis_at(l->translator, 0, 0);
+    if (!answer) {
+        say("the model has no translation of --source: give --target");
+        return FAILED;
+    }
+    add_ids(&l->target, answer->ids, answer->n);
+    return text_of(l->target_vocab, answer->ids, answer->n, &l->answer, &l->answer_capacity)
+               ? DONE
+               : FAILED;
+}
+
+/* Reads the texts. Tags follow when the model has answered: its search adds them itself. */
+static int take_texts(struct attention_view *l)
+{
+    const struct settings *s = l->s;
+    const trf_config *c = trf_model_config(l->model);
+    int status;
+    if (c->kind == TRF_DECODER_ONLY) {
+        status =
+            take_text(&l->target, "source", l->target_vocab, s->source_text, c->max_length - 1);
+        if (status || l->target.used) return status;
+    } else {
+        status = take_text(&l->source, "source", l->source_vocab, s->source_text, source_limit(c));
+        if (status) return status;
+    }
+    if (l->source.used == 0) {
+        say("--source has no tokens, so there is no attention");
+        return FAILED;
+    }
+    if (l->kind == TRF_ENCODER_SELF) return DONE;
+    if (!s->target_text) return take_answer(l);
+    return take_text(&l->target, "target", l->target_vocab, s->target_text, c->max_length - 1);
+}
+
+static const char *name_of_token(const trf_vocab *vocab, int32_t id)
+{
+    const char *token = trf_vocab_token(vocab, id);
+    return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
+}
+
+/* What is in front of the tokens of a side: nothing, the decoder's start token, or BOS. */
+enum { NOTHING, START, BOS_OF_SOURCE };
+
+/* Names of n tokens of a side, with what is in front of them; the name of EOS is the last if n is
+   larger. */
+static const char **names_of(const struct attention_view *l, int target, int64_t n, int front)
+{
+    const struct side *side = target ? &l->target : &l->source;
+    const trf_vocab *vocab = target ? l->target_vocab : l->source_vocab;
+    const trf_config *c = trf_model_config(l->model);
+    const int32_t first[] = {c->bos, c->eos, c->pad, c->pad};
+    const char **names = zeroed((size_t)n + 1, sizeof *names);
+    int64_t i, at;
+    for (i = 0; i < n; i++) {
+        at = i - (front != NOTHING);
+        if (at < 0 && front == BOS_OF_SOURCE) names[i] = name_of_token(vocab, c->bos);
+        else if (at < 0)
+            names[i] = c->decoder_start == TRF_START_ZERO
+                           ? "<zero>"
+                           : name_of_token(vocab, first[c->decoder_start]);
+        else {
+            at = id_of_row(l->s, c, target, (int64_t)side->used, at);
+            names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
+        }
+    }
+    return names;
+}
+
+/* A decoder reads its last token only if another one follows: this adds EOS if the library does
+   not. */
+static int make_maps(struct attention_view *l)
+{
+    const trf_config *c = trf_model_config(l->model);
+    trf_sequences source, target;
+    int decoder = l->kind == TRF_DECODER_SELF, front = c->source_bos ? BOS_OF_SOURCE : NOTHING;
+    if (l->kind != TRF_ENCODER_SELF && !c->target_eos) append_id(&l->target, c->eos);
+    source = sequences_of(&l->source);
+    target = sequences_of(&l->target);
+    if (read_attention(l->translator, l->model, l->kind, &source, &target, &l->attention))
+        return FAILED;
+    l->rows = l->attention.extent[2];
+    l->columns = l->attention.extent[3];
+    if (l->kind == TRF_ENCODER_SELF) l->row_names = names_of(l, 0, l->rows, front);
+    else l->row_names = names_of(l, 1, l->rows, decoder ? START : NOTHING);
+    l->column_names = decoder ? names_of(l, 1, l->columns, START)
+                              : names_of(l, 0, l->columns, front);
+    add_maps(l);
+    return DONE;
+}
+
+static void free_view(struct attention_view *l)
+{
+    int32_t i;
+    free(l->tags[0]);
+    free(l->tags[1]);
+    for (i = 0; i < l->n_maps; i++) free(l->maps[i].values);
+    free(l->maps);
+    free((void *)l->row_names);
+    free((void *)l->column_names);
+    free(l->answer);
+    free_side(&l->source);
+    free_side(&l->target);
+    free_attention(&l->attention);
+    trf_translator_destroy(l->translator);
+    trf_model_destroy(l->model);
+}
+
+static int check_command(struct settings *s, int argc, char **argv)
+{
+    if (argc > 1 || (argc && s->model)) {
+        say("give one model, got '%s' and '%s': a text of several words needs quotation marks",
+            argc > 1 ? argv[0] : s->model, argv[argc - 1]);
+        return USAGE;
+    }
+    if (argc) s->model = argv[0];
+    if (!s->model || !*s->model) {
+        say("give a model written by trf train, as in: trf attention FILE --source TEXT");
+        return USAGE;
+    }
+    if (!s->source_text) {
+        say("give --source TEXT, the text that the model reads");
+        return USAGE;
+    }
+    if (!s->output) return DONE;
+    if (!picture_kind(s->output)) {
+        say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
+        return USAGE;
+    }
+    return check_output_name(s) || check_writable(s->output) ? FAILED : DONE;
+}
+
+int command_attention(struct settings *s, int argc, char **argv)
+{
+    struct attention_view l;
+    trf_error err;
+    int status;
+    memset(&l, 0, sizeof l);
+    l.s = s;
+    if ((status = check_command(s, argc, argv))) return status;
+    status = load_model(s, &l.model, &l.source_vocab, &l.target_vocab);
+    if (!status) status = settle_kind(&l);
+    if (!status) status = settle_number("layer", s->layer, l.layers, l.layers - 1, 0, &l.layer);
+    if (!status) status = settle_number("head", s->head, l.heads, ALL, 1, &l.head);
+    if (!status) {
+        const trf_vocab *const vocab[2] = {l.source_vocab, l.target_vocab};
+        status = read_fixed_tags(s, l.model, vocab, l.tags);
+    }
+    if (!status) s->search.ban_unk = never_writes_unk(l.model);
+    if (!status && trf_translator_create(&l.translator, l.model, &s->search, &err))
+        status = refused("search", &err);
+    if (!status) status = take_texts(&l);
+    if (!status && l.source.count) add_tags(&l.source, tags_of(s, 0));
+    if (!status && l.target.count) add_tags(&l.target, tags_of(s, 1));
+    if (!status) status = make_maps(&l);
+    if (!status) status = write_maps(&l);
+    free_view(&l);
+    return status;
+}

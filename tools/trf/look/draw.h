@@ -1,0 +1,21 @@
+// Pictures of trf plot and trf attention (draw.c).
+// SPDX-License-Identifier: MIT
+
+#ifndef TRF_DRAW_H
+#define TRF_DRAW_H
+
+#include "base/base.h"
+
+#include "picture.h"
+
+int deliver(const struct settings *s, FILE *drawn);     /* a picture in a temporary file */
+/* Panels to --output, or to the terminal. */
+int draw_curves(const struct settings *s, const struct panel *list, int n, int across);
+/* Heat maps to --output. title: may be NULL. */
+int draw_heat_maps(const struct settings *s, const char *title, const struct heat_map *maps, int n,
+                   int across, double low, double high);
+/* Heat maps from low to 1, to --output, or to standard output one after another. */
+int show_heat_maps(const struct settings *s, const struct heat_map *maps, int n, double low);
+void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
+
+#endif

@@ -1,0 +1,82 @@
+// trf import: the labels of a classifier. Ours are sorted, so the rows of its head change places.
+
+#include "import.h"
+
+
+/* The name of label i: "id2label" has it under its number. Without "id2label" it is LABEL_i, as
+   transformers calls it. */
+static int append_name(const cJSON *names, const char *path, int32_t i, struct labels *labels)
+{
+    char number[16], unnamed[32];
+    const char *name = unnamed;
+    snprintf(number, sizeof number, "%d", (int)i);
+    snprintf(unnamed, sizeof unnamed, "LABEL_%d", (int)i);
+    if (names) name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(names, number));
+    if (!name || !*name || strpbrk(name, "\r\n")) {
+        say("%s: expected the name of a label for \"%s\" of \"id2label\"", path, number);
+        return FAILED;
+    }
+    append_label(labels, name, strlen(name));
+    return DONE;
+}
+
+int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order)
+{
+    const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
+    struct labels theirs = {NULL, 0, 0};
+    int32_t n = 2, i, k;
+    int status = DONE;
+    if (cJSON_IsNull(names)) names = NULL;
+    if (names && !cJSON_IsObject(names)) {
+        say("%s: expected an object \"id2label\"", path);
+        return FAILED;
+    }
+    if (names) n = (int32_t)cJSON_GetArraySize(names);
+    else if (json_int(json, path, "num_labels", 2, &n)) return FAILED;
+    if (n < 2 || n > 65536) {
+        say("%s: the model has %d label%s, but trf builds only classifiers with 2 to 65536", path,
+            (int)n, plural(n));
+        return FAILED;
+    }
+    for (i = 0; i < n && !status; i++) status = append_name(names, path, i, &theirs);
+    for (i = 0; i < theirs.n; i++)
+        append_label(labels, theirs.name[i], strlen(theirs.name[i]));
+    settle_labels(labels);
+    if (!status && labels->n < n) {
+        say("%s: expected labels that differ in \"id2label\"", path);
+        status = FAILED;
+    }
+    *order = zeroed((size_t)n, sizeof **order);
+    for (i = 0; i < theirs.n && !status; i++) {
+        k = label_number(labels, theirs.name[i], strlen(theirs.name[i]));
+        (*order)[k] = i;
+    }
+    free_labels(&theirs);
+    return status;
+}
+
+static int permute_rows(trf_model *model, const char *name, const int32_t *order, trf_error *err)
+{
+    trf_tensor w = trf_model_parameter(model, trf_model_parameter_index(model, name));
+    size_t n = (size_t)w.shape[0], each = (size_t)trf_tensor_count(&w) / n, i;
+    trf_real *from = zeroed(n * each, sizeof *from), *to = zeroed(n * each, sizeof *to);
+    int status = trf_tensor_read(&w, from, (int64_t)(n * each), err) ? FAILED : DONE;
+    for (i = 0; i < n; i++)
+        memcpy(to + i * each, from + (size_t)order[i] * each, each * sizeof *to);
+    if (!status && trf_tensor_write(&w, to, (int64_t)(n * each), err)) status = FAILED;
+    free(from);
+    free(to);
+    return status;
+}
+
+int set_labels(trf_model *model, const struct labels *labels, const int32_t *order)
+{
+    int second = trf_model_config(model)->sequence_labels > 0;
+    trf_error err;
+    if (permute_rows(model, second ? "sequence.weight" : "head.weight", order, &err) ||
+        permute_rows(model, second ? "sequence.bias" : "head.bias", order, &err)) {
+        say_error("labels", &err);
+        return FAILED;
+    }
+    return store_labels(model, labels);
+}

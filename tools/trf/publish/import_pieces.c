@@ -1,0 +1,537 @@
+// trf import: SentencePiece tokenizers of Hugging Face, whose models have ids of their own.
+//
+// The class in tokenizer_config.json decides; without it, the files that a folder has, and
+// "model_type" in config.json:
+//
+//   MarianTokenizer      source.spm, target.spm, vocab.json, which gives the ids of all pieces
+//   M2M100Tokenizer      sentencepiece.bpe.model, vocab.json; the codes of languages follow
+//   T5Tokenizer          spiece.model: piece i has id i; a hundred sentinels follow
+//   LlamaTokenizer       tokenizer.model: piece i has id i
+//   XLMRobertaTokenizer, MBartTokenizer, MBart50Tokenizer, NllbTokenizer
+//                        sentencepiece.bpe.model: <s> <pad> </s> <unk> come first, as in fairseq;
+//                        piece i has id i + 1; the codes of languages and <mask> follow
+//
+// A folder without these files may have a tokenizer.json of the same kind (import_metaspace.c).
+// Tokens that tokenizer_config.json adds follow the pieces. The library checks all ids.
+
+#include "import_sentencepiece.h"
+
+static const struct {
+    const char *class_name, *file, *beside, *type;      /* beside: NULL, or a file that must be
+                                   there; type: NULL, or the model_type of folders without class */
+} classes[CLASSES] = {
+    {"MarianTokenizer", "source.spm", NULL, NULL},
+    {"T5Tokenizer", "spiece.model", NULL, NULL},
+    {"LlamaTokenizer", "tokenizer.model", NULL, NULL},
+    {"M2M100Tokenizer", "sentencepiece.bpe.model", "vocab.json", "m2m_100"},
+    {"NllbTokenizer", "sentencepiece.bpe.model", NULL, "m2m_100"},
+    {"MBartTokenizer", "sentencepiece.bpe.model", NULL, "mbart"},
+    {"MBart50Tokenizer", "sentencepiece.bpe.model", NULL, "mbart"},
+    {"XLMRobertaTokenizer", "sentencepiece.bpe.model", NULL, NULL}};
+
+const char *class_name_of(int is) { return classes[is].class_name; }
+
+// -----------------------------------------------------------------------------------------------
+// >>table          vocab.json
+// -----------------------------------------------------------------------------------------------
+
+/* Adds the entry of a file of JSON. */
+static int take_entry(struct table *t, const char *path, const char *text, const cJSON *value)
+{
+    double id = cJSON_IsNumber(value) ? value->valuedouble : -1;
+    if (check_id(path, text, id)) return FAILED;
+    enter_text(t, text, (int32_t)id);
+    return DONE;
+}
+
+/* Reads texts and ids. Every id from 0 on has one text. */
+static int take_table(struct table *t, const char *path, const cJSON *json)
+{
+    const char **by_id = NULL;
+    const cJSON *entry;
+    size_t i;
+    int status = DONE;
+    cJSON_ArrayForEach(entry, json)
+        if (take_entry(t, path, entry->string, entry)) return FAILED;
+    by_id = zeroed(t->n + 1, sizeof *by_id);
+    for (i = 0; i < t->n && !status; i++) {
+        size_t id = (size_t)t->entry[i].id;
+        if (id >= t->n) {
+            say("%s: \"%s\" has the id %zu, but there are only %zu tokens: an id is missing", path,
+                t->entry[i].text, id, t->n);
+            status = FAILED;
+        } else if (by_id[id]) status = same_id(path, by_id[id], t->entry[i].text, id);
+        else by_id[id] = t->entry[i].text;
+    }
+    free(by_id);
+    return status ? status : sort_unique(t, path);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>file           the texts of a SentencePiece file's pieces
+// -----------------------------------------------------------------------------------------------
+
+uint64_t next_field(const unsigned char **at, const unsigned char *end,
+                    const unsigned char **field, size_t *length)
+{
+    uint64_t number[2] = {0, 0};
+    int k, shift, type = 0;
+    *length = 0;
+    for (k = 0; k < 2; k++) {
+        for (shift = 0; *at < end && shift < 64; shift += 7) {
+            number[k] |= (uint64_t)(**at & 127) << shift;
+            if (!(*(*at)++ & 128)) break;
+        }
+        type = (int)(number[0] & 7);
+        if (type == 1 || type == 5) { number[1] = type == 1 ? 8 : 4; break; }
+    }
+    *field = *at;
+    if (type == 0) {
+        *length = (size_t)number[1];
+        return number[0];
+    }
+    if (number[1] > (uint64_t)(end - *at)) return 0;
+    *length = (size_t)number[1];
+    *at += *length;
+    return number[0];
+}
+
+/* Reads the file. A fault of its bytes ends the list: the library tells it. */
+static int read_pieces_of(struct pieces *p, const char *folder, const char *name)
+{
+    const unsigned char *at, *end, *field, *inner, *text;
+    size_t length, n;
+    uint64_t key;
+    p->path = format_text("%s/%s", folder, name);
+    p->bytes = read_whole(p->path, &p->n_bytes);
+    if (!p->bytes) return FAILED;
+    at = (const unsigned char *)p->bytes;
+    end = at + p->n_bytes;
+    while (at < end && (key = next_field(&at, end, &field, &length)) != 0) {
+        if (key != 8 * 1 + 2) continue;
+        p->text = grow(p->text, &p->capacity, p->n + 1, sizeof *p->text);
+        p->text[p->n++] = zeroed(length + 1, 1);
+        for (inner = field; inner < field + length; ) {
+            key = next_field(&inner, field + length, &text, &n);
+            if (key == 8 * 1 + 2) memcpy(p->text[p->n - 1], text, n);
+            if (key == 0) break;
+        }
+    }
+    if (p->n) return DONE;
+    say("%s: byte %zu: expected a piece of SentencePiece, got %s", p->path,
+        (size_t)(at - (const unsigned char *)p->bytes),
+        at < end ? "something else" : "the end");
+    return FAILED;
+}
+
+/* What a folder says of its tokens. */
+struct token_list {
+    struct pieces pieces;
+    int32_t *ids;               /* of the pieces; NULL: piece i has the id i */
+    struct table more, all;     /* more: tokens that are no pieces; all: these and the pieces */
+};
+
+static void free_tokens(struct token_list *t)
+{
+    size_t i;
+    for (i = 0; i < t->pieces.n; i++) free(t->pieces.text[i]);
+    free(t->pieces.text);
+    free(t->pieces.bytes);
+    free(t->pieces.path);
+    free(t->ids);
+    free(t->more.entry);
+    free(t->all.entry);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>special        special tokens, and tokens that a folder adds
+// -----------------------------------------------------------------------------------------------
+
+/* The text of a special token: that of tokenizer_config.json, which may be null, or the usual
+   one. */
+static const char *special_text(const struct published *p, const char *name, const char *usual)
+{
+    const cJSON *value = cJSON_GetObjectItemCaseSensitive(p->config, name);
+    if (!value) return usual;
+    return cJSON_IsObject(value) ? json_text(value, "content") : cJSON_GetStringValue(value);
+}
+
+/* Finds the ids in a sorted table of all tokens. */
+static int find_special(const struct published *p, const struct table *all,
+                        int32_t special[SPECIALS])
+{
+    static const char *const names[SPECIALS] = {"pad_token", "bos_token", "eos_token", "unk_token",
+                                                "mask_token", "cls_token", "sep_token"};
+    static const char *const usual[CLASSES + 1][SPECIALS] = {
+        {"<pad>", NULL, "</s>", "<unk>", NULL, NULL, NULL},                     /* MARIAN */
+        {"<pad>", NULL, "</s>", "<unk>", NULL, NULL, NULL},                     /* T5 */
+        {NULL, "<s>", "</s>", "<unk>", NULL, NULL, NULL},                       /* LLAMA */
+        {"<pad>", "<s>", "</s>", "<unk>", NULL, NULL, NULL},                    /* M2M100 */
+#define FAIRSEQ {"<pad>", "<s>", "</s>", "<unk>", "<mask>", "<s>", "</s>"}
+        FAIRSEQ, FAIRSEQ, FAIRSEQ, FAIRSEQ,
+        {"<pad>", "<s>", "</s>", "<unk>", "<mask>", NULL, NULL}};           /* OTHER */
+#undef FAIRSEQ
+    int i, k;
+    for (i = 0; i < SPECIALS; i++) {
+        const char *text = special_text(p, names[i], usual[p->is][i]);
+        const struct entry *found = text ? find_text(all, text) : NULL;
+        special[i] = found ? found->id : -1;
+        if (!found && (i == SPECIAL_EOS || (i == SPECIAL_UNK && !p->json))) {
+            say("%s: expected the special token \"%s\" among the tokens", p->folder,
+                text ? text : usual[p->is][i]);
+            return FAILED;
+        }
+    }
+    i = starts_with_tag(p, all);
+    if (i >= 0) special[SPECIAL_BOS] = special[SPECIAL_CLS] = i;
+    /* padding with the token that ends, or with the unknown one, is no padding here */
+    for (i = SPECIAL_PAD, k = 1; k < SPECIALS; k++) if (special[i] == special[k]) special[i] = -1;
+    return DONE;
+}
+
+/* Adds what tokenizer_config.json adds. A token that is a piece has its number, unless pieces is
+   NULL. */
+static int take_added(const struct published *p, const struct pieces *pieces, struct table *more)
+{
+    const cJSON *added = cJSON_GetObjectItemCaseSensitive(p->config, "added_tokens_decoder");
+    const cJSON *entry;
+    cJSON_ArrayForEach(entry, added) {
+        const char *text = json_text(entry, "content");
+        char *end;
+        long id = strtol(entry->string, &end, 10);
+        if (*end || end == entry->string || id < 0 || id >= MOST_IDS || !text) {
+            say("%s: expected an id and its \"content\" in \"added_tokens_decoder\", got \"%s\"",
+                p->config_path, entry->string);
+            return FAILED;
+        }
+        if (!pieces || (size_t)id >= pieces->n) enter_text(more, text, (int32_t)id);
+        else if (strcmp(pieces->text[id], text)) {
+            say("%s: the id %ld is \"%s\", but piece %ld of %s is \"%s\"", p->config_path, id, text,
+                id, pieces->path, pieces->text[id]);
+            return FAILED;
+        }
+    }
+    return DONE;
+}
+
+/* Keeps a text until the end. */
+static const char *made_text(struct published *p, char *text)
+{
+    p->made = grow(p->made, &p->made_capacity, p->n_made + 1, sizeof *p->made);
+    return p->made[p->n_made++] = text;
+}
+
+void free_made(struct published *p)
+{
+    while (p->n_made > 0) free(p->made[--p->n_made]);
+    free(p->made);
+}
+
+/* T5's sentinels, whose ids go down from the last one. */
+static int take_sentinels(struct published *p, size_t n, struct table *more)
+{
+    int32_t sentinels, i;
+    if (more->n) return DONE;           /* tokenizer_config.json has them */
+    if (json_int(p->config, p->config_path, "extra_ids", 100, &sentinels)) return FAILED;
+    for (i = 0; i < sentinels && i < MOST_IDS; i++) {
+        const char *text = made_text(p, format_text("<extra_id_%d>", (int)i));
+        enter_text(more, text, (int32_t)n + sentinels - 1 - i);
+    }
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>vocabulary     a vocabulary of the library
+// -----------------------------------------------------------------------------------------------
+
+/* n_ids: how many the model has, of which the last may be no tokens. */
+static int make_vocabulary(const struct token_list *t, int32_t n_ids, int codes,
+                           const int32_t special[SPECIALS], trf_vocab **vocab)
+{
+    const struct pieces *pieces = &t->pieces;
+    const struct table *more = &t->more;
+    const char **text = zeroed(more->n + 1, sizeof *text);
+    int32_t *more_ids = zeroed(more->n + 1, sizeof *more_ids), last = -1;
+    trf_piece_ids map;
+    trf_error err;
+    size_t i;
+    int status = DONE;
+    memset(&map, 0, sizeof map);
+    for (i = 0; i < pieces->n; i++) {
+        int32_t id = t->ids ? t->ids[i] : (int32_t)i;
+        if (id > last) last = id;
+    }
+    for (i = 0; i < more->n; i++) {
+        text[i] = more->entry[i].text;
+        more_ids[i] = more->entry[i].id;
+        if (more_ids[i] > last) last = more_ids[i];
+    }
+    map.size = n_ids > last ? n_ids : last + 1;
+    map.pieces = t->ids;
+    map.n_pieces = (int32_t)pieces->n;
+    map.more = text;
+    map.more_ids = more_ids;
+    map.n_more = (int32_t)more->n;
+    map.codes = codes;
+    memcpy(map.special, special, sizeof map.special);
+    if (n_ids && map.size > n_ids) {
+        say("%s: the tokenizer has %d ids, but the model has only %d", pieces->path, (int)map.size,
+            (int)n_ids);
+        status = FAILED;
+    } else if (trf_vocab_from_pieces(vocab, pieces->bytes, pieces->n_bytes, &map, NULL, &err)) {
+        say_error(pieces->path, &err);
+        status = FAILED;
+    }
+    free(text);
+    free(more_ids);
+    return status;
+}
+
+/* Adds the tokens of languages behind the n tokens of `all`. */
+static void add_codes(struct published *p, struct table *all, int32_t n)
+{
+    const char *codes = codes_of(p->is, json_text(p->config, "language_codes"));
+    char *code;
+    for (; (code = next_code(&codes)) != NULL; free(code))
+        enter_text(all, made_text(p, tag_of(p->is, code)), n++);
+}
+
+/* Marian and M2M-100: what vocab.json says of the pieces, and its tokens that are none of them. */
+static int take_listed(struct published *p, const char *file, const char *table_name, int side,
+                       trf_vocab **vocab, int32_t special[SPECIALS])
+{
+    struct token_list t;
+    char *path = format_text("%s/%s", p->folder, table_name);
+    cJSON *json = read_json_file(path);
+    size_t i;
+    int status;
+    memset(&t, 0, sizeof t);
+    status = json ? take_table(&t.all, path, json) : FAILED;
+    if (!status) status = read_pieces_of(&t.pieces, p->folder, file);
+    if (!status) {
+        add_codes(p, &t.all, (int32_t)t.all.n);
+        sort_texts(&t.all);
+        status = find_special(p, &t.all, special);
+    }
+    if (!status) {
+        t.ids = zeroed(t.pieces.n + 1, sizeof *t.ids);
+        for (i = 0; i < t.pieces.n; i++) {
+            struct entry *found = find_text(&t.all, t.pieces.text[i]);
+            t.ids[i] = found ? found->id : -1;
+            if (found) found->used = 1;
+        }
+        for (i = 0; i < t.all.n; i++)
+            if (!t.all.entry[i].used) enter_text(&t.more, t.all.entry[i].text, t.all.entry[i].id);
+        status = make_vocabulary(&t, p->n_ids[side], p->is == MARIAN, special, vocab);
+        if (!side) find_languages(p, &t.all, p->tags);
+    }
+    free_tokens(&t);
+    cJSON_Delete(json);
+    free(path);
+    return status;
+}
+
+static int take_marian(struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS])
+{
+    int separate = json_true(p->config, "separate_vocabs", 0);
+    if (take_listed(p, "source.spm", "vocab.json", 0, &vocab[0], special)) return FAILED;
+    return take_listed(p, "target.spm", separate ? "target_vocab.json" : "vocab.json", 1, &vocab[1],
+                       special);
+}
+
+/* The number of ids on the side that has the only vocabulary. */
+static int32_t ids_of_model(const struct published *p)
+{
+    return p->n_ids[0] ? p->n_ids[0] : p->n_ids[1];
+}
+
+/* Adds a token that a folder adds, unless it is known with this id. */
+static int add_if_new(const struct published *p, struct table *all, struct table *more,
+                      const char *text, int32_t id)
+{
+    size_t i;
+    for (i = 0; i < all->n && strcmp(all->entry[i].text, text); i++) { }
+    if (i < all->n && all->entry[i].id != id) {
+        say("%s: \"%s\" has the id %d, but by the order of pieces, languages and special tokens "
+            "it has the id %d", p->config_path, text, (int)id, (int)all->entry[i].id);
+        return FAILED;
+    }
+    if (i < all->n) return DONE;
+    enter_text(all, text, id);
+    enter_text(more, text, id);
+    return DONE;
+}
+
+void list_fairseq(struct published *p, size_t n, struct table *more)
+{
+    static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
+    size_t k;
+    for (k = 0; k < 4; k++) enter_text(more, first[k], (int32_t)k);
+    add_codes(p, more, (int32_t)n + 1);
+    enter_text(more, "<mask>", (int32_t)(n + more->n - 3));
+}
+
+/* Pieces with the ids of fairseq, and the tokens that are no pieces. */
+static void number_like_fairseq(struct published *p, struct token_list *t)
+{
+    struct table *more = &t->more;
+    size_t n = t->pieces.n, i, k, known;
+    t->ids = zeroed(n + 1, sizeof *t->ids);
+    list_fairseq(p, n, more);
+    known = more->n;
+    for (i = 0; i < n; i++) {
+        t->ids[i] = (int32_t)i + 1;
+        for (k = 0; k < known; k++)
+            if (!strcmp(more->entry[k].text, t->pieces.text[i])) {
+                t->ids[i] = more->entry[k].id;
+                more->entry[k].used = 1;
+            }
+        enter_text(&t->all, t->pieces.text[i], t->ids[i]);
+    }
+    for (i = k = 0; i < known; i++) {
+        if (more->entry[i].used) continue;
+        enter_text(&t->all, more->entry[i].text, more->entry[i].id);
+        more->entry[k++] = more->entry[i];
+    }
+    more->n = k;
+}
+
+/* XLM-R, mBART and NLLB. mBART without a class is the one of 25 or of 50 languages. */
+static int take_fairseq(struct published *p, struct token_list *t)
+{
+    struct table added;
+    size_t i;
+    int status;
+    memset(&added, 0, sizeof added);
+    status = read_pieces_of(&t->pieces, p->folder, classes[p->is].file);
+    if (!status) status = take_added(p, NULL, &added);
+    if (!status) {
+        if (p->is == MBART && !json_text(p->config, "tokenizer_class") &&
+            ids_of_model(p) >= (int32_t)t->pieces.n + 54) p->is = MBART50;
+        number_like_fairseq(p, t);
+        for (i = 0; i < added.n && !status; i++)
+            status = add_if_new(p, &t->all, &t->more, added.entry[i].text, added.entry[i].id);
+        sort_texts(&t->all);
+    }
+    free(added.entry);
+    return status;
+}
+
+static void list_all(struct token_list *t)
+{
+    size_t i;
+    for (i = 0; i < t->pieces.n; i++)
+        enter_text(&t->all, t->pieces.text[i], t->ids ? t->ids[i] : (int32_t)i);
+    for (i = 0; i < t->more.n; i++) enter_text(&t->all, t->more.entry[i].text, t->more.entry[i].id);
+    sort_texts(&t->all);
+}
+
+/* T5 and Llama: piece i has id i. */
+static int take_numbered(struct published *p, struct token_list *t)
+{
+    if (read_pieces_of(&t->pieces, p->folder, classes[p->is].file) ||
+        take_added(p, &t->pieces, &t->more) ||
+        (p->is == T5 && take_sentinels(p, t->pieces.n, &t->more))) return FAILED;
+    list_all(t);
+    return DONE;
+}
+
+static int has_file(const struct published *p, const char *name)
+{
+    char *path = format_text("%s/%s", p->folder, name);
+    int there = is_file(path);
+    free(path);
+    return there;
+}
+
+/* The class of a folder with tokenizer.json alone: by its name, or by the type of the model. */
+static int class_of_json(const struct published *p, const struct table *all)
+{
+    const char *name = json_text(p->config, "tokenizer_class"), *type = p->type ? p->type : "";
+    int is;
+    for (is = 0; name && is < CLASSES; is++)
+        if (!strncmp(name, classes[is].class_name, strlen(classes[is].class_name))) return is;
+    if (!strcmp(type, "m2m_100")) return NLLB;
+    if (!strcmp(type, "mbart")) return find_text(all, "af_ZA") ? MBART50 : MBART;
+    if (!strcmp(type, "xlm-roberta")) return XLM_ROBERTA;
+    return OTHER;
+}
+
+/* tokenizer.json. *found 0: the folder has none of SentencePiece's kind. */
+static int take_json(struct published *p, struct token_list *t, int *found)
+{
+    int status = read_metaspace(p, &t->pieces, &t->ids, &t->more, found);
+    if (status || !*found) return status;
+    list_all(t);
+    p->is = class_of_json(p, &t->all);
+    return DONE;
+}
+
+/* The tokens of all classes but Marian's and M2M-100's. */
+static int take_tokens(struct published *p, struct token_list *t, int *found)
+{
+    switch (p->is) {
+    case NO_CLASS: return take_json(p, t, found);
+    case T5: case LLAMA: return take_numbered(p, t);
+    default: return take_fairseq(p, t);
+    }
+}
+
+/* One vocabulary for all sides. */
+static int take_one(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
+{
+    struct token_list t;
+    int status, has_tokens;
+    memset(&t, 0, sizeof t);
+    status = take_tokens(p, &t, found);
+    has_tokens = !status && *found;
+    if (has_tokens) status = find_special(p, &t.all, special);
+    if (has_tokens && !status) status = make_vocabulary(&t, ids_of_model(p), 0, special, vocab);
+    if (has_tokens && !status) find_languages(p, &t.all, p->tags);
+    free_tokens(&t);
+    return status;
+}
+
+/* The class of a folder's files of SentencePiece, or NO_CLASS: there are none. */
+static int find_class(const struct published *p)
+{
+    const char *name = json_text(p->config, "tokenizer_class"), *type;
+    int is, known = 0;
+    for (is = 0; is < CLASSES; is++) {
+        size_t length = strlen(classes[is].class_name);
+        if (!has_file(p, classes[is].file)) continue;
+        if (classes[is].beside && !has_file(p, classes[is].beside)) continue;
+        type = classes[is].type;
+        known = name ? !strncmp(name, classes[is].class_name, length) &&
+                           (!name[length] || !strcmp(name + length, "Fast"))
+                     : !type || (p->type && !strcmp(p->type, type));
+        if (known) break;
+    }
+    return is < CLASSES ? is : (int)NO_CLASS;
+}
+
+int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], trf_vocab *vocab[2],
+                int32_t special[SPECIALS], struct tags *tags, int *found)
+{
+    struct published p;
+    int status = DONE;
+    memset(&p, 0, sizeof p);
+    p.folder = folder;
+    p.type = type;
+    p.n_ids = n_ids;
+    p.tags = tags;
+    p.config_path = format_text("%s/tokenizer_config.json", folder);
+    if (is_file(p.config_path) && !(p.config = read_json_file(p.config_path))) status = FAILED;
+    p.is = status ? (int)NO_CLASS : find_class(&p);
+    *found = p.is < NO_CLASS;
+    tags->no_bos = p.is == MARIAN;
+    if (!status && p.is == MARIAN) status = take_marian(&p, vocab, special);
+    else if (!status && p.is == M2M100)
+        status = take_listed(&p, classes[p.is].file, "vocab.json", 0, vocab, special);
+    else if (!status) status = take_one(&p, vocab, special, found);
+    free_made(&p);
+    cJSON_Delete(p.config);
+    cJSON_Delete(p.json);
+    free(p.config_path);
+    return status;
+}

@@ -1,0 +1,250 @@
+// trf import, trf export: how models of other systems are ours. A row of `recipes` is an
+// architecture; the lists above it say which members of its config.json are which of our fields,
+// and which of its tensors are which of our parameters. import reads the lists from right to left,
+// export from left to right.
+
+#include "import.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>bert           Devlin et al. 2019: BERT, and sentence encoders made from it (MiniLM)
+// -----------------------------------------------------------------------------------------------
+
+static const struct member bert_members[] = {
+    {"hidden_size", MEMBER_INT, FIELD(d_model), NEEDED},
+    {"num_attention_heads", MEMBER_INT, FIELD(n_heads), NEEDED},
+    {"intermediate_size", MEMBER_INT, FIELD(d_ff), NEEDED},
+    {"num_hidden_layers", MEMBER_INT, FIELD(encoder_layers), NEEDED},
+    {"vocab_size", MEMBER_INT, FIELD(source_vocab), NEEDED},
+    {"max_position_embeddings", MEMBER_INT, FIELD(max_length), NEEDED},
+    {"type_vocab_size", MEMBER_INT, FIELD(segments), 2},
+    {"hidden_act", MEMBER_ACTIVATION, FIELD(activation), NEEDED},
+    {"layer_norm_eps", MEMBER_REAL, FIELD(norm_epsilon), NEEDED},
+    {NULL, MEMBER_INT, 0, 0}};
+
+static int configure_bert(const cJSON *json, const char *path, trf_config *c)
+{
+    const char *positions = json_text(json, "position_embedding_type");
+    if (positions && strcmp(positions, "absolute")) {
+        say("%s: \"position_embedding_type\" is %s, but trf builds only absolute", path, positions);
+        return FAILED;
+    }
+    if (json_true(json, "is_decoder", 0)) {
+        say("%s: \"is_decoder\" is true, but trf builds only BERT as an encoder", path);
+        return FAILED;
+    }
+    c->decoder_layers = c->target_vocab = 0;
+    c->tying = TRF_UNTIED;
+    c->positions = TRF_POSITIONS_LEARNED;
+    c->norm_place = TRF_POST_NORM;
+    c->final_norm = TRF_FINAL_NORM_NONE;
+    c->embedding_norm = 1;
+    c->scale_embeddings = 0;
+    c->generator_bias = 0;
+    c->source_bos = c->source_eos = 1;
+    return DONE;
+}
+
+/* BERT has one segment at least: export makes one of zeros. */
+static void describe_bert(const trf_config *c, cJSON *json)
+{
+    if (c->segments < 1) set_number(json, "type_vocab_size", 1);
+}
+
+#define OURS "encoder.layers.%d."
+#define THEIRS "encoder.layer.%d."
+#define BERT_LAYER(norm1, norm2) \
+    {OURS "self_attn.in_proj_weight", \
+     THEIRS "attention.self.query.weight " THEIRS "attention.self.key.weight " \
+     THEIRS "attention.self.value.weight"}, \
+    {OURS "self_attn.in_proj_bias", \
+     THEIRS "attention.self.query.bias " THEIRS "attention.self.key.bias " \
+     THEIRS "attention.self.value.bias"}, \
+    {OURS "self_attn.out_proj.weight", THEIRS "attention.output.dense.weight"}, \
+    {OURS "self_attn.out_proj.bias", THEIRS "attention.output.dense.bias"}, \
+    {OURS "norm1.weight", THEIRS norm1 ".weight"}, \
+    {OURS "norm1.bias", THEIRS norm1 ".bias"}, \
+    {OURS "linear1.weight", THEIRS "intermediate.dense.weight"}, \
+    {OURS "linear1.bias", THEIRS "intermediate.dense.bias"}, \
+    {OURS "linear2.weight", THEIRS "output.dense.weight"}, \
+    {OURS "linear2.bias", THEIRS "output.dense.bias"}, \
+    {OURS "norm2.weight", THEIRS norm2 ".weight"}, \
+    {OURS "norm2.bias", THEIRS norm2 ".bias"}
+#define BERT_EMBEDDINGS \
+    {"src_embed.weight", "embeddings.word_embeddings.weight"}, \
+    {"src_positions.weight", "embeddings.position_embeddings.weight"}, \
+    {"src_segments.weight", "embeddings.token_type_embeddings.weight"}
+static const struct piece bert_pieces[] = {
+    BERT_EMBEDDINGS,
+    {"encoder.embed_norm.weight", "embeddings.LayerNorm.weight"},
+    {"encoder.embed_norm.bias", "embeddings.LayerNorm.bias"},
+    BERT_LAYER("attention.output.LayerNorm", "output.LayerNorm"),
+    {NULL, NULL}};
+static const struct piece megatron_pieces[] = {
+    BERT_EMBEDDINGS,
+    BERT_LAYER("attention.ln", "ln"),
+    {"encoder.norm.weight", "encoder.ln.weight"},
+    {"encoder.norm.bias", "encoder.ln.bias"},
+    {NULL, NULL}};
+static const char *const bert_buffers[] = {"embeddings.position_ids", "embeddings.token_type_ids",
+                                           NULL};
+static const char *const bert_left_out[] = {"pooler.", "cls.", "classifier.", NULL};
+
+#define BERT_MASKED \
+    {"head.layer.weight", "/cls.predictions.transform.dense.weight"}, \
+    {"head.layer.bias", "/cls.predictions.transform.dense.bias"}, \
+    {"head.norm.weight", "/cls.predictions.transform.LayerNorm.weight"}, \
+    {"head.norm.bias", "/cls.predictions.transform.LayerNorm.bias"}, \
+    {"head.bias", "/cls.predictions.bias"}
+static const struct piece bert_masked[] = {BERT_MASKED, {NULL, NULL}};
+static const struct piece bert_both[] = {
+    BERT_MASKED,
+    {"sequence.layer.weight", "pooler.dense.weight"},
+    {"sequence.layer.bias", "pooler.dense.bias"},
+    {"sequence.weight", "/cls.seq_relationship.weight"},
+    {"sequence.bias", "/cls.seq_relationship.bias"},
+    {NULL, NULL}};
+static const struct piece bert_first[] = {
+    {"head.layer.weight", "pooler.dense.weight"},
+    {"head.layer.bias", "pooler.dense.bias"},
+    {"head.weight", "/classifier.weight"},
+    {"head.bias", "/classifier.bias"},
+    {NULL, NULL}};
+static const struct piece bert_next[] = {
+    {"head.layer.weight", "pooler.dense.weight"},
+    {"head.layer.bias", "pooler.dense.bias"},
+    {"head.weight", "/cls.seq_relationship.weight"},
+    {"head.bias", "/cls.seq_relationship.bias"},
+    {NULL, NULL}};
+static const struct piece bert_tokens[] = {
+    {"head.weight", "/classifier.weight"},
+    {"head.bias", "/classifier.bias"},
+    {NULL, NULL}};
+#define BERT_HEADS(bert) { \
+    {bert "ForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0}, \
+    {bert "ForPreTraining", TRF_HEAD_MASKED, 1, 2, bert_both, 0}, \
+    {bert "ForSequenceClassification", TRF_HEAD_FIRST, 1, 0, bert_first, 0}, \
+    {bert "ForNextSentencePrediction", TRF_HEAD_FIRST, 1, 0, bert_next, 0}, \
+    {bert "ForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0}, \
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}}
+static const struct headed bert_heads[] = BERT_HEADS("Bert");
+
+// -----------------------------------------------------------------------------------------------
+// >>roberta        Liu et al. 2019: BERT's layers with other heads. Its positions begin behind pad
+// -----------------------------------------------------------------------------------------------
+
+static int configure_roberta(const cJSON *json, const char *path, trf_config *c)
+{
+    int32_t pad;
+    if (configure_bert(json, path, c) || json_int(json, path, "pad_token_id", 1, &pad))
+        return FAILED;
+    if (pad < 0 || pad >= c->max_length) {
+        say("%s: expected \"pad_token_id\" to be 0 or more and below \"max_position_embeddings\", "
+            "got %d", path, (int)pad);
+        return FAILED;
+    }
+    c->position_offset = pad + 1;
+    c->max_length -= pad + 1;
+    return DONE;
+}
+
+static void describe_roberta(const trf_config *c, cJSON *json)
+{
+    describe_bert(c, json);
+    set_number(json, "max_position_embeddings", (double)c->max_length + c->pad + 1);
+}
+
+static const struct piece roberta_masked[] = {
+    {"head.layer.weight", "/lm_head.dense.weight"},
+    {"head.layer.bias", "/lm_head.dense.bias"},
+    {"head.norm.weight", "/lm_head.layer_norm.weight"},
+    {"head.norm.bias", "/lm_head.layer_norm.bias"},
+    {"head.bias", "/lm_head.bias"},
+    {NULL, NULL}};
+static const struct piece roberta_first[] = {
+    {"head.layer.weight", "/classifier.dense.weight"},
+    {"head.layer.bias", "/classifier.dense.bias"},
+    {"head.weight", "/classifier.out_proj.weight"},
+    {"head.bias", "/classifier.out_proj.bias"},
+    {NULL, NULL}};
+#define ROBERTA_HEADS(roberta) { \
+    {roberta "ForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1}, \
+    {roberta "ForSequenceClassification", TRF_HEAD_FIRST, 1, 0, roberta_first, 0}, \
+    {roberta "ForTokenClassification", TRF_HEAD_TOKENS, 0, 0, bert_tokens, 0}, \
+    {NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}}
+static const struct headed roberta_heads[] = ROBERTA_HEADS("Roberta");
+/* XLM-R (Conneau et al. 2020) is RoBERTa with another tokenizer. */
+static const struct headed xlm_roberta_heads[] = ROBERTA_HEADS("XLMRoberta");
+static const char *const roberta_left_out[] = {"pooler.", "lm_head.", "classifier.", NULL};
+
+// -----------------------------------------------------------------------------------------------
+// >>megatron       Shoeybi et al. 2019: BERT with pre-norm, a final norm, and no norm on embeddings
+// -----------------------------------------------------------------------------------------------
+
+static int configure_megatron(const cJSON *json, const char *path, trf_config *c)
+{
+    if (configure_bert(json, path, c)) return FAILED;
+    c->norm_place = TRF_PRE_NORM;
+    c->final_norm = TRF_FINAL_NORM_BOTH;
+    c->embedding_norm = 0;
+    return DONE;
+}
+
+static const struct headed megatron_heads[] = BERT_HEADS("MegatronBert");
+
+// -----------------------------------------------------------------------------------------------
+// >>recipes        all architectures; export takes the first one that fits
+// -----------------------------------------------------------------------------------------------
+
+static const struct headed headless[] = {{NULL, TRF_HEAD_NONE, 0, 0, NULL, 0}};
+static const char *const nothing[] = {NULL};
+
+static const char *const bart_copies[] = {"encoder.embed_tokens.weight",
+                                          "decoder.embed_tokens.weight", "/lm_head.weight", NULL};
+static const char *const bart_left_out[] = {"/classification_head.", "/qa_outputs.", NULL};
+/* sines, which are computed here (learned positions are pieces) */
+static const char *const bart_buffers[] = {"encoder.embed_positions.", "decoder.embed_positions.",
+                                           NULL};
+static const char *const t5_copies[] = {"encoder.embed_tokens.weight",
+                                        "decoder.embed_tokens.weight", "lm_head.weight", NULL};
+/* cross-attention has no positions, but some files have a table for it */
+static const char *const t5_buffers[] = {
+    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.", NULL};
+static const char *const decoder_copies[] = {"/lm_head.weight", NULL};
+static const char *const gpt2_buffers[] = {"h.%d.attn.bias", "h.%d.attn.masked_bias", NULL};
+static const char *const llama_buffers[] = {"layers.%d.self_attn.rotary_emb.inv_freq",
+                                            "rotary_emb.inv_freq", NULL};
+
+const struct recipe recipes[] = {
+    {"bert", "BertModel", TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members, configure_bert,
+     describe_bert, bert_pieces, bert_heads, bert_buffers, bert_left_out, nothing},
+    {"megatron-bert", "MegatronBertModel", TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members,
+     configure_megatron, describe_bert, megatron_pieces, megatron_heads, bert_buffers,
+     bert_left_out, nothing},
+    {"roberta", "RobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
+     configure_roberta, describe_roberta, bert_pieces, roberta_heads, bert_buffers,
+     roberta_left_out, nothing},
+    {"xlm-roberta", "XLMRobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
+     configure_roberta, describe_roberta, bert_pieces, xlm_roberta_heads, bert_buffers,
+     roberta_left_out, nothing},
+#define BART_LIKE(type, class_name, configure, describe) \
+    {type, class_name, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
+     describe, bart_pieces, headless, bart_buffers, bart_left_out, bart_copies}
+    BART_LIKE("marian", "MarianMTModel", configure_marian, describe_marian),
+    BART_LIKE("marian-nmt", NULL, configure_marian_nmt, NULL),
+    BART_LIKE("pegasus", "PegasusForConditionalGeneration", configure_pegasus, NULL),
+    BART_LIKE("bart", "BartForConditionalGeneration", configure_bart, NULL),
+    BART_LIKE("mbart", "MBartForConditionalGeneration", configure_mbart, NULL),
+    BART_LIKE("m2m_100", "M2M100ForConditionalGeneration", configure_m2m, NULL),
+    {"t5", "T5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members, configure_t5,
+     describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
+    {"mt5", "MT5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members,
+     configure_t5, describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
+    {"gpt2", "GPT2LMHeadModel", TRF_DECODER_ONLY, {"transformer.", "", NULL}, gpt2_members,
+     configure_gpt2, describe_gpt2, gpt2_pieces, headless, gpt2_buffers, nothing, decoder_copies},
+#define LLAMA_LIKE(type, class_name, configure, describe) \
+    {type, class_name, TRF_DECODER_ONLY, {"model.", "", NULL}, llama_members, configure, describe, \
+     llama_pieces, headless, llama_buffers, nothing, decoder_copies}
+    LLAMA_LIKE("llama", "LlamaForCausalLM", configure_llama, describe_llama),
+    LLAMA_LIKE("mistral", "MistralForCausalLM", configure_mistral, describe_mistral),
+    LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", configure_qwen2, describe_qwen2),
+    {NULL, NULL, TRF_ENCODER_DECODER, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}};

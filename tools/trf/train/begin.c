@@ -1,0 +1,132 @@
+// trf train: makes a new model from the data. See training.h.
+
+#include "training.h"
+#include "labelled.h"
+#include "measure.h"
+#include "mpi.h"
+
+/* A model without unknown tokens among its targets need not write any: see trf translate
+   --ban-unk. */
+static int store_unknown(struct training *t, int64_t unknown)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";
+    char text[24];
+    if (!before || learns_labels(t->s) || hides_words(t->s)) return DONE;
+    snprintf(text, sizeof text, "%lld", (long long)unknown + strtoll(before, NULL, 10));
+    return note(t->run.model, "target.unknown", text);
+}
+
+/* The tokens of the longest text: the model is not trained on positions beyond. */
+static int store_longest(struct training *t)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "trained.longest") : NULL;
+    char text[24];
+    long long longest = before ? strtoll(before, NULL, 10) : 0;
+    if (t->from && !before) return DONE;        /* the earlier maximum is unknown */
+    if (longest < t->data.sizes.longest) longest = t->data.sizes.longest;
+    snprintf(text, sizeof text, "%lld", longest);
+    return note(t->run.model, "trained.longest", text);
+}
+
+/* Makes the vocabularies, and encodes the data. */
+static int encode(struct training *t)
+{
+    struct settings *s = t->s;
+    struct vocabularies *v = &t->vocabularies;
+    const trf_vocab *const *vocab = (const trf_vocab *const *)v->of;
+    int status = s->init_from ? begin_from(t) : s->vocab_from ? take_vocabularies(t) : DONE;
+    if (!status && t->from) status = take_languages(t, t->from);
+    if (!status) status = settle_chunk(s);
+    if (!status) status = make_vocabularies(s, v, t->data.learn.text, &t->plan);
+    if (!status && learns_labels(s)) status = learn_labels(s, &t->data.learn.text[1], &t->labels);
+    if (status) return status;
+    if (s->subword_samples > 1 && check_samples(s, vocab)) return USAGE;
+    if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
+    if (learns_from_text(s)) warn_of_line_ends(s, vocab[leading_side(s)]);
+    warn_of_unknown(s, &t->data, vocab);
+    note_data(t, vocab);
+    return DONE;
+}
+
+/* The recipe chooses the model, then the batches, and then, as it knows how many there are, the
+   schedule. */
+static int decide(struct training *t)
+{
+    struct settings *s = t->s;
+    const struct text *references =
+        t->data.held.text[1].count ? &t->data.held.text[1] : &t->data.learn.text[1];
+    int status = decide_model(s, &t->plan);
+    if (status) return status;
+    set_kind(s);
+    if ((status = decide_batches(s, &t->plan)) || (status = check_parts(s))) return status;
+    if (fill_corpus(s, &t->data, (const trf_vocab *const *)t->vocabularies.of, &t->run.corpus,
+                    &t->plan)) return FAILED;
+    settle_metric(s, t->vocabularies.of[1], references);
+    return decide_schedule(s, &t->plan);
+}
+
+/* What computes in 16 bits, and whether that is a gain. */
+static void tell_precision(const struct settings *s)
+{
+    const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
+    if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
+    inform("precision: bf16, by %s%s\n", kernel, !strcmp(kernel, "AMX") ? "" :
+           !strcmp(kernel, "vectors") ? ", no faster than float32" :
+           ", no faster than float32 where it was measured");
+}
+
+/* trf export prefers the architecture from which a model was imported, also after training. */
+static int store_origin(struct training *t)
+{
+    trf_error err;
+    if (!trf_model_set_metadata(t->run.model, origin_key, trf_model_metadata(t->from, origin_key),
+                                &err)) return DONE;
+    say_error("metadata", &err);
+    return FAILED;
+}
+
+static int make_model(struct training *t, int64_t unknown)
+{
+    struct settings *s = t->s;
+    trf_error err;
+    s->config.source_vocab = t->plan.vocab_size[0];
+    s->config.target_vocab = t->plan.vocab_size[1];
+    if (s->objective == OBJECTIVE_PRETRAIN) s->config.sequence_labels = t->labels.n;
+    else s->config.n_labels = t->labels.n;
+    /* a vocabulary with a mask of its own gives it to a new head */
+    if (s->config.head == TRF_HEAD_MASKED && s->config.mask < 0 &&
+        !(t->from && trf_model_config(t->from)->head == TRF_HEAD_MASKED))
+        s->config.mask = trf_vocab_special(t->vocabularies.of[0], TRF_SPECIAL_MASK);
+    if (trf_model_create(&t->run.model, &s->config, &err) ||
+        trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
+        return refused("model", &err);
+    return store_labels(t->run.model, &t->labels) || store_longest(t) ||
+                   store_unknown(t, unknown) ||
+                   (t->from && store_origin(t)) ||
+                   (t->from && s->objective == OBJECTIVE_TRANSLATE &&
+                    store_languages(t->run.model, t->from, s)) ||
+                   (s->init_from && take_weights(t))
+               ? FAILED
+               : DONE;
+}
+
+int begin_training(struct training *t)
+{
+    struct settings *s = t->s;
+    struct run *r = &t->run;
+    int64_t unknown;
+    trf_error err;
+    int status = encode(t);
+    if (status) return status;
+    unknown = count_unknown_targets(s, &t->data, (const trf_vocab *const *)t->vocabularies.of);
+    if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
+    tell_precision(s);
+    if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
+        return status;
+    set_limits(s, t->data.sizes.longest, &s->training);
+    if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))
+        return refused("trainer", &err);
+    r->state.stopping.validated = -1;
+    r->state.held_out = held_out_hash(s, t->data.held.text);
+    return (status = make_run(t)) ? status : create_average(r);
+}

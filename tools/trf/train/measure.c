@@ -1,0 +1,88 @@
+// trf train: the metrics of a validation. See measure.h.
+
+#include "measure.h"
+#include "tools/metrics/metrics.h"
+
+static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "exact",
+                                           "wer",  "cer",  "accuracy", "f1"};
+
+const char *metric_name(enum metric metric) { return metric_names[metric]; }
+
+enum metric metric_of(const struct settings *s) { return (enum metric)s->metric; }
+
+static int is_error_rate(enum metric metric)
+{
+    return metric == METRIC_WER || metric == METRIC_CER;
+}
+
+trf_metric library_metric(enum metric metric)
+{
+    return metric == METRIC_LOSS ? TRF_METRIC_LOSS : is_error_rate(metric) ? TRF_METRIC_ERROR_RATE
+         : metric == METRIC_ACCURACY ? TRF_METRIC_ACCURACY : TRF_METRIC_CUSTOM;
+}
+
+int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }
+
+char *join_pieces(int cut, char *text)
+{
+    char *from = text, *to = text;
+    if (!cut) return text;
+    while (*from) {
+        if (!strncmp(from, "@@ ", 3)) from += 3;
+        else if (!strcmp(from, "@@")) from += 2;
+        else *to++ = *from++;
+    }
+    *to = 0;
+    return text;
+}
+
+/* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words
+   and their mean is six or more. If no reference has four, it is always 0. The words are those that
+   BLEU counts. */
+int bleu_is_useful(const struct text *text, int cut, int *nothing)
+{
+    struct metrics_options options;
+    struct metrics *m;
+    const struct metrics_sums *sums;
+    int64_t grams = 0;
+    size_t i, four = 0;
+    memset(&options, 0, sizeof options);
+    options.figures = 1u << FIGURE_BLEU;
+    options.tokens = cut ? METRICS_NONE : METRICS_13A;
+    m = metrics_create(&options);
+    if (!m) { say("out of memory"); exit(FAILED); }
+    sums = metrics_sums(m);
+    for (i = 0; i < text->count; i++) {
+        char *line = join_pieces(cut, format_text("%s", line_of(text, i)));
+        const char *reference = line;
+        if (metrics_add(m, line, &reference, 1)) { say("out of memory"); exit(FAILED); }
+        free(line);
+        four += sums->bleu[3].hypothesis > grams;
+        grams = sums->bleu[3].hypothesis;
+    }
+    *nothing = grams == 0;
+    i = (double)four >= 0.9 * (double)text->count &&
+        (double)sums->reference_length >= 6 * (double)text->count;
+    metrics_destroy(m);
+    return (int)i;
+}
+
+/* The metric counts what the target consists of: characters, words, or, if there are few words or
+   no blanks between them, characters of subwords. */
+static enum metric translation_metric(const trf_vocab *vocab, const struct text *references)
+{
+    trf_token_kind kind = trf_vocab_kind(vocab);
+    int nothing;
+    if (kind == TRF_CHARACTERS) return METRIC_CER;
+    if (trf_vocab_size(vocab) > 500 && bleu_is_useful(references, kind == TRF_WORDS, &nothing))
+        return METRIC_BLEU;     /* sentences of a language */
+    return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
+}
+
+void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text *references)
+{
+    if (s->metric != METRIC_AUTO) return;
+    if (s->objective == OBJECTIVE_TRANSLATE)
+        s->metric = (int32_t)translation_metric(vocab, references);
+    else s->metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
+}

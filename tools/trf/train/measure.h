@@ -1,0 +1,21 @@
+// trf train: the metrics of a validation (measure.c).
+
+#ifndef TRF_MEASURE_H
+#define TRF_MEASURE_H
+
+#include "base/base.h"
+
+enum metric metric_of(const struct settings *s);
+const char *metric_name(enum metric metric);
+int is_translating(enum metric metric);         /* whether it needs translations */
+trf_metric library_metric(enum metric metric);  /* by which the library compares scores */
+/* Whether BLEU is useful for these references. cut: join_pieces joins their words first. *nothing:
+   BLEU would always be 0. */
+int bleu_is_useful(const struct text *references, int cut, int *nothing);
+/* Joins pieces of subword-nmt in place: "ein gro@@ ßer Hund" -> "ein großer Hund". cut 0: changes
+   nothing. */
+char *join_pieces(int cut, char *text);
+/* Replaces --metric auto. vocab, references: those of the target. */
+void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text *references);
+
+#endif

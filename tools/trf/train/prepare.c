@@ -1,0 +1,450 @@
+// trf prepare: writes texts as a token file, from which trf train reads each batch.
+//
+// Texts are read line by line and never kept. The lines, the pairs that are left out, and the
+// chunks of documents are those of trf train (encode.c), so both train the same model.
+//
+// The mark of a pair is the number of its line, counted over all files, times 2^30, plus how many
+// pairs the line has up to this one, plus 2^20 times ten bits of a hash of all text up to this
+// line. --resume skips the lines before that of the last pair, and of this line the pairs that are
+// in the file. Chunks that hold several lines have no such place: then all text is cut into tokens
+// again, and as many chunks are skipped as the file has. If the last of these has another mark, the
+// text is another one.
+
+#include "train.h"
+#include "encode.h"
+#include "hold_out.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Bits of a mark: pairs of a line, and the same with the hash. */
+enum { PAIRS_OF_A_LINE = 20, OF_A_LINE = 30 };
+
+struct preparation {
+    struct settings *s;
+    const trf_vocab *vocab[2];
+    char *tags[2];                  /* malloc'd, see read_tags */
+    trf_token_file *file;
+    struct stat part;               /* of the token file, when it was opened */
+    struct hold_out held;
+    struct examples data;           /* one line and what became of it */
+    struct stream stream;
+    int64_t line, from_line;        /* read so far; the first that counts */
+    int64_t of_line, to_skip;       /* pairs of this line so far; pairs that the file has already */
+    int64_t mark;                   /* of the last of those */
+    uint64_t hash;                  /* of the text so far */
+    double began, shown;
+    int terminal;
+};
+
+// -----------------------------------------------------------------------------------------------
+// >>progress       a line that is overwritten once a second; in a file, one every 30 seconds
+// -----------------------------------------------------------------------------------------------
+
+static void show(struct preparation *p, int last)
+{
+    const trf_token_facts *f = trf_token_file_facts(p->file);
+    double time = now();
+    char took[32];
+    if (quiet || (!last && time - p->shown < (p->terminal ? 1 : 30))) return;
+    p->shown = time;
+    time_text(time - p->began, took);
+    if (p->terminal) fputs("\r", stderr);
+    inform("%lld lines, %lld %s, %lld tokens, %s%s", (long long)p->line, (long long)f->pairs,
+           learns_from_text(p->s) ? "chunks" : "pairs",
+           (long long)(f->source_ids + f->target_ids), took, p->terminal && !last ? "    " : "\n");
+    unfinished_line = p->terminal && !last;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>lines          from a line to pairs in the file
+// -----------------------------------------------------------------------------------------------
+
+/* The mark of this line's next pair; -1: reported. */
+static int64_t next_mark(struct preparation *p)
+{
+    int64_t hash = (int64_t)(p->hash >> (64 - OF_A_LINE + PAIRS_OF_A_LINE)),
+            mark = (p->line << OF_A_LINE) + (hash << PAIRS_OF_A_LINE) + ++p->of_line;
+    if (p->of_line >> PAIRS_OF_A_LINE) {
+        say("line %lld has more than %d chunks: cut it", (long long)p->line,
+            (1 << PAIRS_OF_A_LINE) - 1);
+        return -1;
+    }
+    if (p->to_skip != 1 || mark == p->mark) return mark;
+    say("up to line %lld the text is not that of '%s.part': --resume needs the same text",
+        (long long)p->line, p->s->output);
+    return -1;
+}
+
+/* Writes what the last line completed. */
+static int write_pairs(struct preparation *p)
+{
+    struct side *ids = p->data.learn.ids;
+    size_t i, used[2] = {0, 0};
+    trf_error err;
+    int status = DONE;
+    for (i = 0; i < ids[0].count && !status; i++) {
+        int64_t mark = next_mark(p);
+        int32_t n[2] = {ids[0].lengths[i], ids[1].lengths[i]};
+        if (mark < 0) status = FAILED;
+        else if (p->to_skip > 0) p->to_skip--;
+        else if (trf_token_file_add(p->file, ids[0].ids + used[0], n[0], ids[1].ids + used[1], n[1],
+                                    mark, &err)) {
+            say_error(NULL, &err);
+            status = FAILED;
+        }
+        used[0] += (size_t)n[0];
+        used[1] += (size_t)n[1];
+    }
+    clear_side(&ids[0]);
+    clear_side(&ids[1]);
+    show(p, 0);
+    return status;
+}
+
+static void store_only(struct text *text, const char *line, int64_t number)
+{
+    text->used = text->count = 0;
+    store_line(text, line, number);
+}
+
+/* A line of pairs, or of text; `fault`: why it is neither. */
+static int add_line(struct preparation *p, const char *source, const char *target,
+                    const char *fault, const struct reader *at, const char *const files[2])
+{
+    const struct settings *s = p->s;
+    struct pairs *one = &p->data.learn;
+    p->line++;
+    p->of_line = 0;
+    p->hash = hash_bytes(hash_bytes(p->hash, source, strlen(source)), target, strlen(target));
+    if (!fault && (learns_from_text(s)
+                       ? hold_out_text(&p->held, leading_side(s) ? target : source)
+                       : hold_out_pair(&p->held, source, target))) return DONE;
+    if (p->line < p->from_line) return DONE;
+    if (fault) return skip(s, &p->data, SKIP_UNREADABLE, at->name, at->number, fault);
+    store_only(&one->text[0], source, at->number);
+    store_only(&one->text[1], target, at->number);
+    return encode_line(s, &p->data, p->vocab, files, &p->stream) || write_pairs(p) ? FAILED : DONE;
+}
+
+static int add_pairs(struct preparation *p, const char *source, const char *target, const char *tsv)
+{
+    const char *const files[2] = {tsv ? tsv : source, tsv ? tsv : target};
+    struct pair_reader pairs;
+    int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? p->s->columns : NULL);
+    while (!status && (got = next_pair(&pairs)) > 0)
+        status = add_line(p, pairs.source, pairs.target, pairs.fault, pairs.at, files);
+    close_pairs(&pairs);
+    return status ? status : got ? FAILED : DONE;
+}
+
+static int add_text_file(struct preparation *p, const char *path)
+{
+    const struct settings *s = p->s;
+    const char *const files[2] = {path, path};
+    int lead = leading_side(s), got = -1, status;
+    struct reader r;
+    status = open_reader(&r, path);
+    while (!status && (got = next_line(&r)) > 0) {
+        char *line = format_text("%s%s", r.line, s->documents == DOCUMENTS_FILE ? "\n" : "");
+        status = add_line(p, lead ? "" : line, lead ? line : "", r.fault, &r, files);
+        free(line);
+    }
+    close_reader(&r);
+    if (status || got) return status ? status : FAILED;
+    p->of_line = 0;
+    end_text(s, &p->data, &p->stream, 0);
+    return write_pairs(p);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>files          the texts, and folders of them
+// -----------------------------------------------------------------------------------------------
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* What the token file is called until it is finished; malloc'd. */
+static char *part_of(const struct settings *s) { return format_text("%s.part", s->output); }
+
+/* Whether a path is the token file, what an interrupted one is called, or what was held out. */
+static int is_output(const struct settings *s, const char *path)
+{
+    char *part = part_of(s);
+    int is = same_file(s->output, path) || same_file(part, path) || is_held_out(s, path);
+    free(part);
+    return is;
+}
+
+/* The names of the texts in a folder, in byte order; malloc'd. NULL: reported. */
+static char **files_in(const struct settings *s, const char *folder, size_t *n)
+{
+    DIR *open = opendir(folder);
+    struct dirent *entry;
+    struct stat there;
+    char **names = NULL;
+    size_t capacity = 0;
+    *n = 0;
+    while (open && (entry = readdir(open))) {
+        char *path = format_text("%s/%s", folder, entry->d_name);
+        if (*entry->d_name == '.' || stat(path, &there) || !S_ISREG(there.st_mode) ||
+            is_output(s, path)) {
+            free(path);
+            continue;
+        }
+        names = grow(names, &capacity, *n + 1, sizeof *names);
+        names[(*n)++] = path;
+    }
+    if (open) closedir(open);
+    if (!open) say("cannot read '%s': %s", folder, strerror(errno));
+    else if (!*n) say("'%s' has no files", folder);
+    if (*n) qsort(names, *n, sizeof *names, by_name);
+    return names;
+}
+
+static int add_file(struct preparation *p, const char *path)
+{
+    return learns_from_text(p->s) ? add_text_file(p, path) : add_pairs(p, NULL, NULL, path);
+}
+
+static int add_path(struct preparation *p, const char *path)
+{
+    struct stat there;
+    char **names;
+    size_t n, i;
+    int status;
+    if (!strcmp(path, "-") || stat(path, &there) || !S_ISDIR(there.st_mode))
+        return add_file(p, path);
+    names = files_in(p->s, path, &n);
+    status = names ? DONE : FAILED;
+    for (i = 0; i < n; i++) {
+        if (!status) status = add_file(p, names[i]);
+        free(names[i]);
+    }
+    free(names);
+    return status;
+}
+
+static int add_all(struct preparation *p, int argc, char **argv)
+{
+    const struct settings *s = p->s;
+    int i, status = DONE;
+    if (s->source) return add_pairs(p, s->source, s->target, NULL);
+    if (argc == 0) status = add_path(p, "-");
+    for (i = 0; i < argc && !status; i++) status = add_path(p, argv[i]);
+    if (status) return status;
+    p->of_line = 0;
+    end_text(s, &p->data, &p->stream, 1);
+    return write_pairs(p);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>checks         before anything is read or written
+// -----------------------------------------------------------------------------------------------
+
+static int check_inputs(const struct settings *s, int argc, char **argv)
+{
+    const char *const sides[2] = {s->source, s->target};
+    struct stat there;
+    int i;
+    if (!s->model) {
+        say("give --model FILE, a model whose vocabularies make the tokens");
+        return USAGE;
+    }
+    if (!s->output || !*s->output || !strcmp(s->output, "-")) {
+        say("give --output FILE, the token file to write");
+        return USAGE;
+    }
+    if ((s->source || s->target) && (argc || !s->source || !s->target)) {
+        say("give --source FILE and --target FILE, or only files of pairs");
+        return USAGE;
+    }
+    if (check_columns(s->columns)) return USAGE;
+    if (s->columns && s->source) { say("--columns is for pairs in one file"); return USAGE; }
+    if (s->hold_out == 1) { say("--hold-out 1 leaves nothing to train on"); return USAGE; }
+    if (s->hold_out && s->documents == DOCUMENTS_FILE) {
+        say("--hold-out takes lines out of a text, which --documents file would break: give the "
+            "validation a file of its own");
+        return USAGE;
+    }
+    if (check_written(s, "output", s->output) || check_readable(s->model) ||
+        check_readable(s->source) || check_readable(s->target))
+        return FAILED;
+    for (i = 0; i < argc; i++)
+        if ((stat(argv[i], &there) || !S_ISDIR(there.st_mode)) && check_readable(argv[i]))
+            return FAILED;
+    for (i = -2; i < argc; i++) {
+        const char *path = i < 0 ? sides[i + 2] : argv[i];
+        if (!path || !is_output(s, path)) continue;
+        say("--output %s would replace '%s', which is also a text to read", s->output, path);
+        return FAILED;
+    }
+    return DONE;
+}
+
+/* *complete: there is nothing to continue. */
+static int check_existing(const struct settings *s, int *complete)
+{
+    char *part = part_of(s);
+    int begun = !access(part, F_OK), status = DONE;
+    *complete = s->resume && !begun && is_taken(s->output);
+    if (begun && !s->resume && !s->overwrite) {
+        say("'%s' was interrupted: --resume continues it, --overwrite begins again", part);
+        status = FAILED;
+    } else if (!s->resume) status = check_output_name(s);
+    if (!status) status = check_hold_out(s, begun, *complete);
+    if (!status && *complete) status = name_hold_out(s);
+    if (!status && *complete) inform_line("'%s' is complete", s->output);
+    free(part);
+    return status;
+}
+
+/* The model's kind says what its texts are; another objective may be given. */
+static int settle(struct settings *s, const trf_model *model, const trf_vocab *vocab[2])
+{
+    int32_t most = s->config.max_length;
+    int side, objective = is_given(s, AT(objective));
+    s->config = *trf_model_config(model);
+    if (is_given(s, AT(config.max_length))) s->config.max_length = most;
+    if (!objective)
+        s->objective = s->config.kind == TRF_DECODER_ONLY   ? OBJECTIVE_CAUSAL
+                       : s->config.kind == TRF_ENCODER_ONLY ? OBJECTIVE_MASK
+                                                            : OBJECTIVE_TRANSLATE;
+    if (learns_labels(s)) {
+        say("a token file has no labels: --objective classify, tag and pretrain train on text");
+        return USAGE;
+    }
+    vocab[0] = reads_side(s, 0) ? trf_model_source_vocab(model) : NULL;
+    vocab[1] = reads_side(s, 1) ? trf_model_target_vocab(model) : NULL;
+    for (side = 0; side < 2; side++)
+        if (reads_side(s, side) && !vocab[side]) {
+            say_no_vocabulary(s->model, &s->config, vocab[0], vocab[1]);
+            return FAILED;
+        }
+    if (learns_from_text(s) && (s->source || s->columns)) {
+        say("this model learns from text, not from pairs: give files of text");
+        return USAGE;
+    }
+    if (check_effects(s)) return USAGE;
+    return settle_chunk(s);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>all
+// -----------------------------------------------------------------------------------------------
+
+/* Whether the file that is written still has its name: somebody may have removed it, and another
+   trf prepare may write a new one there. */
+static int has_its_name(const struct preparation *p)
+{
+    char *part = part_of(p->s);
+    struct stat there;
+    int has = !stat(part, &there) && there.st_dev == p->part.st_dev &&
+              there.st_ino == p->part.st_ino;
+    free(part);
+    return has;
+}
+
+/* Opens the token file. Chunks of several lines are counted, the others found by their line. */
+static int open_tokens(struct preparation *p)
+{
+    const struct settings *s = p->s;
+    char *part = part_of(s);
+    trf_token_file_options o = trf_token_file_defaults();
+    const trf_token_facts *facts;
+    trf_error err;
+    int side, by_line = !learns_from_text(s) || (!s->pack && s->documents == DOCUMENTS_LINES);
+    int status = FAILED;
+    o.source_vocab = p->vocab[0];
+    o.target_vocab = p->vocab[1];
+    o.max_length = s->corpus.max_length;
+    o.resume = s->resume;
+    o.id_bytes = 2;
+    for (side = 0; side < 2; side++)
+        if (p->vocab[side] && trf_vocab_size(p->vocab[side]) > 65535) o.id_bytes = 4;
+    if (trf_token_file_create(&p->file, s->output, &o, &err)) say_error(NULL, &err);
+    else if (stat(part, &p->part)) say("cannot find '%s': %s", part, strerror(errno));
+    else status = begin_hold_out(&p->held, s);
+    free(part);
+    if (status) return FAILED;
+    facts = trf_token_file_facts(p->file);
+    p->from_line = by_line ? facts->mark >> OF_A_LINE : 0;
+    p->to_skip = by_line ? facts->mark & ((1 << PAIRS_OF_A_LINE) - 1) : facts->pairs;
+    p->mark = facts->mark;
+    if (facts->pairs)
+        inform("continued: %lld %s are in the file\n", (long long)facts->pairs,
+               learns_from_text(s) ? "chunks" : "pairs");
+    return DONE;
+}
+
+static int finish(struct preparation *p)
+{
+    const trf_token_facts *f = trf_token_file_facts(p->file);
+    trf_error err;
+    show(p, 1);
+    say_skips(p->s, &p->data, f->pairs);
+    say_held_out(&p->held, learns_from_text(p->s) ? "line" : "pair");
+    if (p->to_skip > 0 || p->line < p->from_line) {
+        say("the text ends before the place where the file was interrupted: --resume needs the "
+            "same text");
+        return FAILED;
+    }
+    if (f->pairs == 0) { say("the text has nothing to learn from"); return FAILED; }
+    if (!has_its_name(p)) {
+        say("'%s.part' was removed or replaced while trf wrote it: --overwrite begins again",
+            p->s->output);
+        return FAILED;
+    }
+    if (flush_hold_out(&p->held)) return FAILED;
+    if (trf_token_file_finish(p->file, &err)) { say_error(NULL, &err); return FAILED; }
+    if (name_hold_out(p->s)) return FAILED;
+    if (f->source_unknown + f->target_unknown)
+        inform("%lld of %lld source and %lld of %lld target tokens are unknown to the model\n",
+               (long long)f->source_unknown, (long long)f->source_ids,
+               (long long)f->target_unknown, (long long)f->target_ids);
+    return DONE;
+}
+
+/* A file without pairs has nothing to continue. */
+static void remove_part(const struct preparation *p)
+{
+    char *part = part_of(p->s);
+    if (has_its_name(p)) unlink(part);
+    free(part);
+}
+
+int command_prepare(struct settings *s, int argc, char **argv)
+{
+    struct preparation p;
+    trf_load_options load = load_options(s);
+    trf_model *model = NULL;
+    trf_error err;
+    int empty, complete, status;
+    memset(&p, 0, sizeof p);
+    p.s = s;
+    if ((status = check_inputs(s, argc, argv)) || (status = check_existing(s, &complete)))
+        return status;
+    if (complete) return DONE;
+    if (trf_model_load(&model, s->model, &load, &err)) return load_refused(s->model, &err);
+    p.began = p.shown = now();
+    p.terminal = !quiet && isatty(STDERR_FILENO);
+    status = settle(s, model, p.vocab);
+    if (!status) status = read_fixed_tags(s, model, p.vocab, p.tags);
+    if (!status) status = open_tokens(&p);
+    if (!status) status = add_all(&p, argc, argv);
+    if (!status) status = finish(&p);
+    empty = p.file && trf_token_file_facts(p.file)->pairs == 0;
+    trf_token_file_destroy(p.file);
+    if (empty) remove_part(&p);
+    end_hold_out(&p.held, empty);
+    free_examples(&p.data);
+    free(p.stream.ids);
+    free(p.tags[0]);
+    free(p.tags[1]);
+    trf_model_destroy(model);
+    return status;
+}

@@ -1,0 +1,324 @@
+// trf train: the command; one training run, or several from different seeds.
+
+#include "train.h"
+#include "check.h"
+#include "labelled.h"
+#include "loop.h"
+#include "measure.h"
+#include "mpi.h"
+#include "signals.h"
+#include "training.h"
+
+#include <math.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static void describe(const struct training *t)
+{
+    const trf_config *config = trf_model_config(t->run.model);
+    const trf_train_options *o = &t->s->training;
+    static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
+    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
+    int64_t n = trf_corpus_size(t->run.corpus);
+    say_skips(t->s, &t->data, n);
+    if (!t->plan.explained[REASON_MODEL])
+        inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
+               (int)config->encoder_layers, (int)config->decoder_layers,
+               plural(config->decoder_layers > 0 ? config->decoder_layers : config->encoder_layers),
+               (int)config->d_model, (int)config->d_ff);
+    inform("%s%d head%s, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, "
+           "activation %g; ema %g\n",
+           t->plan.explained[REASON_MODEL] ? "with " : "", (int)config->n_heads,
+           plural(config->n_heads), config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm",
+           tyings[config->tying], config->generator_bias ? "generator bias" : "no generator bias",
+           o->dropout, o->residual_dropout, o->attention_dropout, o->activation_dropout, t->s->ema);
+    inform("%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
+            : learns_labels(t->s) ? "text" : "chunk", plural(n));
+    if (t->s->objective == OBJECTIVE_TRANSLATE)
+        inform("%d source and %d target tokens; ", (int)config->source_vocab,
+               (int)config->target_vocab);
+    else if (learns_labels(t->s))
+        inform("%d tokens, %d labels; ", (int)config->source_vocab, (int)count_labels(config));
+    else
+        inform("%d tokens; ",
+               (int)(leading_side(t->s) ? config->target_vocab : config->source_vocab));
+    inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
+           (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6,
+           t->s->resume ? "resumed" : "training", (long long)trf_trainer_step(t->run.trainer) + 1);
+    if (o->parts || n_ranks() > 1)
+        inform("processes: %d, with %d thread%s here; batches in %d part%s, %s\n", n_ranks(),
+               (int)t->s->device.threads, plural(t->s->device.threads), (int)o->parts,
+               plural(o->parts), n_ranks() > 1 && t->s->reduce ? "added up in any order"
+                                                               : "added up in their order");
+    if (t->plan.new_words > 0)
+        say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: "
+            "this trf was built without libsentencepiece and uses words; install "
+            "libsentencepiece-dev and make again, or give subwords with --sentencepiece FILE",
+            t->plan.new_words);
+}
+
+static void free_training(struct training *t)
+{
+    end_run(&t->run);
+    trf_model_destroy(t->from);
+    free(t->tags[0]);
+    free(t->tags[1]);
+    free_labels(&t->labels);
+    free_vocabularies(&t->vocabularies);
+    free_subwords(&t->vocabularies);
+    free_examples(&t->data);
+}
+
+/* Prepares t->run from the data, and frees what it does not need. */
+static int prepare(struct training *t)
+{
+    struct settings *s = t->s;
+    int status = DONE;
+    busy_with("reading the data ...\n");
+    if (s->resume) status = read_hold_out_rule(t);
+    if (!status)
+        status = read_data(s, &t->data,
+                           t->run.state.every_nth ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
+    if (!status && !s->token_file && (s->valid_tsv || s->valid_source || s->valid_text))
+        warn_of_overlap(s, &t->data);
+    if (!status) status = s->resume ? resume_training(t) : begin_training(t);
+    busy_with(NULL);
+    if (!status) status = open_log(&t->run.log, s);
+    if (status) return status;
+    free_text(&t->data.learn.text[0]);
+    free_text(&t->data.learn.text[1]);
+    free_vocabularies(&t->vocabularies);        /* the model has its own */
+    free_subwords(&t->vocabularies);
+    describe(t);
+    return DONE;
+}
+
+/* All processes must have read the same data and weights: each may be on another machine. */
+static int check_equal(const struct training *t)
+{
+    uint64_t hash = t->plan.fingerprint;
+    trf_real *weights;
+    trf_error err;
+    int32_t i;
+    int rank;
+    if (n_ranks() == 1) return DONE;
+    for (i = 0; i < trf_model_parameter_count(t->run.model); i++) {
+        trf_tensor w = trf_model_parameter(t->run.model, i);
+        int64_t n = trf_tensor_count(&w);
+        weights = zeroed((size_t)n, sizeof *weights);
+        if (trf_tensor_read(&w, weights, n, &err)) { say_error("weights", &err); return FAILED; }
+        hash = hash_bytes(hash, weights, (size_t)n * sizeof *weights);
+        free(weights);
+    }
+    rank = differing_rank(hash);
+    if (rank && is_first_rank())
+        say("process %d has read other data, or begins with other weights, than process 0: all "
+            "need the same files and processors", rank);
+    return rank ? status_of_first(FAILED) : DONE;
+}
+
+/* Whether all processes need the same value. On another machine files may have other names, and
+   there may be more or fewer processors. */
+static int must_agree(const struct row *row)
+{
+    return (row->commands & TRAIN) && row->kind != HEADING &&
+           !row_writes(row, AT(device.threads)) &&
+           !(row->argument && !strcmp(row->argument, "FILE"));
+}
+
+static uint64_t hash_value(uint64_t hash, const struct row *row, const struct settings *s)
+{
+    const void *field = (const char *)s + row->offset;
+    const char *text;
+    char value[64];
+    int i;
+    hash = hash_bytes(hash, row->name, strlen(row->name) + 1);
+    if (row->kind == TEXTS) {
+        const struct texts *list = (const struct texts *)field;
+        for (i = 0; i < list->n; i++)
+            hash = hash_bytes(hash, list->item[i], strlen(list->item[i]) + 1);
+    } else if (row->kind == TEXT) {         /* it may be of any length */
+        memcpy(&text, field, sizeof text);
+        if (text) hash = hash_bytes(hash, text, strlen(text) + 1);
+    } else {
+        value_text(row, s, value, sizeof value);
+        hash = hash_bytes(hash, value, strlen(value) + 1);
+    }
+    return hash;
+}
+
+/* Processes with other options would train another model, or wait for one another for ever. If they
+   differ, the options are compared one by one, and the first that differs is named. */
+static int check_options(const struct settings *s)
+{
+    uint64_t all = 0;
+    int i, rank;
+    if (n_ranks() == 1) return DONE;
+    for (i = 0; i < n_rows; i++) if (must_agree(&rows[i])) all = hash_value(all, &rows[i], s);
+    if (!differing_rank(all)) return DONE;
+    for (i = 0; i < n_rows; i++) {
+        if (!must_agree(&rows[i]) || !(rank = differing_rank(hash_value(0, &rows[i], s)))) continue;
+        if (is_first_rank())
+            say("process %d has another --%s than process 0: all need the same options", rank,
+                rows[i].name);
+        break;
+    }
+    return status_of_first(USAGE);
+}
+
+static int train_once(struct settings *s, double *score)
+{
+    struct training t;
+    int status;
+    memset(&t, 0, sizeof t);
+    t.s = t.run.s = s;
+    t.run.validator.s = s;
+    t.run.validator.pairs = &t.data.held;
+    t.run.score = NAN;
+    watch_signals(s);
+    status = agree_status(check_training(s, &t.run.checkpoint));
+    if (!status) status = check_options(s);
+    if (!status) status = agree_status(prepare(&t));
+    if (!status) status = check_equal(&t);
+    if (!status) status = learn(&t.run);
+    *score = t.run.score;
+    if (t.run.log.broken && !status) status = FAILED;
+    free_training(&t);
+    return status;
+}
+
+/* Sets an option as the command line does. */
+static void give(struct settings *s, size_t field, const char *text)
+{
+    int i;
+    for (i = 0; i < n_rows; i++)
+        if ((rows[i].commands & TRAIN) && row_writes(&rows[i], field)) s->given[i] = text;
+}
+
+static char *seed_path(const char *path, uint64_t seed)
+{
+    return format_text("%s.seed-%llu", path, (unsigned long long)seed);
+}
+
+/* One of several training runs; its files have the seed in their names. */
+static int train_seed(struct settings *s, uint64_t number, double *score, char **model)
+{
+    struct settings one = *s;
+    struct stat there;
+    char *seed = format_text("%llu", (unsigned long long)number),
+         *log = seed_path(s->log ? s->log : "", number);
+    char *checkpoint;
+    int status;
+    *model = seed_path(s->model, number);
+    checkpoint = format_text("%s.checkpoint", *model);
+    give(&one, AT(seed), seed);
+    give(&one, AT(model), *model);
+    if (s->log && !is_device(s->log)) give(&one, AT(log), log);
+    inform("seed %s:\n", seed);
+    status = apply_given(&one);
+    one.resume = s->resume && !stat(checkpoint, &there);
+    if (!status) status = train_once(&one, score);
+    s->metric = one.metric;         /* that of the recipe */
+    free(checkpoint);
+    free(seed);
+    free(log);
+    return status;
+}
+
+/* Whether one of several training runs has begun. --resume begins the others. */
+static int any_checkpoint(const struct settings *s)
+{
+    int32_t i, found = 0;
+    if (s->checkpoint) { say("--resume needs checkpoints"); return 0; }
+    for (i = 0; i < s->seeds && !found; i++) {
+        char *model = seed_path(s->model, s->seed + (uint64_t)i),
+             *path = format_text("%s.checkpoint", model);
+        found = !access(path, F_OK);
+        free(model);
+        free(path);
+    }
+    if (!found)
+        say("no training to continue: there is no %s.seed-%llu.checkpoint, nor a checkpoint of "
+            "another seed",
+            s->model, (unsigned long long)s->seed);
+    return found;
+}
+
+/* Checks the files of all training runs before the first one begins. */
+static int check_seeds(const struct settings *s)
+{
+    int32_t i;
+    int status = DONE;
+    for (i = 0; i < s->seeds && !status; i++) {
+        uint64_t seed = s->seed + (uint64_t)i;
+        char *model = seed_path(s->model, seed),
+             *checkpoint = s->checkpoint ? NULL : format_text("%s.checkpoint", model),
+             *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
+        status = check_own_names(s, model, checkpoint, log);
+        if (!status && (check_written(s, "model", model) ||
+                        check_written(s, "checkpoint", checkpoint) || check_written(s, "log", log)))
+            status = FAILED;
+        if (!status && !s->overwrite && !(s->resume && checkpoint && !access(checkpoint, F_OK)))
+            status = check_replaced(s, model, checkpoint, log);
+        if (!status) status = check_saved(s, model, checkpoint);
+        free(model);
+        free(checkpoint);
+        free(log);
+    }
+    return status;
+}
+
+/* The same training from several seeds shows how much of a result is chance. */
+static int train_seeds(struct settings *s)
+{
+    double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->seeds;
+    char *best_model = NULL, *model;
+    int32_t i;
+    int status = DONE;
+    if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
+    if (s->checkpoint && *s->checkpoint) {
+        say("--checkpoint names one file, but --seeds needs several");
+        return USAGE;
+    }
+    if (check_rereading(s)) return USAGE;
+    if (check_written(s, "model", s->model) || check_replaceable(s->model)) return FAILED;
+    if ((status = check_seeds(s))) return status;
+    if (!s->overwrite && !s->resume && check_replaced(s, s->model, NULL, NULL)) return FAILED;
+    if (check_read(s) || (s->resume && !any_checkpoint(s))) return FAILED;
+    for (i = 0; i < s->seeds && !status; i++) {
+        int32_t requested = s->metric;
+        status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
+        sum += score;
+        squares += score * score;
+        if (!status &&
+            (!best_model || trf_is_better(library_metric(metric_of(s)), score, 0, best, 0))) {
+            free(best_model);
+            best_model = model;
+            best = score;
+        } else free(model);
+        if (i + 1 < s->seeds) s->metric = requested;
+        if (!status && stopped())
+            status = SIGNALLED + stopped(); /* the signal came at the end of this one */
+    }
+    if (!status) status = copy_model(s, best_model, s->model);
+    if (!status && !isfinite(sum))
+        inform_line("%d seeds, but no validation to compare them by", (int)s->seeds);
+    else if (!status)
+        inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
+             metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
+             best, best_model, s->model);
+    free(best_model);
+    return status;
+}
+
+int command_train(struct settings *s, int argc, char **argv)
+{
+    double score;
+    (void)argc;
+    (void)argv;
+    if (s->seeds > 1 && n_ranks() > 1) {
+        say("--seeds trains models one after another in one process: it does not work with mpirun");
+        return USAGE;
+    }
+    return s->seeds > 1 ? train_seeds(s) : train_once(s, &score);
+}
