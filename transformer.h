@@ -162,14 +162,15 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder
-//                     >>state
+//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>backpointers
+//                     >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
-//                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
-//                     >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma
-//                     >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm
-//                     >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
+//                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
+//                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
+//                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
+//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder
+//                     >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -202,8 +203,8 @@
 //                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-create >>trainer-state >>reduce >>step >>stage-sums
-//                     >>update >>stages >>stage-seams >>stage-calls >>updater
+//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
+//                     >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
 //                     >>token-reading >>token-index >>token-resuming >>token-writing
 //                     >>token-adding
@@ -232,6 +233,7 @@
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_learn: updates until one of the ends
+//                     >>agree >>learn-validate >>learn-update >>learn-loop
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-read >>labels >>hold-out >>dataset-ids >>dataset-finish
 //   >>blocks           the ops as public functions on the caller's tensors
@@ -2938,10 +2940,24 @@ typedef struct trf_learn_progress {
                                            set */
     double epoch;                       /* passes over the corpus in this call */
     int32_t validated;                  /* 1: called after a validation; 0: after an update */
-    int32_t is_best;                    /* 1: after the best validation so far */
+    int32_t batches;                    /* of the last update */
+    int32_t is_best;                    /* after a validation what trf_early_stopping_add returned:
+                                           0, or 1 or 2 for the best one so far */
     double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
+    const trf_step_report *held;        /* of a validation, all of its numbers; else NULL */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
+
+/* How far trf_learn has come with a trainer. Checkpoints of the trainer have it. */
+typedef struct trf_learn_state {
+    trf_early_stopping stopping;        /* the validations so far; `validated` is -1 before the
+                                           first */
+    double seconds;                     /* of this run, earlier calls included */
+    int32_t learnt;                     /* 1: an update was not skipped */
+} trf_learn_state;
+/* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
+   NULL: trainer is NULL. */
+TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
 
 typedef struct trf_learn_options {
     int64_t updates;            /* training ends at this update of the trainer;
@@ -2958,13 +2974,34 @@ typedef struct trf_learn_options {
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
                                    its own; default trf_search_defaults with beam 1 */
-    /* Computes the score for TRF_METRIC_CUSTOM. `model` is valid during this call only. Return
-       non-zero to end with TRF_E_CANCELLED. default NULL */
+    /* Computes the score: for TRF_METRIC_CUSTOM, or in the stead of another metric, which then says
+       only which scores are better. `model` is valid during this call only. Return non-zero to end
+       with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
     /* Called after each update and each validation. Return non-zero to end training here, as after
        the last update. default NULL: not called */
     int (*progress)(void *user, const trf_learn_progress *progress);
-    void *user;                 /* first argument of custom and progress */
+    /* Called before each validation, or where one would be without held-out pairs: the model has
+       the weights that are validated and kept. Return non-zero to end with TRF_E_CANCELLED.
+       default NULL: not called */
+    int (*due)(void *user, int64_t update);
+    /* Called between two updates, where a run can go on from: at each multiple of save_every, after
+       the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
+       failure if there were updates. Save a checkpoint here: it has the validations, the moving
+       average and the best weights too. default NULL: not called */
+    void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
+    int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
+    int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was
+                                   loaded: its validations, its time, its moving average, its best
+                                   weights. 0: begins another run. default 0 */
+    int32_t discard_best;       /* 1: keeps no copy of the best weights, and leaves the last ones in
+                                   the model: `progress` has saved the best ones. default 0 */
+    /* With several ranks: replaces each number by the largest of all ranks. All ranks call it at
+       the same points. Rank 0 alone then validates, keeps an average and tells the time, and a
+       cancel hook, `progress` or an unreadable batch of one rank ends all of them at the same
+       update. default NULL: every rank does all of it, so `seconds` must be 0 */
+    void (*agree)(void *user, double *numbers, int32_t n);
+    void *user;                 /* first argument of these functions */
 } trf_learn_options;
 
 /* Why trf_learn ended. */
@@ -2988,12 +3025,17 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    in the model, are the moving average (trf_ema), not the trainer's own. held_out may have any
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
+
+   To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
+   trf_checkpoint_load, and call trf_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
-                         or the epochs of the corpus
+                         or the epochs of the corpus; or ranks have `seconds`, but no `agree`
      TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
-   After any failure, TRF_E_CANCELLED included, the report is filled, and the model has the best
-   validated weights if there are any. */
+   After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
+   update are discarded, and the model has the best validated weights if there are any. A checkpoint
+   that is saved now, and another call with `resume`, go on from the weights of the last update,
+   with the batches of the next one. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);
@@ -3019,7 +3061,9 @@ TRF_API int trf_is_perfect(trf_metric metric, double score);
    share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
    Polyak and Juditsky 1992 take the uniform mean. */
 typedef struct trf_ema trf_ema;
-/* share: above 0, at most 0.5. */
+/* share: above 0, at most 0.5. The average lies on the trainer's device and belongs to the trainer,
+   whose checkpoints have it. A trainer from such a checkpoint goes on with it; else it begins with
+   the weights. A trainer has one average: another trf_ema begins it anew. */
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
                                   trf_error *err);
 TRF_API void trf_ema_destroy(trf_ema *ema);
@@ -3029,9 +3073,9 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after
    changes nothing. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* All weights of the average in the host's memory, in the order of trf_model_parameter. You may
-   write them. */
-TRF_API trf_real *trf_ema_weights(trf_ema *ema);
+/* The average of parameter `index` of the model, as trf_model_parameter shows the weights: read it
+   with trf_tensor_read. You may write it. */
+TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index);
 
 /* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
    NULL. */
@@ -4429,6 +4473,7 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
 //   pack              a weight matrix in the layout that the backend's products read
 //   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over
 //                     all weights
+//   average           the moving average of the weights
 // A build for translating only (TRF_NO_TRAIN) leaves out the ops of training.
 //
 // Memory. Every pointer in the structs below is an address of the device: the host passes it on and
@@ -4504,6 +4549,7 @@ typedef struct trf__run {
     const void *process;                /* the CPU's: a trf__process, the one instance for all runs
                                            (see >>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
+    int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
 
 /* The address of element n of an activation. */
@@ -4637,6 +4683,14 @@ typedef struct trf__rotation {
 
 /* to (n) += from (n). from NULL: to = -0, and what is added to -0 keeps its bits. */
 typedef struct trf__accumulate { trf_real *to; const trf_real *from; int64_t n; } trf__accumulate;
+
+/* to (n) += share * (from - to): a moving average of weights */
+typedef struct trf__average {
+    trf_real *to;
+    const trf_real *from;
+    int64_t n;
+    trf_real share;
+} trf__average;
 
 /* x (n) *= factor */
 typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
@@ -4982,7 +5036,7 @@ typedef struct trf__reorder {
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
     X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool) X(clip, trf__clip) \
-    X(accumulate, trf__accumulate) X(adam, trf__adam)
+    X(accumulate, trf__accumulate) X(average, trf__average) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -5080,12 +5134,21 @@ TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, c
 /* Issues the ops of a list, in order; job is its argument. */
 typedef trf_status (*trf__issue)(void *job, trf_error *err);
 
+/* TRF_E_CANCELLED if the cancel hook asks for it. */
+TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
+{
+    trf_status status = trf__cancel_status(&run->hooks, err);
+    if (!run->deaf) return status;
+    trf__clear(err);
+    return TRF_OK;
+}
+
 /* Runs a list of ops. If the device has a recording of this shape, plays it; else issues the ops
    one by one. If a recording fails, end_list returns 0 and all ops are issued once more. */
 TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue,
                                  void *job, trf_error *err)
 {
-    trf_status status = trf__cancel_status(&run->hooks, err);
+    trf_status status = trf__run_cancelled(run, err);
     while (status == TRF_OK && !run->backend->replay(run, shape)) {
         status = issue(job, err);
         if (run->backend->end_list(run, status == TRF_OK)) break;
@@ -5099,7 +5162,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 14
+#define TRF__COLUMN_VERSION 15
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -10685,6 +10748,28 @@ TRF__FN void trf__cpu_accumulate(const trf__run *run, const trf__accumulate *a)
     trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__accumulate_tile, a);
 }
 
+// >>average        of the weights of all updates, the newest first
+//
+//   to = to + share * (from - to)
+
+TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__average *a = (const trf__average *)job;
+    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
+    trf__v16 share = trf__set(a->share);
+    (void)run; (void)worker;
+    for (; i < end; i += 16) {
+        trf__v16 to = trf__load_n(a->to + i, end - i);
+        trf__v16 from = trf__load_n(a->from + i, end - i);
+        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
+    }
+}
+
+TRF__FN void trf__cpu_average(const trf__run *run, const trf__average *a)
+{
+    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__average_tile, a);
+}
+
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2
@@ -11558,7 +11643,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
-// >>cuda-verbs     memory, and recorded lists of ops
+// >>cuda-verbs     memory
 //
 // The verbs of >>op-table. Copies are asynchronous except where the host needs the numbers.
 
@@ -11706,6 +11791,8 @@ TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
     while (power < n) power *= 2;
     return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
 }
+
+// >>cuda-recording lists of ops that are played again
 
 /* The list of this shape, or the least recently used one, emptied. */
 TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)
@@ -13504,6 +13591,18 @@ TRF__KERNEL void trf__gpu_accumulate(trf__accumulate a)
 TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
 {
     trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
+}
+
+TRF__KERNEL void trf__gpu_average(trf__average a)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+        a.to[i] = fmaf(a.share, a.from[i] - a.to[i], a.to[i]);
+}
+
+TRF__FN void trf__cuda_average(const trf__run *run, const trf__average *a)
+{
+    trf__launch(run, "average", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_average, *a);
 }
 
 TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
@@ -21391,13 +21490,13 @@ TRF__FN double trf__rotary_kept(const trf_config *c, double frequency)
 /* Row p of the rotations: cosines of the angles of all pairs, then their sines (>>rotary). */
 TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
 {
-    int64_t i, half = trf__rotary_width(c) / 2;
-    for (i = 0; i < half; i++) {
-        double frequency = pow(c->rotary_base, -(double)i / (double)half);
+    int64_t i, pairs = trf__rotary_width(c) / 2;
+    for (i = 0; i < pairs; i++) {
+        double frequency = pow(c->rotary_base, -(double)i / (double)pairs);
         double kept = trf__rotary_kept(c, frequency), at = (double)p;
         double angle = (at / c->rotary_scale * (1 - kept) + at * kept) * frequency;
         row[i] = (trf_real)cos(angle);
-        row[half + i] = (trf_real)sin(angle);
+        row[pairs + i] = (trf_real)sin(angle);
     }
 }
 
@@ -22312,7 +22411,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
                         stack->first_norm);
     trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
-        TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        TRF__TRY(trf__run_cancelled(&pass->run, err));
         trf__sublayer_forward(pass, stack, i);
         if ((i + 1) % stack->per_layer == 0 && i < stack->n_sublayers - 1)
             trf__view_state(pass, stack, (i + 1) / stack->per_layer,
@@ -22652,7 +22751,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     }
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
-        if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        if (may_cancel) TRF__TRY(trf__run_cancelled(&pass->run, err));
         if (pass->plan.limits.recompute && (i + 1) % stack->per_layer == 0 &&
             i + 1 < stack->n_sublayers)
             trf__recompute_layer(pass, stack, i);
@@ -22996,7 +23095,46 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
+                                       weights of trf_learn's best validation. Checkpoints have
+                                       them. */
+    trf_real *raw;                  /* the weights while the average is in their stead, */
+    int left;                       /* or 1: since trf_learn has left others in the model */
+    int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
+    trf_learn_state learning;       /* how far trf_learn has come */
 };
+
+// >>trainer-memory arenas of weights, and how much a trainer needs
+
+/* Bytes of an arena of the model's weights. */
+TRF__FN size_t trf__weights_bytes(const trf_trainer *t)
+{
+    return trf__bytes(t->model->layout.n_weights, sizeof(trf_real));
+}
+
+/* Makes an arena of weights unless it is there. `name` is what errors call it. */
+TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const char *name,
+                                      trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
+    if (*arena) return TRF_OK;
+    return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
+                     (long long)t->model->layout.n_weights);
+}
+
+/* Copies all weights on the device: those of the model, or another arena. */
+TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *from)
+{
+    t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
+    if (to == t->model->weights) trf__pack_weights(&t->pass);
+}
+
+TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
+{
+    if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
+    *arena = NULL;
+}
 
 /* A micro-batch between its forward and its backward pass. */
 typedef struct trf__slot {
@@ -23136,7 +23274,12 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
 {
     const trf__run *run = &t->pass.run;
     trf__free(&t->options.hooks, t->missed, trf__marks_bytes(t->model->layout.n_params));
-    if (run->backend) run->backend->release(run, t->arena, t->arena_bytes);
+    if (run->backend) {
+        trf__weights_release(t, &t->average);
+        trf__weights_release(t, &t->raw);
+        trf__weights_release(t, &t->best);
+        run->backend->release(run, t->arena, t->arena_bytes);
+    }
     trf__pass_close(&t->pass);
 }
 
@@ -23240,6 +23383,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
+    t->learning.stopping.validated = -1;
     limits = trf__train_limits(&model->run, &model->config, &model->layout.held, options);
     device = trf__device_with(&model->config.device, options->threads);
     status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
@@ -23392,7 +23536,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    if (trainer) trainer->written = 1;
+    if (trainer) { trainer->written = 1; trainer->left = 0; }
     return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 
@@ -23960,6 +24104,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     }
     trf__update(trainer);
     trf_trainer_end_step(trainer);
+    trainer->left = 0;
     trainer->updated = trainer->step;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
@@ -30492,18 +30637,21 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //   tensors            the parameters, with the names and shapes of trf_model_parameter. A tied
 //                      matrix is stored once: under src_embed.weight (all tied), or under
 //                      tgt_embed.weight. A checkpoint adds Adam's moments: optimizer.m.NAME and
-//                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
-//                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
-//                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
-//                      SentencePiece model, with ids of its own if it has any (>>pieces-map),
-//                      or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 8; trf.version, that of the library that wrote the file;
-//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
-//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
-//                      trf.target_vocab = words | characters | sentencepiece | wordpiece |
-//                      byte_bpe; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step
-//                      and trf.updates; for a stage, trf.stage.first and .end, the layers that it
-//                      has; with a corpus, trf.corpus.epoch, .batch and .fingerprint;
+//                      optimizer.v.NAME; and if there are any, the moving average and trf_learn's
+//                      best weights: average.NAME and best.NAME. A matrix of type I8 has the
+//                      scales of its rows beside it, NAME_scale of type F32. The last, of type U8,
+//                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
+//                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
+//                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
+//   __metadata__       trf.format = 9, or 10 with average.NAME or best.NAME; trf.version, that of
+//                      the library that wrote the file; trf.content = model | checkpoint;
+//                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
+//                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
+//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data. A
+//                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
+//                      trf.stage.first and .end, the layers that it has; with a corpus,
+//                      trf.corpus.epoch, .batch and .fingerprint; from
+//                      trf_learn, trf.learn.FIELD of trf_learn_state;
 //                      with frozen parameters, trf.frozen: 1 or 0 for each, in the order of
 //                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
 //                      the number of updates that it missed; if it is frozen now, less the number
@@ -30525,7 +30673,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -30607,13 +30755,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_LEARN)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT);
+                             (int)TRF__FORMAT_LEARN);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -30651,14 +30799,15 @@ TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, in
 // Every parameter must have its tensor, and every tensor its parameter. Numbers are read only after
 // this check, so that a wrong configuration never loads half a model.
 
-/* Numbers that a file keeps for each parameter beside its weights: the prefix of their names, and
-   whether all of them must be 0 or more. */
-typedef struct trf__companion { const char *prefix; int nonnegative; } trf__companion;
-enum { TRF__COMPANIONS = 2 };
+/* Numbers that a file keeps for each parameter beside its weights: the prefix of their names,
+   whether all of them must be 0 or more, and whether a file may lack them. */
+typedef struct trf__companion { const char *prefix; int nonnegative, optional; } trf__companion;
+enum { TRF__COMPANIONS = 4 };
 /* The scales of a matrix in 8 bits are a tensor with its name and this. */
 #define TRF__SCALE "_scale"
-static const trf__companion trf__companions[TRF__COMPANIONS] = { { "optimizer.m.", 0 },
-                                                                 { "optimizer.v.", 1 } };
+static const trf__companion trf__companions[TRF__COMPANIONS] = {
+    {"optimizer.m.", 0, 0}, {"optimizer.v.", 1, 0}, {"average.", 0, 1}, {"best.", 0, 1}
+};
 
 /* Notes the common prefix of all names that PyTorch's DataParallel, DistributedDataParallel and
    compile add. They may be nested, in any order. */
@@ -30797,6 +30946,13 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     return TRF_OK;
 }
 
+/* Whether a file has a companion, of which the first parameter tells. */
+TRF__FN int trf__has_companion(const trf_file *file, const trf_model *model,
+                               const trf__companion *c)
+{
+    return !c->optional || trf__find_tensor(file, c->prefix, model->layout.params[0].name) >= 0;
+}
+
 /* Checks both directions: no parameter without a tensor, no tensor without a use. */
 TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint,
                                       const trf_file_entry **int8, trf_error *err)
@@ -30810,7 +30966,8 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
                          file->count);
     status = trf__match(file, model, "", known, int8, err);
     for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
-        status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
+        if (trf__has_companion(file, model, &trf__companions[i]))
+            status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
     /* vocabularies belong to no parameter, and are checked when they are read */
     for (i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);
@@ -31333,18 +31490,20 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
     return all - n;
 }
 
-/* Writes a model, or with companions (an arena for each) a checkpoint. The vocabularies are last,
-   because their odd sizes would misalign the numbers after them. */
+/* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
+   checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
+   them. */
 TRF__COLD
-TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *const *companions,
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
+                                    const trf_real *const *companions,
                                     trf__notes notes, const void *of,
                                     const trf__destination *to, trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     const trf_vocab *const vocabs[2] = {model->source, model->target};
     const char *name = to->path ? to->path : "memory";
-    int32_t n = model->layout.n_params, all = companions ? (1 + TRF__COMPANIONS) * n : n, i;
-    size_t bytes = trf__bytes(trf__max64(all, 2 * n) + 2, sizeof(trf__out));
+    int32_t n = model->layout.n_params, all = n, i;
+    size_t bytes = trf__bytes((1 + TRF__COMPANIONS) * (int64_t)n + 2, sizeof(trf__out));
     trf__row_scales scales;
     trf__out *out;
     trf_status status;
@@ -31358,13 +31517,16 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     if (!out) {
         trf__row_scales_free(&scales, hooks);
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                        "no memory for a list of %d tensors", all), name, err);
+                                        "no memory for a list of tensors"), name, err);
     }
-    trf__put_arena(out, model, "", model->weights, weights);
+    trf__put_arena(out, model, "", arena, weights);
     if (scales.scales) all += trf__put_scales(out, model, &scales);
-    for (i = 0; companions && i < TRF__COMPANIONS; i++)
-        trf__put_arena(out + (i + 1) * n, model, trf__companions[i].prefix, companions[i],
+    for (i = 0; companions && i < TRF__COMPANIONS; i++) {
+        if (!companions[i]) continue;
+        trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
                        TRF_WEIGHTS_FULL);
+        all += n;
+    }
     for (i = 0; i < 2; i++) {
         int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
@@ -31392,12 +31554,13 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
 
 /* Notes that models and checkpoints share. */
 TRF__COLD
-TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content)
+TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
+                                   int format)
 {
     const trf_config *c = &model->config;
     int32_t i;
     trf__add_metadata(notes, "format", "pt");
-    trf__metadata_int(notes, "trf.format", TRF__FORMAT);
+    trf__metadata_int(notes, "trf.format", format);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
     trf__add_metadata(notes, "trf.content", content);
     if (model->source)
@@ -31418,7 +31581,7 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
 
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
-    trf__metadata_content(notes, (const trf_model *)model, "model");
+    trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
 }
 
 TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
@@ -31437,7 +31600,8 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     TRF__TRY(trf__check_weights(weights, err));
-    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
+                            err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -31454,13 +31618,15 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
+                            err);
 }
 
 // >>checkpoint     a model, and everything needed to continue with the same bits
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
-// the moments, the training options, the frozen parameters, and a place in the corpus. The place is
+// the moments, the training options, the frozen parameters, a place in the corpus, and what
+// trf_learn needs: its validations, the moving average, the best weights. The place is
 // the beginning of the step that is not complete: its batches are delivered again. Random numbers
 // need no state. They follow from the seed, the step and the position in the batch (>>dropout).
 
@@ -31486,6 +31652,11 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
     snprintf(to, size, "trf.missed.%s", p->name);
 }
 
+/* The fields of trf_learn_state. A file has all of them or none. */
+#define TRF__LEARN_FIELDS(X) \
+    X(int64_t, stopping.validated) X(int64_t, stopping.best_update) X(double, stopping.best) \
+    X(double, stopping.best_loss) X(int32_t, stopping.wait) X(double, seconds) X(int32_t, learnt)
+
 /* What trf__metadata_checkpoint needs. */
 typedef struct trf__resume {
     const trf_trainer *trainer;
@@ -31502,7 +31673,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     const trf__layout *layout = &trainer->model->layout;
     char key[TRF__KEY_SIZE];
     int32_t i;
-    trf__metadata_content(notes, trainer->model, "checkpoint");
+    trf__metadata_content(notes, trainer->model, "checkpoint",
+                          trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
@@ -31521,13 +31693,19 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
+    if (!trainer->learning.learnt && trainer->learning.stopping.validated < 0) return;
+#define TRF__X(type, field) \
+    TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
+    TRF__LEARN_FIELDS(TRF__X)
+#undef TRF__X
 }
 
 /* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
 TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
                                          const trf__destination *to, trf_error *err)
 {
-    const trf_real *const moments[TRF__COMPANIONS] = {trainer->m, trainer->v};
+    const trf_real *const companions[TRF__COMPANIONS] = {trainer->m, trainer->v, trainer->average,
+                                                         trainer->best};
     trf__resume of;
     trf__clip_result clip_result;
     TRF__TRY(trf__no_gradients(trainer, err));
@@ -31535,8 +31713,8 @@ TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_c
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = clip_result.updates;
-    return trf__write_model(trainer->model, moments, trf__metadata_checkpoint, &of, to,
-                            TRF_WEIGHTS_FULL, err);
+    return trf__write_model(trainer->model, trainer->left ? trainer->raw : trainer->model->weights,
+                            companions, trf__metadata_checkpoint, &of, to, TRF_WEIGHTS_FULL, err);
 }
 
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
@@ -31672,6 +31850,31 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     return TRF_OK;
 }
 
+/* Reads what trf_learn needs, as far as the file has it. */
+TRF__COLD
+TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error *err)
+{
+    const trf_model *model = t->model;
+    trf_real **const arenas[2] = {&t->average, &t->best};
+    static const char *const names[2] = {"averaged", "best"};
+    const int64_t format = TRF__FORMAT_LEARN;
+    int i;
+    for (i = 0; i < 2; i++) {
+        const trf__companion *c = &trf__companions[2 + i];
+        if (!trf__has_companion(file, model, c)) continue;
+        TRF__TRY(trf__weights_alloc(t, arenas[i], names[i], err));
+        TRF__TRY(trf__read_arena(file, model, c, *arenas[i], err));
+    }
+    t->average_read = t->average != NULL;
+    if (!trf_file_metadata(file, "trf.learn.learnt")) return TRF_OK;
+#define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", &t->learning, type, field, 1)
+    TRF__LEARN_FIELDS(TRF__X)
+#undef TRF__X
+    if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait and "
+                     "trf.learn.seconds must not be negative");
+}
+
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
 TRF__COLD
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
@@ -31697,6 +31900,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
+    if (status == TRF_OK) status = trf__read_learning(file, t, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     *out = t;
     return TRF_OK;
@@ -32518,47 +32722,17 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
 // -----------------------------------------------------------------------------------------------
 
 struct trf_ema {
-    trf_trainer *trainer;
+    trf_trainer *trainer;       /* has the average, and the weights while it is in their stead */
     double share;
-    trf_hooks hooks;            /* a copy: the trainer may be destroyed before the average */
-    int64_t n;                  /* number of weights */
-    trf_real *average, *raw;    /* one block; raw: the trainer's weights while the mean is in
-                                   their stead */
+    trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
     int applied;
 };
-
-/* Reads all weights, parameter by parameter. */
-TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = trf_model_parameter(model, i);
-        int64_t n = trf_tensor_count(&w);
-        TRF__TRY(trf_tensor_read(&w, to, n, err));
-        to += n;
-    }
-    return TRF_OK;
-}
-
-/* Writes all weights, in the same order. */
-TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(trainer->model); i++) {
-        trf_tensor w = trf_trainer_parameter(trainer, i);
-        int64_t n = trf_tensor_count(&w);
-        TRF__TRY(trf_tensor_write(&w, from, n, err));
-        from += n;
-    }
-    return TRF_OK;
-}
 
 TRF_API void trf_ema_destroy(trf_ema *ema)
 {
     trf_hooks hooks;
     if (!ema) return;
     hooks = ema->hooks;
-    trf__free(&hooks, ema->average, trf__bytes(2 * ema->n, sizeof *ema->average));
     trf__free(&hooks, ema, sizeof *ema);
 }
 
@@ -32567,67 +32741,74 @@ TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double sh
 {
     const trf_hooks *hooks;
     trf_ema *e;
-    trf_status status;
     TRF__TRY(trf__begin(ema, "ema", err));
     *ema = NULL;
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
+    TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
     hooks = &trainer->options.hooks;
     e = (trf_ema *)trf__alloc_zeroed(hooks, sizeof *e);
     if (!e) return trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for an average");
     e->trainer = trainer;
     e->hooks = *hooks;
     e->share = share;
-    e->n = trf_model_parameter_total(trainer->model);
-    /* one block: the mean, which starts as the weights, and the weights while it is applied */
-    e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
-    status = e->average ? trf__weights_read(trainer->model, e->average, err)
-           : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights",
-                       (long long)e->n);
-    if (status != TRF_OK) { trf_ema_destroy(e); return status; }
-    e->raw = e->average + e->n;
+    if (!trainer->average_read)
+        trf__weights_copy(trainer, trainer->average, trainer->model->weights);
+    trainer->average_read = 0;
     *ema = e;
-    return TRF_OK;
+    return trainer->pass.run.backend->sync(&trainer->pass.run, err);
 }
 
 TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
 {
+    const trf__run *run;
+    trf__average job;
     double first;
-    trf_real share;
-    int64_t i;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied)
         return trf__fail(err, TRF_E_STATE, -1, "ema",
                          "expected the trainer's own weights, but the average is applied");
-    /* early weights are poor, so the mean forgets them faster at first */
+    /* early weights are poor, so the average forgets them faster at first */
     first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
-    share = (trf_real)(first > ema->share ? first : ema->share);
-    /* mean += share * (weights - mean), on the host: `raw` is scratch here */
-    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
-    for (i = 0; i < ema->n; i++) ema->average[i] += share * (ema->raw[i] - ema->average[i]);
+    run = &ema->trainer->pass.run;
+    job.to = ema->trainer->average;
+    job.from = ema->trainer->model->weights;
+    job.n = ema->trainer->model->layout.n_weights;
+    job.share = (trf_real)(first > ema->share ? first : ema->share);
+    run->backend->average(run, &job);
     return TRF_OK;
 }
 
-/* The trainer's own weights are in `raw` until trf_ema_restore. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
 {
+    trf_trainer *t;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied) return TRF_OK;
-    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
+    t = ema->trainer;
+    trf__weights_copy(t, t->raw, t->model->weights);
+    trf__weights_copy(t, t->model->weights, t->average);
     ema->applied = 1;
-    return trf__weights_write(ema->trainer, ema->average, err);
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 {
+    trf_trainer *t;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (!ema->applied) return TRF_OK;
-    TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err));
+    t = ema->trainer;
+    trf__weights_copy(t, t->model->weights, t->raw);
     ema->applied = 0;
-    return TRF_OK;
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
+TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index)
+{
+    const trf_trainer *t = ema ? ema->trainer : NULL;
+    return trf__param_view(t ? t->model : NULL, t ? &t->pass.run : NULL, t ? t->average : NULL,
+                           index);
+}
 
 // >>early-stopping what is better, and when to stop
 //
@@ -32956,7 +33137,11 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
 // >>by-itself      trf_learn: updates until one of the ends
 //
 // Update, validate every now and then, remember the best weights, leave them in the model. The ends
-// are updates, seconds, epochs, patience and the progress callback, whichever comes first.
+// are updates, seconds, epochs, patience and the progress callback, whichever comes first. How far
+// the run has come is in the trainer: a checkpoint of it has all that the next call needs.
+//
+// With several ranks all take the same decisions: before each update they agree on the largest of
+// what each has to say (>>agree). Then rank 0 alone validates, and the others learn the result.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__learner {
@@ -32965,17 +33150,35 @@ typedef struct trf__learner {
     const trf_batch *held_out;      /* or NULL */
     const trf_learn_options *o;
     trf_ema *ema;                   /* or NULL */
-    trf_real *best;                 /* the weights of the best validation */
-    int has_best;                   /* 1 after the first validation */
-    int learnt;                     /* 1 after the first update that was not skipped */
+    int first_rank;                 /* 1: validates, keeps an average and tells the time */
+    int has_best;                   /* 1: trainer->best are the best weights */
     int stopped;                    /* the progress callback has ended the run */
+    int cancelled;                  /* a rank was cancelled */
+    int apart;                      /* 1: only this rank knows of the error: others wait for it */
+    int32_t batches;                /* of the last update */
+    int64_t saved;                  /* the update of the last call of save, or -1 */
     int64_t in_a_row;               /* number of updates skipped in a row */
     double passes;
-    time_t began;
+    double began;                   /* trf__seconds, less those of earlier calls */
     trf_learn_report *report;
 } trf__learner;
 
 enum { TRF__MOST_SKIPPED = 100 };       /* this many in a row: training has failed */
+
+/* The time; only differences mean something. */
+TRF__FN double trf__seconds(void)
+{
+#if defined(TIME_UTC)
+    struct timespec t;
+    if (timespec_get(&t, TIME_UTC)) return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
+    return difftime(time(NULL), (time_t)0);
+}
+
+TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer)
+{
+    return trainer ? &trainer->learning : NULL;
+}
 
 /* Checks the options. A run needs at least one end, or it would never return. */
 TRF__COLD
@@ -32989,7 +33192,12 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, ema, 0, 0.5);
     TRF__RANGE(o, metric, 0, TRF_METRIC_COUNT - 1);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
+    TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
+    if (o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
+                         "seconds must be 0 with several ranks that have no `agree`: their clocks "
+                         "differ, and the first one to end would leave the others waiting");
     if (trf_corpus_size(l->corpus) == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected one pair or more to learn from, got none");
@@ -33006,9 +33214,63 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
 {
     p->update = &l->report->last;
     p->epoch = l->passes;
-    p->stopping = &l->report->stopping;
+    p->stopping = &l->trainer->learning.stopping;
+    p->batches = l->batches;
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
+
+/* A point where a run can go on from. Within the loop an update has one at most. */
+TRF__FN void trf__learn_save(trf__learner *l)
+{
+    if (l->saved == l->trainer->step) return;
+    l->saved = l->trainer->step;
+    l->trainer->learning.seconds = trf__seconds() - l->began;
+    if (l->o->save) l->o->save(l->o->user, l->trainer, l->corpus);
+}
+
+// >>agree          what all ranks decide together
+
+/* Replaces numbers by the largest of all ranks. */
+TRF__FN void trf__agree(const trf__learner *l, double *numbers, int32_t n)
+{
+    if (l->o->agree) l->o->agree(l->o->user, numbers, n);
+}
+
+/* Whether the run is cancelled or stopped by the callback, and whether its time is up. */
+TRF__FN int trf__learn_agree(trf__learner *l)
+{
+    const trf_learn_options *o = l->o;
+    double numbers[3];
+    numbers[0] = trf__cancelled(&l->trainer->options.hooks);
+    numbers[1] = l->stopped;
+    numbers[2] = l->first_rank && o->seconds > 0 && trf__seconds() - l->began >= o->seconds;
+    trf__agree(l, numbers, 3);
+    l->cancelled = numbers[0] > 0;
+    l->stopped = numbers[1] > 0;
+    return numbers[2] > 0;
+}
+
+/* Gives all ranks a status and a progress of rank 0. */
+TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p,
+                                    trf_status status, trf_error *err)
+{
+    double numbers[7];
+    int32_t i;
+    if (!l->o->agree) return status;
+    numbers[0] = -(double)status;           /* statuses are 0 or negative */
+    numbers[1] = p->validated; numbers[2] = p->loss; numbers[3] = p->nll;
+    numbers[4] = p->accuracy; numbers[5] = p->score; numbers[6] = 0;
+    for (i = 0; i < 7 && !l->first_rank; i++) numbers[i] = -HUGE_VAL;
+    trf__agree(l, numbers, 7);
+    if (l->first_rank) return status;
+    p->validated = (int32_t)numbers[1]; p->loss = numbers[2]; p->nll = numbers[3];
+    p->accuracy = numbers[4]; p->score = numbers[5];
+    status = (trf_status)-(int)numbers[0];
+    return status == TRF_OK ? TRF_OK : trf__fail(err, status, l->trainer->step, "rank 0",
+                                                 "rank 0 could not validate");
+}
+
+// >>learn-validate validating, and keeping the best weights
 
 /* The score of the metric. The error rate needs answers, hence a translator for the weights of this
    moment. */
@@ -33020,10 +33282,10 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     trf_translator *translator;
     trf_status status;
     *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
-    if (l->o->metric == TRF_METRIC_CUSTOM && l->o->custom(l->o->user, model, score))
+    if (l->o->custom && l->o->custom(l->o->user, model, score))
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
-    if (l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
+    if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
@@ -33033,28 +33295,47 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     return status;
 }
 
-/* Validates the weights in the model, and keeps them if they are the best so far. The
-   report changes only on success. */
+/* Computes loss and score of the weights in the model, on rank 0. */
+TRF__COLD
+TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
+                                      trf_step_report *held, trf_error *err)
+{
+    if (!l->held_out || !l->first_rank) return TRF_OK;
+    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
+    TRF__TRY(trf__learn_score(l, held, &p->score, err));
+    p->validated = 1;
+    p->loss = held->loss;
+    p->nll = held->nll;
+    p->accuracy = held->accuracy;
+    p->held = held;
+    return TRF_OK;
+}
+
+/* Validates the weights in the model, and keeps them if they are the best so far. The state of the
+   run changes only on success. */
 TRF__COLD
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
-    trf_early_stopping stopping = l->report->stopping;
+    trf_trainer *t = l->trainer;
+    trf_early_stopping stopping = t->learning.stopping;
     trf_learn_progress p;
     trf_step_report held;
-    int best;
+    trf_status status;
     TRF__ZERO(p);
-    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, &held, err));
-    TRF__TRY(trf__learn_score(l, &held, &p.score, err));
-    best = trf_early_stopping_add(&stopping, l->o->metric, l->trainer->step, p.score, held.loss);
-    if (best) TRF__TRY(trf__weights_read(l->trainer->model, l->best, err));
-    if (best) l->has_best = 1;
-    l->report->stopping = stopping;
-    p.validated = 1;
-    p.is_best = best > 0;
-    p.loss = held.loss;
-    p.nll = held.nll;
-    p.accuracy = held.accuracy;
-    trf__tell_progress(l, &p);
+    if (l->o->due && l->o->due(l->o->user, t->step))
+        return trf__fail(err, TRF_E_CANCELLED, t->step, "due", "the hook `due` stopped training");
+    status = trf__learn_measure(l, &p, &held, err);
+    TRF__TRY(trf__learn_share(l, &p, status, err));
+    if (p.validated)
+        p.is_best = trf_early_stopping_add(&stopping, l->o->metric, t->step, p.score, p.loss);
+    if (p.is_best && l->first_rank && !l->o->discard_best) {
+        trf__weights_copy(t, t->best, t->model->weights);
+        TRF__TRY(t->pass.run.backend->sync(&t->pass.run, err));
+        l->has_best = 1;
+    }
+    stopping.validated = t->step;
+    t->learning.stopping = stopping;
+    if (p.validated) trf__tell_progress(l, &p);
     return TRF_OK;
 }
 
@@ -33064,91 +33345,165 @@ TRF__COLD
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
-    if (!l->held_out) {
-        l->report->stopping.validated = l->trainer->step;
-        return TRF_OK;
-    }
     if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err));
     status = trf__learn_judge(l, err);
     back = l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK;
     return status != TRF_OK ? status : back;
 }
 
+// >>learn-update   one update, or nothing
+
+/* Reads a batch. If one rank cannot, no rank computes. */
+TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error *err)
+{
+    trf_status status = trf_corpus_next(l->corpus, batch, err);
+    double failed;
+    if (status == TRF_OK && l->o->noise)
+        status = trf_noise_apply(l->o->noise, batch, batch, err);
+    failed = status != TRF_OK && status != TRF_E_END;
+    trf__agree(l, &failed, 1);
+    if (!(failed > 0) || (status != TRF_OK && status != TRF_E_END)) return status;
+    return trf__fail(err, TRF_E_STATE, l->trainer->step, "batch",
+                     "another rank could not read its batch");
+}
+
 /* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
    data are left. */
-TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
+TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_batch batch;
     trf_status status;
     int32_t i;
-    for (i = 0; i < l->o->accumulate; i++) {
-        status = trf_corpus_next(l->corpus, &batch, err);
+    for (i = l->batches = 0; i < l->o->accumulate; i++) {
+        status = trf__learn_batch(l, &batch, err);
         if (status == TRF_E_END && i > 0) break;
-        if (status == TRF_OK && l->o->noise) status = trf_noise_apply(l->o->noise, &batch, &batch,
-                                                                      err);
-        if (status == TRF_OK) status = trf_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
         /* a part of an epoch, for progress */
         l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+        l->batches = i + 1;
+        l->apart = l->o->agree != NULL;
+        /* with one batch the sums of ranks begin during the backward pass */
+        if (l->o->accumulate == 1) status = trf_train_step(l->trainer, &batch, report, err);
+        else status = trf_forward_backward(l->trainer, &batch, report, err);
+        if (status != TRF_OK) return status;
+        l->apart = 0;
     }
-    TRF__TRY(trf_optimizer_step(l->trainer, report, err));
+    if (l->o->accumulate == 1) return TRF_OK;
+    l->apart = l->o->agree != NULL;
+    status = trf_optimizer_step(l->trainer, report, err);
+    if (status == TRF_OK) l->apart = 0;
+    return status;
+}
+
+/* An update that fails leaves no gradients. A cancelled one leaves the corpus where it was, so that
+   the next call makes it. Between ranks nothing is cancelled within an update. */
+TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
+{
+    trf_step_report *report = &l->report->last;
+    trf_place place = trf__corpus_place(l->corpus);
+    trf_status status;
+    l->trainer->pass.run.deaf = l->o->agree != NULL;
+    status = trf__learn_batches(l, err);
+    l->trainer->pass.run.deaf = 0;
+    if (status != TRF_OK) {
+        if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
+        if (status == TRF_E_CANCELLED)
+            TRF__TRY(trf__corpus_seek(l->corpus, place.epoch, place.batch, NULL));
+        return status;
+    }
     l->report->updates++;
     l->report->skipped += report->skipped;
     l->in_a_row = report->skipped ? l->in_a_row + 1 : 0;
-    if (!report->skipped) l->learnt = 1;
-    if (l->in_a_row >= TRF__MOST_SKIPPED)
-        return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
-                         "were skipped: %s is not finite, so the rate is too high",
-                         (int)TRF__MOST_SKIPPED, report->tensor);
+    if (!report->skipped) l->trainer->learning.learnt = 1;
     return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
 }
 
+/* An error after a hundred skipped updates in a row. */
+TRF__FN trf_status trf__learn_is_lost(const trf__learner *l, trf_error *err)
+{
+    const trf_step_report *report = &l->report->last;
+    if (l->in_a_row < TRF__MOST_SKIPPED) return TRF_OK;
+    return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
+                     "were skipped: %s is not finite, so the rate is too high",
+                     (int)TRF__MOST_SKIPPED, report->tensor);
+}
+
+// >>learn-loop     the loop, and what it leaves
+
 /* Whether training ends before the next update, and why. */
-TRF__FN int trf__learn_is_over(trf__learner *l)
+TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
 {
     const trf_learn_options *o = l->o;
+    const trf_early_stopping *stopping = &l->trainer->learning.stopping;
     if (l->stopped) l->report->end = TRF_END_PROGRESS;
     else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
-    else if (trf_early_stopping_left(&l->report->stopping, o->metric, o->patience) == 0)
+    else if (trf_early_stopping_left(stopping, o->metric, o->patience) == 0)
         l->report->end = TRF_END_PATIENCE;
-    else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds)
-        l->report->end = TRF_END_SECONDS;
+    else if (time_is_up) l->report->end = TRF_END_SECONDS;
     else return 0;
     return 1;
+}
+
+/* All updates so far were skipped: the weights are those at the beginning. */
+TRF__FN int trf__learnt_nothing(const trf__learner *l)
+{
+    return l->report->updates && !l->trainer->learning.learnt;
+}
+
+TRF__FN trf_status trf__learn_cancelled(trf_error *err)
+{
+    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
-    trf_early_stopping *stopping = &l->report->stopping;
+    trf_early_stopping *stopping = &l->trainer->learning.stopping;
     trf_learn_progress p;
     trf_status status;
     TRF__ZERO(p);
     for (;;) {
         int64_t step = l->trainer->step;
-        if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped) {
-            /* all updates were skipped: the weights have not changed, so only the wait grows */
-            if (l->report->updates && !l->learnt) stopping->wait++;
+        int time_is_up = trf__learn_agree(l);
+        if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped &&
+            !l->cancelled) {
+            /* the weights have not changed, so only the wait grows */
+            if (trf__learnt_nothing(l)) stopping->wait++;
             else TRF__TRY(trf__learn_validate(l, err));
+            time_is_up = trf__learn_agree(l);
         }
-        if (trf__learn_is_over(l)) break;
+        if (l->cancelled) return trf__learn_cancelled(err);
+        if (trf__learn_is_over(l, time_is_up)) break;
+        if (l->report->updates && ((l->o->save_every && step % l->o->save_every == 0) ||
+                                   (l->held_out && stopping->best_update == step)))
+            trf__learn_save(l);
         status = trf__learn_update(l, err);
         if (status == TRF_E_END) { l->report->end = TRF_END_EPOCHS; break; }
         if (status != TRF_OK) return status;
         trf__tell_progress(l, &p);
+        TRF__TRY(trf__learn_is_lost(l, err));
     }
     trf__clear(err);            /* the end of the data is no error */
-    if (l->learnt && stopping->validated != l->trainer->step) return trf__learn_validate(l, err);
-    return TRF_OK;
+    if (!l->trainer->step || stopping->validated == l->trainer->step || trf__learnt_nothing(l) ||
+        !l->trainer->learning.learnt) return TRF_OK;
+    TRF__TRY(trf__learn_validate(l, err));
+    (void)trf__learn_agree(l);
+    return l->cancelled ? trf__learn_cancelled(err) : TRF_OK;
 }
 
-/* Leaves the best weights in the model, or without validations the last ones. */
+/* Leaves the best weights in the model, or without validations the last ones. Those of the last
+   update stay in `raw`, from which the run can go on. */
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
-    if (l->has_best) return trf__weights_write(l->trainer, l->best, err);
-    return l->ema ? trf_ema_apply(l->ema, err) : TRF_OK;
+    trf_trainer *t = l->trainer;
+    const trf_real *from = l->has_best ? t->best : l->ema ? t->average : NULL;
+    if (!from) return TRF_OK;
+    trf__weights_copy(t, t->raw, t->model->weights);
+    trf__weights_copy(t, t->model->weights, from);
+    t->left = 1;
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 /* Held-out pairs, or NULL if there are none. */
@@ -33157,17 +33512,41 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
     return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
+/* Begins a run, or goes on with the one of the trainer. */
+TRF__COLD
+TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
+{
+    trf_trainer *t = l->trainer;
+    if (!l->o->resume) {
+        TRF__ZERO(t->learning);
+        t->learning.stopping.validated = -1;
+        trf__weights_release(t, &t->best);
+        t->average_read = 0;
+    } else {
+        t->average_read = t->average != NULL;
+        if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
+    }
+    t->left = 0;
+    l->began = trf__seconds() - t->learning.seconds;
+    l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
+    if (!l->first_rank) return TRF_OK;
+    if (l->o->ema > 0) TRF__TRY(trf_ema_create(&l->ema, t, l->o->ema, err));
+    else trf__weights_release(t, &t->average);
+    if (!l->held_out || l->o->discard_best) return TRF_OK;
+    TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));
+    return trf__weights_alloc(t, &t->best, "best", err);
+}
+
 TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err)
 {
     trf_learn_options defaults = trf_learn_defaults();
-    const trf_hooks *hooks;
     trf_learn_report own;
     trf__learner l;
+    trf_error said;
     trf_status status;
-    int64_t n;
     if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
@@ -33178,23 +33557,25 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     l.corpus = corpus;
     l.held_out = trf__some_pairs(held_out);
     l.o = options ? options : &defaults;
+    l.first_rank = !l.o->agree || trainer->options.rank == 0;
+    l.saved = -1;
     l.report = report;
-    l.began = time(NULL);
     report->last.step = trainer->step;
-    hooks = &trainer->options.hooks;
     TRF__TRY(trf__learn_check(&l, err));
     trf__warn_of_plan(trainer, l.o->updates);
-    if (l.o->ema > 0) TRF__TRY(trf_ema_create(&l.ema, trainer, l.o->ema, err));
-    n = trf_model_parameter_total(trainer->model);
-    l.best = l.held_out ? (trf_real *)trf__alloc(hooks, trf__bytes(n, sizeof *l.best)) : NULL;
-    if (l.held_out && !l.best)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "best", "no memory for the best %lld weights",
-                           (long long)n);
-    else status = trf__learn_on(&l, err);
+    status = trf__learn_begin(&l, err);
+    if (status == TRF_OK) status = trf__learn_on(&l, err);
+    /* after an error of this rank alone the others do not come to save */
+    if (status == TRF_OK || status == TRF_E_CANCELLED || (report->updates && !l.apart)) {
+        if (err) said = *err;           /* `save` may use the same struct */
+        l.saved = -1;
+        trf__learn_save(&l);
+        if (err) *err = said;
+    }
+    report->stopping = trainer->learning.stopping;
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     /* after an error, too, the model has the best weights; the error stays that of the run */
-    else if (l.has_best) trf__learn_leave(&l, NULL);
-    trf__free(hooks, l.best, trf__bytes(n, sizeof *l.best));
+    else if (l.has_best) (void)trf__learn_leave(&l, NULL);
     trf_ema_destroy(l.ema);
     return status;
 }
@@ -35223,4 +35604,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 468733782
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1435821845

@@ -412,7 +412,7 @@ keys of a cache are not rotated @@ generate decoding @@ trf__rotate_keys @@
 queries alone are rotated @@ golden @@ trf__rotate_keys @@
     (sub->memory ? 0 : sub->attention.kv_heads) @@ 0
 the base of rotations @@ golden @@ trf__rotary_row @@
-    -(double)i / (double)half @@ -2 * (double)i / (double)half
+    -(double)i / (double)pairs @@ -2 * (double)i / (double)pairs
 rotations at positions that are not scaled @@ golden @@ trf__rotary_row @@
     at / c->rotary_scale @@ at
 slow pairs are told by their angles @@ golden @@ trf__rotary_kept @@
@@ -1727,12 +1727,14 @@ all that may be held out is sought for ever @@ learn @@ trf__pick_some @@
     while (picks > 1 && size < p->n && @@ while (picks > 1 &&
 an average forgets that it begins @@ learn @@ trf_ema_update @@
     (first > ema->share ? first : ema->share) @@ ema->share
-an average of the first weights alone @@ learn @@ trf_ema_update @@
-    share * (ema->raw[i] - ema->average[i]) @@ 0 * share
+an average of the first weights alone @@ learn ops @@ trf__average_tile @@
+    trf__fma(share, trf__sub(from, to), to) @@ to
+a GPU's average goes the other way @@ cuda_ops @@ trf__gpu_average @@
+    a.from[i] - a.to[i] @@ a.to[i] - a.from[i]
 an average applied twice is the trainer's @@ learn @@ trf_ema_apply @@
     if (ema->applied) return TRF_OK @@ (void)0
 an average that was applied stays @@ learn @@ trf_ema_restore @@
-    TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err)) @@ (void)0
+    trf__weights_copy(t, t->model->weights, t->raw) @@ (void)0
 no score is better than a number @@ learn @@ trf__improves @@
     return b != b ? a == a @@ return b != b ? 0
 an equal score is better @@ learn @@ trf__improves @@
@@ -1768,34 +1770,54 @@ of equally near targets the shortest @@ learn @@ trf__add_edits @@
 every pair is a source of its own @@ learn @@ trf__answer_some @@
     if (length == 0) @@ i = first + 1; if (length == 0)
 the first weights that were judged are the best @@ learn @@ trf__learn_judge @@
-    if (best) TRF__TRY @@ if (best && !l->has_best) TRF__TRY
+    if (p.is_best && @@ if (p.is_best && !l->has_best &&
 the last weights are left @@ learn @@ trf__learn_leave @@
-    if (l->has_best) return trf__weights_write(l->trainer, l->best, err) @@ (void)0
+    l->has_best ? t->best : @@ 0 ? t->best :
 a cancelled training leaves its last weights @@ learn @@ trf_learn @@
-    if (l.has_best) trf__learn_leave(&l, NULL) @@ (void)0
+    if (l.has_best) (void)trf__learn_leave(&l, NULL) @@ (void)0
 training goes on from the average @@ learn @@ trf__learn_validate @@
     l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK @@ TRF_OK
 the average is not judged @@ learn @@ trf__learn_validate @@
     if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err)) @@ (void)0
 without validation no average is left @@ learn @@ trf__learn_leave @@
-    l->ema ? trf_ema_apply(l->ema, err) : TRF_OK @@ TRF_OK
+    l->ema ? t->average : NULL @@ NULL
 skipped updates in all end it @@ learn @@ trf__learn_update @@
     in_a_row = report->skipped ? l->in_a_row + 1 : 0 @@ in_a_row += report->skipped
-skipped updates never end it @@ learn @@ trf__learn_update @@
-    l->in_a_row >= TRF__MOST_SKIPPED @@ 0
-the rest of an epoch is not learned from @@ learn @@ trf__learn_update @@
+skipped updates never end it @@ learn @@ trf__learn_is_lost @@
+    l->in_a_row < TRF__MOST_SKIPPED @@ 1
+the rest of an epoch is not learned from @@ learn @@ trf__learn_batches @@
     if (status == TRF_E_END && i > 0) break @@ (void)0
-one batch an update @@ learn @@ trf__learn_update @@
-    l->o->accumulate @@ 1
+one batch an update @@ learn @@ trf__learn_batches @@
+    i < l->o->accumulate @@ i < 1
 seconds never end it @@ learn @@ trf__learn_is_over @@
-    o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds @@ 0
-what has not changed is judged @@ learn @@ trf__learn_on @@
-    l->report->updates && !l->learnt @@ 0
+    if (time_is_up) @@ if (0)
+what has not changed is judged @@ learn @@ trf__learnt_nothing @@
+    l->report->updates && !l->trainer->learning.learnt @@ 0
+gradients of a cancelled update stay @@ learn @@ trf__learn_update @@
+    if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer) @@ (void)0
+a cancelled update's batches are lost @@ learn @@ trf__learn_update @@
+    if (status == TRF_E_CANCELLED) @@ if (0)
+a resumed run begins its validations again @@ learn @@ trf__learn_begin @@
+    if (!l->o->resume) @@ if (1)
+a resumed run begins its average again @@ learn @@ trf__learn_begin @@
+    t->average_read = t->average != NULL @@ (void)0
+a run goes on from its best weights @@ learn @@ trf__learn_begin @@
+    if (t->left) @@ if (0)
+a checkpoint has the best weights in place of the last @@ learn @@ trf__checkpoint_write @@
+    trainer->left ? trainer->raw : @@ 0 ? trainer->raw :
+a checkpoint without an average @@ learn @@ trf__read_learning @@
+    if (!trf__has_companion(file, model, c)) continue @@ continue
+the hook's error is that of the run @@ learn @@ trf_learn @@
+    if (err) *err = said @@ (void)0
+each rank stops by itself @@ ranks @@ trf__learn_agree @@
+    trf__agree(l, numbers, 3) @@ (void)0
+each rank has its own clock @@ ranks @@ trf__learn_check @@
+    l->trainer->options.n_ranks > 1 @@ 0
 an end that nothing brings is waited for @@ learn @@ trf__learn_check @@
     l->corpus->options.epochs != TRF_ENDLESS @@ 1
 a warm-up beyond the end goes without saying @@ learn @@ trf_learn @@
     trf__warn_of_plan(trainer, l.o->updates) @@ (void)0
-noise for the others only @@ learn @@ trf__learn_update @@
+noise for the others only @@ learn @@ trf__learn_batch @@
     status == TRF_OK && l->o->noise @@ 0
 a file half read stays @@ learn @@ trf_dataset_read @@
     data->texts[i].count = before[i].count @@ (void)0

@@ -241,6 +241,7 @@ static void see_clip(const trf__clip *j)
     ON(j->clip_result); ON(j->partial); ON(j->gradients); ON(j->slots); ON(j->tiles);
 }
 static void see_accumulate(const trf__accumulate *j) { ON(j->to); ON(j->from); }
+static void see_average(const trf__average *j) { ON(j->to); ON(j->from); }
 static void see_adam(const trf__adam *j)
 {
     ON(j->p); ON(j->m); ON(j->v); ON(j->packed); ON(j->g); ON(j->tiles); ON(j->clip_result);

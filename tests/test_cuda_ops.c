@@ -670,6 +670,20 @@ static void test_accumulate(void **state)
     forget();
 }
 
+static void test_average(void **state)
+{
+    struct thing *to = reals(5000, 2), *from = reals(5000, 2);
+    int r;
+    (void)state;
+    EVERYWHERE {
+        trf__average j;
+        j.to = REAL(to); j.from = REAL(from); j.n = 4999; j.share = (trf_real)0.1;
+        ON->average(&runs[r], &j);
+    }
+    same("average", 4999, 0, to, 5000, 0);
+    forget();
+}
+
 static void test_norm(void **state)
 {
     static const int64_t widths[] = { 1, 8, 33, 128, 200, 513 };
@@ -1019,6 +1033,7 @@ int main(void)
         cmocka_unit_test(test_rotate),
         cmocka_unit_test(test_scale),
         cmocka_unit_test(test_accumulate),
+        cmocka_unit_test(test_average),
         cmocka_unit_test(test_nan), cmocka_unit_test(test_wide_norm), cmocka_unit_test(test_pool),
         cmocka_unit_test(test_attention),
         cmocka_unit_test(test_cached_attention),

@@ -1046,7 +1046,7 @@ static void test_files(void **state)
         assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
         assert_true(trf_model_config(again)->head == c.head && trf_model_config(again)->n_labels == c.n_labels);
         trf_model_destroy(again);
-        DONE(trf__write_model(model, NULL, note_nothing, NULL, &to, TRF_WEIGHTS_FULL, &err));    /* somebody else's file */
+        DONE(trf__write_model(model, model->weights, NULL, note_nothing, NULL, &to, TRF_WEIGHTS_FULL, &err));    /* somebody else's file */
         load.config = &c;
         OK(trf_model_load(&again, path, &load, &err));
         trf_model_destroy(again);

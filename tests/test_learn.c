@@ -681,14 +681,201 @@ static void cancelled(void **state)
     end_rig(&r);
 }
 
-/* All weights, one parameter behind the other, as trf_ema_weights has them. */
-static trf_real *all_weights(const trf_model *model, int64_t *count)
+/* -----------------------------------------------------------------------------------------------
+   A run that is interrupted anywhere and goes on has the bits of one that is not. */
+
+enum { RUN_UPDATES = 23 };
+
+typedef struct interruption {
+    int left;               /* calls of the cancel hook until it cancels */
+    char *checkpoint;       /* the last one, in memory */
+    size_t bytes;
+    int saves;
+} interruption;
+
+static int is_cancelled(void *user) { return --((interruption *)user)->left < 0; }
+
+static void keep_checkpoint(void *user, const trf_trainer *trainer, const trf_corpus *corpus)
+{
+    interruption *in = (interruption *)user;
+    size_t bytes;
+    free(in->checkpoint);
+    assert_int_equal(trf_checkpoint_save_memory(trainer, corpus, NULL, 0, &bytes, &err),
+                     TRF_E_LIMIT);
+    in->checkpoint = (char *)malloc(bytes);
+    OK(trf_checkpoint_save_memory(trainer, corpus, in->checkpoint, bytes, &in->bytes, &err));
+    in->saves++;
+}
+
+static trf_learn_options run_options(interruption *in, int accumulate)
+{
+    trf_learn_options o = trf_learn_defaults();
+    o.updates = RUN_UPDATES;
+    o.valid_every = 4;
+    o.accumulate = accumulate;
+    o.metric = TRF_METRIC_ERROR_RATE;
+    o.save = keep_checkpoint;
+    o.user = in;
+    return o;
+}
+
+static rig run_rig(interruption *in)
+{
+    trf_hooks hooks;
+    memset(in, 0, sizeof *in);
+    memset(&hooks, 0, sizeof hooks);
+    in->left = INT_MAX;
+    hooks.cancel = is_cancelled;
+    hooks.user = in;
+    return make_rig(&hooks, TRF_ENDLESS, 5e-3);
+}
+
+/* The trainer of the last checkpoint takes the place of the rig's, and a new corpus that of its
+   corpus: nothing else is left of a process that was killed. */
+static void begin_again(rig *r, interruption *in)
+{
+    trf_hooks hooks;
+    trf_load_options load = trf_load_defaults();
+    trf_train_options training;
+    rig fresh;
+    memset(&hooks, 0, sizeof hooks);
+    hooks.cancel = is_cancelled;
+    hooks.user = in;
+    fresh = make_rig(&hooks, TRF_ENDLESS, 5e-3);
+    training = *trf_trainer_options(fresh.trainer);
+    trf_trainer_destroy(fresh.trainer);
+    trf_model_destroy(fresh.model);
+    load.device.threads = 1;
+    OK(trf_checkpoint_load_memory(&fresh.model, &fresh.trainer, fresh.corpus, in->checkpoint,
+                                  in->bytes, &training, &load, &err));
+    end_rig(r);
+    *r = fresh;
+}
+
+/* The weights and the report of a run that nothing interrupts. */
+static uint64_t undisturbed(int accumulate, trf_learn_report *report, int *calls)
+{
+    interruption in;
+    rig r = run_rig(&in);
+    trf_learn_options o = run_options(&in, accumulate);
+    uint64_t hash;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, report, &err));
+    *calls = INT_MAX - in.left;
+    hash = weights_hash(r.model);
+    free(in.checkpoint);
+    end_rig(&r);
+    return hash;
+}
+
+static void resumes(void **state)
+{
+    trf_learn_report want, got;
+    trf_learn_options o;
+    interruption in;
+    int accumulate, calls, at, killed;
+    uint64_t hash;
+    rig r;
+    (void)state;
+    for (accumulate = 1; accumulate <= 2; accumulate++) {
+        hash = undisturbed(accumulate, &want, &calls);
+        assert_true(want.stopping.best_update > 0 && calls > 40);
+        for (killed = 0; killed < 2; killed++)
+            for (at = 0; at < calls; at += 1 + calls / 20) {
+                r = run_rig(&in);
+                o = run_options(&in, accumulate);
+                in.left = at;
+                assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err),
+                                 TRF_E_CANCELLED);
+                assert_true(in.saves > 0);
+                /* no gradients of an incomplete update are left */
+                if (trf_trainer_step(r.trainer)) keep_checkpoint(&in, r.trainer, r.corpus);
+                if (killed) begin_again(&r, &in);
+                in.left = INT_MAX;
+                o.resume = 1;
+                OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+                if (weights_hash(r.model) != hash)
+                    fail_msg("accumulate %d, cancelled at call %d: other weights", accumulate, at);
+                assert_memory_equal(&got.stopping, &want.stopping, sizeof got.stopping);
+                free(in.checkpoint);
+                end_rig(&r);
+            }
+    }
+}
+
+/* Training goes on after its end, from the last weights rather than from the best ones; and without
+   `resume` another run begins. */
+static void goes_on(void **state)
+{
+    trf_learn_report want, got;
+    interruption in;
+    rig r = run_rig(&in);
+    trf_learn_options o = run_options(&in, 1);
+    uint64_t hash;
+    int k;
+    (void)state;
+    o.updates = 40;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &want, &err));
+    hash = weights_hash(r.model);
+    free(in.checkpoint);
+    end_rig(&r);
+    for (k = 0; k < 2; k++) {
+        r = run_rig(&in);
+        o = run_options(&in, 1);
+        o.updates = 20;                 /* a multiple of valid_every: no validation more */
+        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+        if (k) begin_again(&r, &in);
+        assert_int_equal(trf_trainer_learning(r.trainer)->stopping.validated, 20);
+        o.updates = 40;
+        o.resume = 1;
+        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+        assert_true(weights_hash(r.model) == hash);
+        assert_memory_equal(&got.stopping, &want.stopping, sizeof got.stopping);
+        free(in.checkpoint);
+        in.checkpoint = NULL;
+        o.resume = 0;
+        o.updates = 44;
+        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+        assert_true(got.updates == 4 && got.stopping.best_update == 44);
+        free(in.checkpoint);
+        end_rig(&r);
+    }
+    assert_null(trf_trainer_learning(NULL));
+}
+
+/* A batch that cannot be used, the second of an update: nothing of the first one stays. */
+static void bad_second_batch(void **state)
+{
+    interruption in;
+    rig r = run_rig(&in);
+    trf_learn_options o = run_options(&in, 2);
+    trf_learn_report report;
+    trf_corpus_options k = trf_corpus_defaults();
+    trf_corpus *corpus;
+    int32_t pair[2] = {4, 5}, bad[2] = {4, VOCAB};
+    int i;
+    (void)state;
+    k.shuffle = k.buckets = 0;
+    k.batch_sentences = 1;
+    OK(trf_corpus_create(&corpus, &k, &err));
+    for (i = 0; i < 8; i++) OK(trf_corpus_add(corpus, i == 5 ? bad : pair, 2, pair, 2, &err));
+    FAILS(trf_learn(r.trainer, corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "source", 1);
+    assert_true(report.updates == 2 && trf_trainer_step(r.trainer) == 2 && in.saves == 1);
+    keep_checkpoint(&in, r.trainer, corpus);            /* it fails while gradients wait */
+    o.updates = 3;
+    OK(trf_learn(r.trainer, corpus, NULL, &o, &report, &err));
+    free(in.checkpoint);
+    trf_corpus_destroy(corpus);
+    end_rig(&r);
+}
+
+/* All weights, or their average, one parameter behind the other. */
+static trf_real *all_weights(const trf_model *model, trf_ema *ema, int64_t *count)
 {
     trf_real *all = (trf_real *)malloc((size_t)trf_model_parameter_total(model) * sizeof *all),
              *to = all;
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = trf_model_parameter(model, i);
+        trf_tensor w = ema ? trf_ema_parameter(ema, i) : trf_model_parameter(model, i);
         OK(trf_tensor_read(&w, to, trf_tensor_count(&w), &err));
         to += trf_tensor_count(&w);
     }
@@ -703,28 +890,30 @@ static void averages(void **state)
     trf_ema *ema, *none;
     trf_batch batch;
     uint64_t before;
-    trf_real *want, *raw;
+    trf_real *want, *raw, *average;
     double most = 0, share;
     int64_t n, i;
     int step;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
     OK(trf_ema_create(&ema, r.trainer, 0.8 / 11, &err));
-    want = all_weights(r.model, &n);
+    want = all_weights(r.model, NULL, &n);
     for (step = 1; step <= 120; step++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
         OK(trf_train_step(r.trainer, &batch, NULL, &err));
         OK(trf_ema_update(ema, &err));
-        raw = all_weights(r.model, &n);
+        raw = all_weights(r.model, NULL, &n);
+        average = all_weights(r.model, ema, &n);
         share = 9.0 / (10 + step) > 0.8 / 11 ? 9.0 / (10 + step)
                                              : 0.8 / 11; /* the second from update 114 on */
         for (i = 0; i < n; i++) {
             want[i] += (trf_real)share * (raw[i] - want[i]);
-            if (!(fabs((double)(want[i] - trf_ema_weights(ema)[i])) < 1e-6))
+            if (!(fabs((double)(want[i] - average[i])) < 1e-6))
                 fail_msg("update %d, weight %d", step, (int)i);
             if (fabs((double)(raw[i] - want[i])) > most) most = fabs((double)(raw[i] - want[i]));
         }
         free(raw);
+        free(average);
     }
     free(want);
     assert_true(most > 1e-3);
@@ -1311,7 +1500,8 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(tokens_follow_texts),
                                        cmocka_unit_test(early_stopping),
                                        cmocka_unit_test(ends),
-                                       cmocka_unit_test(cancelled),
+                                       cmocka_unit_test(cancelled), cmocka_unit_test(resumes), cmocka_unit_test(goes_on),
+                                       cmocka_unit_test(bad_second_batch),
                                        cmocka_unit_test(averages),
                                        cmocka_unit_test(judging),
                                        cmocka_unit_test(refused_files),

@@ -1647,6 +1647,37 @@ static uint64_t check_accumulate(const trf__run *run, int64_t n)
     return hash;
 }
 
+/* A moving average, beside a plain loop in double; nothing behind the numbers changes. */
+static uint64_t check_average(const trf__run *run, int64_t n)
+{
+    int mark = plain_used;
+    trf_real *to = plain_random(n + 1, 1), *from = plain_random(n + 1, 1);
+    trf_real *was = plain_random(n + 1, 1);
+    trf__average job = { to, from, n, (trf_real)0.3 };
+    uint64_t hash;
+    int64_t i;
+    memcpy(was, to, (size_t)(n + 1) * sizeof *was);
+    OP(run, average, &job);
+    for (i = 0; i < n; i++) {
+        double want = was[i] + (double)job.share * ((double)from[i] - was[i]);
+        assert_true(fabs(to[i] - want) <= 4 * (TRF__REAL_BYTES == 4 ? FLT_EPSILON : DBL_EPSILON) * (fabs(want) + fabs(from[i])));
+    }
+    assert_true(to[n] == was[n]);
+    hash = hash_of(HASH_START, to, n);
+    plain_release(mark);
+    return hash;
+}
+
+static void test_average(void **state)
+{
+    trf__run run = run_of(1, 1);
+    (void)state;
+    check_average(&run, 0);
+    check_average(&run, 33);
+    check_average(&run, 9000);
+    end_run(&run);
+}
+
 static void test_accumulate(void **state)
 {
     trf__run run = run_of(1, 1);
@@ -3269,6 +3300,7 @@ static uint64_t sample_rotate(const trf__run *run)
 }
 static uint64_t sample_scale(const trf__run *run) { return check_scale(run, 50000); }
 static uint64_t sample_accumulate(const trf__run *run) { return check_accumulate(run, 50000); }
+static uint64_t sample_average(const trf__run *run) { return check_average(run, 50000); }
 static uint64_t sample_attention_weights(const trf__run *run)
 {
     return check_attention_weights(run, 100, 77, 0, 1);
@@ -3438,7 +3470,7 @@ int main(void)
                                        TEST(test_activate),
                                        TEST(test_rotate),
                                        TEST(test_scale),
-                                       TEST(test_accumulate),
+                                       TEST(test_accumulate), TEST(test_average),
                                        TEST(test_attention),
                                        TEST(test_attention_with_listed_keys),
                                        TEST(test_attention_over_areas),

@@ -569,6 +569,178 @@ static void memory_of_parts(void **state)
     }
 }
 
+/* -----------------------------------------------------------------------------------------------
+   trf_learn on ranks: all end at the same update, whatever one of them meets. */
+
+typedef enum { NOTHING, CANCELS, STOPS, TIME } event;
+
+typedef struct learner {
+    team *all;
+    trf_train_options o;
+    event what;
+    int who, at;                        /* the rank that it happens to, and at which update */
+    int updates, validations, dues, cancel_now;     /* dues: as many as validations */
+    double **shared;                    /* what the ranks agree on */
+    trf_status status;
+    trf_learn_report report;
+} learner;
+
+static int learner_reduce(void *user, trf_real *gradients, size_t count, void *stream)
+{
+    learner *l = (learner *)user;
+    (void)stream;
+    team_sum(l->all, l->o.rank, gradients, count);
+    return 0;
+}
+
+static void learner_agree(void *user, double *numbers, int32_t n)
+{
+    learner *l = (learner *)user;
+    int32_t i;
+    int r;
+    l->shared[l->o.rank] = numbers;
+    meet(l->all);
+    if (l->o.rank == 0)
+        for (i = 0; i < n; i++) {
+            double most = l->shared[0][i];
+            for (r = 1; r < l->all->n; r++) if (l->shared[r][i] > most) most = l->shared[r][i];
+            for (r = 0; r < l->all->n; r++) l->shared[r][i] = most;
+        }
+    meet(l->all);
+}
+
+static int learner_cancels(void *user) { return ((learner *)user)->cancel_now; }
+
+static int learner_due(void *user, int64_t update)
+{
+    (void)update;
+    ((learner *)user)->dues++;
+    return 0;
+}
+
+static int learner_progress(void *user, const trf_learn_progress *p)
+{
+    learner *l = (learner *)user;
+    int now;
+    if (p->validated) { l->validations++; return 0; }
+    l->updates++;
+    now = l->o.rank == l->who && l->updates == l->at;
+    if (now && l->what == CANCELS) l->cancel_now = 1;
+    return now && l->what == STOPS;
+}
+
+static void *learner_main(void *argument)
+{
+    learner *l = (learner *)argument;
+    kit_pairs *p = (kit_pairs *)malloc(sizeof *p);
+    trf_config c = config_of(0, 16);
+    trf_corpus_options k = trf_corpus_defaults();
+    trf_learn_options o = trf_learn_defaults();
+    trf_model *model = NULL;
+    trf_trainer *trainer = NULL;
+    trf_corpus *corpus = NULL;
+    trf_batch held;
+    int32_t i, at[2] = {0, 0};
+    c.device.threads = 1;
+    held = batch_for(&c, p, PAIRS, 70);
+    k.batch_sentences = 3;
+    o.agree = learner_agree;
+    o.progress = learner_progress;
+    o.due = learner_due;
+    o.user = l;
+    o.updates = l->what == TIME ? TRF_ENDLESS : 12;
+    o.seconds = l->what == TIME ? 0.3 : 0;
+    o.patience = 0;
+    o.valid_every = 5;
+    l->status = trf_model_create(&model, &c, NULL);
+    if (!l->status) l->status = trf_trainer_create(&trainer, model, &l->o, NULL);
+    if (!l->status) l->status = trf_corpus_create(&corpus, &k, NULL);
+    for (i = 0; i < PAIRS && !l->status; i++) {
+        l->status = trf_corpus_add(corpus, held.source.ids + at[0], held.source.lengths[i],
+                                   held.target.ids + at[1], held.target.lengths[i], NULL);
+        at[0] += held.source.lengths[i];
+        at[1] += held.target.lengths[i];
+    }
+    if (!l->status) l->status = trf_learn(trainer, corpus, &held, &o, &l->report, NULL);
+    trf_corpus_destroy(corpus);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+    free(p);
+    return NULL;
+}
+
+static void ranks_learn(void **state)
+{
+    static const event events[] = {NOTHING, CANCELS, STOPS, TIME};
+    learner l[3];
+    double *shared[MOST_RANKS];
+    pthread_t threads[3];
+    team all;
+    size_t e;
+    int n, r;
+    (void)state;
+    for (e = 0; e < sizeof events / sizeof *events; e++)
+        for (n = 1; n <= 3; n++) {
+            team_open(&all, n);
+            for (r = 0; r < n; r++) {
+                memset(&l[r], 0, sizeof l[r]);
+                l[r].all = &all;
+                l[r].shared = shared;
+                l[r].what = events[e];
+                l[r].who = n - 1;
+                l[r].at = 7;
+                l[r].o = kit_small_training(0.2);
+                l[r].o.parts = 3;
+                l[r].o.rank = r;
+                l[r].o.n_ranks = n;
+                l[r].o.all_reduce = n > 1 ? learner_reduce : NULL;
+                l[r].o.hooks.cancel = learner_cancels;
+                l[r].o.hooks.user = &l[r];
+                l[r].o.user = &l[r];
+                assert_int_equal(pthread_create(&threads[r], NULL, learner_main, &l[r]), 0);
+            }
+            for (r = 0; r < n; r++) assert_int_equal(pthread_join(threads[r], NULL), 0);
+            team_close(&all);
+            for (r = 0; r < n; r++) {
+                assert_int_equal(l[r].status, events[e] == CANCELS ? TRF_E_CANCELLED : TRF_OK);
+                assert_int_equal(l[r].updates, l[0].updates);
+                assert_int_equal(l[r].validations, l[0].validations);
+                assert_int_equal(l[r].dues, l[r].validations);
+                assert_memory_equal(&l[r].report.stopping, &l[0].report.stopping,
+                                    sizeof l[0].report.stopping);
+                if (events[e] == NOTHING) assert_true(l[r].updates == 12 && l[r].validations == 3);
+                if (events[e] == CANCELS || events[e] == STOPS)
+                    assert_int_equal(l[r].updates, 7);
+                if (events[e] == TIME) assert_int_equal(l[r].report.end, TRF_END_SECONDS);
+            }
+        }
+}
+
+/* Clocks of ranks differ: seconds need ranks that agree. */
+static void clocks_are_refused(void **state)
+{
+    trf_config c = config_of(0, 16);
+    trf_train_options o = kit_small_training(0.2);
+    trf_learn_options learning = trf_learn_defaults();
+    trf_corpus *corpus;
+    trf_model *model;
+    trf_trainer *trainer;
+    int32_t id = 5;
+    (void)state;
+    o.n_ranks = o.parts = 2;
+    o.all_reduce = reduce;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    OK(trf_corpus_create(&corpus, NULL, &err));
+    OK(trf_corpus_add(corpus, &id, 1, &id, 1, &err));
+    learning.seconds = 1;
+    FAILS(TRF_E_INVALID_ARG, trf_learn(trainer, corpus, NULL, &learning, NULL, &err));
+    assert_string_equal(err.what, "seconds");
+    trf_corpus_destroy(corpus);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -583,6 +755,8 @@ int main(void)
         cmocka_unit_test(parts_are_whole),
         cmocka_unit_test(checkpoints_keep_parts),
         cmocka_unit_test(memory_of_parts),
+        cmocka_unit_test(ranks_learn),
+        cmocka_unit_test(clocks_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -30,7 +30,7 @@ while read -r file; do check "tests/$file, which tests/README.md names, is there
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
 for command in train translate generate classify tag embed score eval inspect attention average quantize import export prepare plot report; do "$trf" $command --help; done >help
-cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun | grep -o -e '--[a-z][a-z-]*[a-z]' |
+cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' | grep -o -e '--[a-z][a-z-]*[a-z]' |
     grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options" [ -s named ]

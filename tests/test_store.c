@@ -1104,7 +1104,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "10", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "11", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;

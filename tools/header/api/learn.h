@@ -62,10 +62,24 @@ typedef struct trf_learn_progress {
                                            set */
     double epoch;                       /* passes over the corpus in this call */
     int32_t validated;                  /* 1: called after a validation; 0: after an update */
-    int32_t is_best;                    /* 1: after the best validation so far */
+    int32_t batches;                    /* of the last update */
+    int32_t is_best;                    /* after a validation what trf_early_stopping_add returned:
+                                           0, or 1 or 2 for the best one so far */
     double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
+    const trf_step_report *held;        /* of a validation, all of its numbers; else NULL */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
+
+/* How far trf_learn has come with a trainer. Checkpoints of the trainer have it. */
+typedef struct trf_learn_state {
+    trf_early_stopping stopping;        /* the validations so far; `validated` is -1 before the
+                                           first */
+    double seconds;                     /* of this run, earlier calls included */
+    int32_t learnt;                     /* 1: an update was not skipped */
+} trf_learn_state;
+/* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
+   NULL: trainer is NULL. */
+TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
 
 typedef struct trf_learn_options {
     int64_t updates;            /* training ends at this update of the trainer;
@@ -82,13 +96,34 @@ typedef struct trf_learn_options {
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
                                    its own; default trf_search_defaults with beam 1 */
-    /* Computes the score for TRF_METRIC_CUSTOM. `model` is valid during this call only. Return
-       non-zero to end with TRF_E_CANCELLED. default NULL */
+    /* Computes the score: for TRF_METRIC_CUSTOM, or in the stead of another metric, which then says
+       only which scores are better. `model` is valid during this call only. Return non-zero to end
+       with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
     /* Called after each update and each validation. Return non-zero to end training here, as after
        the last update. default NULL: not called */
     int (*progress)(void *user, const trf_learn_progress *progress);
-    void *user;                 /* first argument of custom and progress */
+    /* Called before each validation, or where one would be without held-out pairs: the model has
+       the weights that are validated and kept. Return non-zero to end with TRF_E_CANCELLED.
+       default NULL: not called */
+    int (*due)(void *user, int64_t update);
+    /* Called between two updates, where a run can go on from: at each multiple of save_every, after
+       the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
+       failure if there were updates. Save a checkpoint here: it has the validations, the moving
+       average and the best weights too. default NULL: not called */
+    void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
+    int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
+    int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was
+                                   loaded: its validations, its time, its moving average, its best
+                                   weights. 0: begins another run. default 0 */
+    int32_t discard_best;       /* 1: keeps no copy of the best weights, and leaves the last ones in
+                                   the model: `progress` has saved the best ones. default 0 */
+    /* With several ranks: replaces each number by the largest of all ranks. All ranks call it at
+       the same points. Rank 0 alone then validates, keeps an average and tells the time, and a
+       cancel hook, `progress` or an unreadable batch of one rank ends all of them at the same
+       update. default NULL: every rank does all of it, so `seconds` must be 0 */
+    void (*agree)(void *user, double *numbers, int32_t n);
+    void *user;                 /* first argument of these functions */
 } trf_learn_options;
 
 /* Why trf_learn ended. */
@@ -112,12 +147,17 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    in the model, are the moving average (trf_ema), not the trainer's own. held_out may have any
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
+
+   To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
+   trf_checkpoint_load, and call trf_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
-                         or the epochs of the corpus
+                         or the epochs of the corpus; or ranks have `seconds`, but no `agree`
      TRF_E_STATE         the corpus has no pairs
      TRF_E_NONFINITE     a hundred updates in a row were skipped
-   After any failure, TRF_E_CANCELLED included, the report is filled, and the model has the best
-   validated weights if there are any. */
+   After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
+   update are discarded, and the model has the best validated weights if there are any. A checkpoint
+   that is saved now, and another call with `resume`, go on from the weights of the last update,
+   with the batches of the next one. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);
@@ -143,7 +183,9 @@ TRF_API int trf_is_perfect(trf_metric metric, double score);
    share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
    Polyak and Juditsky 1992 take the uniform mean. */
 typedef struct trf_ema trf_ema;
-/* share: above 0, at most 0.5. */
+/* share: above 0, at most 0.5. The average lies on the trainer's device and belongs to the trainer,
+   whose checkpoints have it. A trainer from such a checkpoint goes on with it; else it begins with
+   the weights. A trainer has one average: another trf_ema begins it anew. */
 TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
                                   trf_error *err);
 TRF_API void trf_ema_destroy(trf_ema *ema);
@@ -153,9 +195,9 @@ TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after
    changes nothing. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* All weights of the average in the host's memory, in the order of trf_model_parameter. You may
-   write them. */
-TRF_API trf_real *trf_ema_weights(trf_ema *ema);
+/* The average of parameter `index` of the model, as trf_model_parameter shows the weights: read it
+   with trf_tensor_read. You may write it. */
+TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index);
 
 /* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
    NULL. */

@@ -74,6 +74,28 @@ TRF__FN void trf__cpu_accumulate(const trf__run *run, const trf__accumulate *a)
     trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__accumulate_tile, a);
 }
 
+// >>average        of the weights of all updates, the newest first
+//
+//   to = to + share * (from - to)
+
+TRF__FN void trf__average_tile(const trf__run *run, const void *job, int64_t tile, int worker)
+{
+    const trf__average *a = (const trf__average *)job;
+    int64_t i = tile * TRF__SCALED, end = trf__min64(i + TRF__SCALED, a->n);
+    trf__v16 share = trf__set(a->share);
+    (void)run; (void)worker;
+    for (; i < end; i += 16) {
+        trf__v16 to = trf__load_n(a->to + i, end - i);
+        trf__v16 from = trf__load_n(a->from + i, end - i);
+        trf__store_n(a->to + i, trf__fma(share, trf__sub(from, to), to), end - i);
+    }
+}
+
+TRF__FN void trf__cpu_average(const trf__run *run, const trf__average *a)
+{
+    trf__tiles(run, trf__ceil_div(a->n, TRF__SCALED), trf__average_tile, a);
+}
+
 // >>adam           Kingma and Ba 2015; the position of epsilon: trf_adam_epsilon
 //
 //   g = scale * gradient (+ l2 p)     m = beta1 m + (1 - beta1) g     v = beta2 v + (1 - beta2) g^2

@@ -246,6 +246,18 @@ TRF__FN void trf__cuda_accumulate(const trf__run *run, const trf__accumulate *a)
     trf__launch(run, "accumulate", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_accumulate, *a);
 }
 
+TRF__KERNEL void trf__gpu_average(trf__average a)
+{
+    int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x;
+    for (; i < a.n; i += (int64_t)gridDim.x * blockDim.x)
+        a.to[i] = fmaf(a.share, a.from[i] - a.to[i], a.to[i]);
+}
+
+TRF__FN void trf__cuda_average(const trf__run *run, const trf__average *a)
+{
+    trf__launch(run, "average", trf__ceil_div(a->n, TRF__CUDA_THREADS), trf__gpu_average, *a);
+}
+
 TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 {
     trf__launch(run, "adam", a->n_tiles, trf__gpu_adam, *a, run->now);

@@ -151,7 +151,7 @@ TRF__FN void trf__cuda_product(const trf__run *run, const char *what, const trf_
     if (s) trf__cuda_fails(run, what, cublasLtGetStatusString(s));
 }
 
-// >>cuda-verbs     memory, and recorded lists of ops
+// >>cuda-verbs     memory
 //
 // The verbs of >>op-table. Copies are asynchronous except where the host needs the numbers.
 
@@ -299,6 +299,8 @@ TRF__FN int64_t trf__cuda_padded(const trf__run *, int64_t n)
     while (power < n) power *= 2;
     return n > TRF__CUDA_SHORT ? n : trf__round_up(n, power / 8);
 }
+
+// >>cuda-recording lists of ops that are played again
 
 /* The list of this shape, or the least recently used one, emptied. */
 TRF__FN trf__recorded *trf__cuda_list(trf__cuda *cuda, const trf__shape *shape)

@@ -6,6 +6,7 @@
 #include "api/batch.h"
 #include "api/files.h"
 #include "api/train.h"
+#include "api/learn.h"
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/vector.h"
@@ -28,7 +29,8 @@
 // >>checkpoint     a model, and everything needed to continue with the same bits
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
-// the moments, the training options, the frozen parameters, and a place in the corpus. The place is
+// the moments, the training options, the frozen parameters, a place in the corpus, and what
+// trf_learn needs: its validations, the moving average, the best weights. The place is
 // the beginning of the step that is not complete: its batches are delivered again. Random numbers
 // need no state. They follow from the seed, the step and the position in the batch (>>dropout).
 
@@ -54,6 +56,11 @@ TRF__FN void trf__missed_key(char *to, size_t size, const trf__param *p)
     snprintf(to, size, "trf.missed.%s", p->name);
 }
 
+/* The fields of trf_learn_state. A file has all of them or none. */
+#define TRF__LEARN_FIELDS(X) \
+    X(int64_t, stopping.validated) X(int64_t, stopping.best_update) X(double, stopping.best) \
+    X(double, stopping.best_loss) X(int32_t, stopping.wait) X(double, seconds) X(int32_t, learnt)
+
 /* What trf__metadata_checkpoint needs. */
 typedef struct trf__resume {
     const trf_trainer *trainer;
@@ -70,7 +77,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     const trf__layout *layout = &trainer->model->layout;
     char key[TRF__KEY_SIZE];
     int32_t i;
-    trf__metadata_content(notes, trainer->model, "checkpoint");
+    trf__metadata_content(notes, trainer->model, "checkpoint",
+                          trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
@@ -89,13 +97,19 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.train.", &trainer->options, type, field, stored)
     TRF__TRAIN_FIELDS(TRF__X)
 #undef TRF__X
+    if (!trainer->learning.learnt && trainer->learning.stopping.validated < 0) return;
+#define TRF__X(type, field) \
+    TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
+    TRF__LEARN_FIELDS(TRF__X)
+#undef TRF__X
 }
 
 /* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
 TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
                                          const trf__destination *to, trf_error *err)
 {
-    const trf_real *const moments[TRF__COMPANIONS] = {trainer->m, trainer->v};
+    const trf_real *const companions[TRF__COMPANIONS] = {trainer->m, trainer->v, trainer->average,
+                                                         trainer->best};
     trf__resume of;
     trf__clip_result clip_result;
     TRF__TRY(trf__no_gradients(trainer, err));
@@ -103,8 +117,8 @@ TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_c
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = clip_result.updates;
-    return trf__write_model(trainer->model, moments, trf__metadata_checkpoint, &of, to,
-                            TRF_WEIGHTS_FULL, err);
+    return trf__write_model(trainer->model, trainer->left ? trainer->raw : trainer->model->weights,
+                            companions, trf__metadata_checkpoint, &of, to, TRF_WEIGHTS_FULL, err);
 }
 
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
@@ -240,6 +254,31 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
     return TRF_OK;
 }
 
+/* Reads what trf_learn needs, as far as the file has it. */
+TRF__COLD
+TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error *err)
+{
+    const trf_model *model = t->model;
+    trf_real **const arenas[2] = {&t->average, &t->best};
+    static const char *const names[2] = {"averaged", "best"};
+    const int64_t format = TRF__FORMAT_LEARN;
+    int i;
+    for (i = 0; i < 2; i++) {
+        const trf__companion *c = &trf__companions[2 + i];
+        if (!trf__has_companion(file, model, c)) continue;
+        TRF__TRY(trf__weights_alloc(t, arenas[i], names[i], err));
+        TRF__TRY(trf__read_arena(file, model, c, *arenas[i], err));
+    }
+    t->average_read = t->average != NULL;
+    if (!trf_file_metadata(file, "trf.learn.learnt")) return TRF_OK;
+#define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", &t->learning, type, field, 1)
+    TRF__LEARN_FIELDS(TRF__X)
+#undef TRF__X
+    if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait and "
+                     "trf.learn.seconds must not be negative");
+}
+
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
 TRF__COLD
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
@@ -265,6 +304,7 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     if (status == TRF_OK) status = trf__read_frozen(file, t, updates, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[0], t->m, err);
     if (status == TRF_OK) status = trf__read_arena(file, model, &trf__companions[1], t->v, err);
+    if (status == TRF_OK) status = trf__read_learning(file, t, err);
     if (status != TRF_OK) { trf_trainer_destroy(t); return status; }
     *out = t;
     return TRF_OK;

@@ -21,18 +21,21 @@
 //   tensors            the parameters, with the names and shapes of trf_model_parameter. A tied
 //                      matrix is stored once: under src_embed.weight (all tied), or under
 //                      tgt_embed.weight. A checkpoint adds Adam's moments: optimizer.m.NAME and
-//                      optimizer.v.NAME. A matrix of type I8 has the scales of its rows beside it,
-//                      NAME_scale of type F32. The last, of type U8, are trf.source_vocab and
-//                      trf.target_vocab: the tokens from id 4 on, each followed by a NUL, or a
-//                      SentencePiece model, with ids of its own if it has any (>>pieces-map),
-//                      or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 8; trf.version, that of the library that wrote the file;
-//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
-//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab and
-//                      trf.target_vocab = words | characters | sentencepiece | wordpiece |
-//                      byte_bpe; trf.crc32 of the data. A checkpoint adds trf.train.FIELD, trf.step
-//                      and trf.updates; for a stage, trf.stage.first and .end, the layers that it
-//                      has; with a corpus, trf.corpus.epoch, .batch and .fingerprint;
+//                      optimizer.v.NAME; and if there are any, the moving average and trf_learn's
+//                      best weights: average.NAME and best.NAME. A matrix of type I8 has the
+//                      scales of its rows beside it, NAME_scale of type F32. The last, of type U8,
+//                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
+//                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
+//                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
+//   __metadata__       trf.format = 9, or 10 with average.NAME or best.NAME; trf.version, that of
+//                      the library that wrote the file; trf.content = model | checkpoint;
+//                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
+//                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
+//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data. A
+//                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
+//                      trf.stage.first and .end, the layers that it has; with a corpus,
+//                      trf.corpus.epoch, .batch and .fingerprint; from
+//                      trf_learn, trf.learn.FIELD of trf_learn_state;
 //                      with frozen parameters, trf.frozen: 1 or 0 for each, in the order of
 //                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
 //                      the number of updates that it missed; if it is frozen now, less the number
@@ -54,7 +57,7 @@
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -136,13 +139,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_LEARN)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT);
+                             (int)TRF__FORMAT_LEARN);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -180,14 +183,15 @@ TRF__FN trf_status trf__read_stage(const trf_file *file, const trf_config *c, in
 // Every parameter must have its tensor, and every tensor its parameter. Numbers are read only after
 // this check, so that a wrong configuration never loads half a model.
 
-/* Numbers that a file keeps for each parameter beside its weights: the prefix of their names, and
-   whether all of them must be 0 or more. */
-typedef struct trf__companion { const char *prefix; int nonnegative; } trf__companion;
-enum { TRF__COMPANIONS = 2 };
+/* Numbers that a file keeps for each parameter beside its weights: the prefix of their names,
+   whether all of them must be 0 or more, and whether a file may lack them. */
+typedef struct trf__companion { const char *prefix; int nonnegative, optional; } trf__companion;
+enum { TRF__COMPANIONS = 4 };
 /* The scales of a matrix in 8 bits are a tensor with its name and this. */
 #define TRF__SCALE "_scale"
-static const trf__companion trf__companions[TRF__COMPANIONS] = { { "optimizer.m.", 0 },
-                                                                 { "optimizer.v.", 1 } };
+static const trf__companion trf__companions[TRF__COMPANIONS] = {
+    {"optimizer.m.", 0, 0}, {"optimizer.v.", 1, 0}, {"average.", 0, 1}, {"best.", 0, 1}
+};
 
 /* Notes the common prefix of all names that PyTorch's DataParallel, DistributedDataParallel and
    compile add. They may be nested, in any order. */
@@ -326,6 +330,13 @@ TRF__FN trf_status trf__match(const trf_file *file, const trf_model *model, cons
     return TRF_OK;
 }
 
+/* Whether a file has a companion, of which the first parameter tells. */
+TRF__FN int trf__has_companion(const trf_file *file, const trf_model *model,
+                               const trf__companion *c)
+{
+    return !c->optional || trf__find_tensor(file, c->prefix, model->layout.params[0].name) >= 0;
+}
+
 /* Checks both directions: no parameter without a tensor, no tensor without a use. */
 TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *model, int checkpoint,
                                       const trf_file_entry **int8, trf_error *err)
@@ -339,7 +350,8 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
                          file->count);
     status = trf__match(file, model, "", known, int8, err);
     for (i = 0; !status && checkpoint && i < TRF__COMPANIONS; i++)
-        status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
+        if (trf__has_companion(file, model, &trf__companions[i]))
+            status = trf__match(file, model, trf__companions[i].prefix, known, int8, err);
     /* vocabularies belong to no parameter, and are checked when they are read */
     for (i = 0; i < 2; i++) {
         int32_t index = trf__file_find(file, trf__vocab_names[i]);

@@ -116,18 +116,20 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
     return all - n;
 }
 
-/* Writes a model, or with companions (an arena for each) a checkpoint. The vocabularies are last,
-   because their odd sizes would misalign the numbers after them. */
+/* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
+   checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
+   them. */
 TRF__COLD
-TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *const *companions,
+TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
+                                    const trf_real *const *companions,
                                     trf__notes notes, const void *of,
                                     const trf__destination *to, trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
     const trf_vocab *const vocabs[2] = {model->source, model->target};
     const char *name = to->path ? to->path : "memory";
-    int32_t n = model->layout.n_params, all = companions ? (1 + TRF__COMPANIONS) * n : n, i;
-    size_t bytes = trf__bytes(trf__max64(all, 2 * n) + 2, sizeof(trf__out));
+    int32_t n = model->layout.n_params, all = n, i;
+    size_t bytes = trf__bytes((1 + TRF__COMPANIONS) * (int64_t)n + 2, sizeof(trf__out));
     trf__row_scales scales;
     trf__out *out;
     trf_status status;
@@ -141,13 +143,16 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *cons
     if (!out) {
         trf__row_scales_free(&scales, hooks);
         return trf__name_file(trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                        "no memory for a list of %d tensors", all), name, err);
+                                        "no memory for a list of tensors"), name, err);
     }
-    trf__put_arena(out, model, "", model->weights, weights);
+    trf__put_arena(out, model, "", arena, weights);
     if (scales.scales) all += trf__put_scales(out, model, &scales);
-    for (i = 0; companions && i < TRF__COMPANIONS; i++)
-        trf__put_arena(out + (i + 1) * n, model, trf__companions[i].prefix, companions[i],
+    for (i = 0; companions && i < TRF__COMPANIONS; i++) {
+        if (!companions[i]) continue;
+        trf__put_arena(out + all, model, trf__companions[i].prefix, companions[i],
                        TRF_WEIGHTS_FULL);
+        all += n;
+    }
     for (i = 0; i < 2; i++) {
         int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
         if (vocabs[i])
@@ -175,12 +180,13 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
 
 /* Notes that models and checkpoints share. */
 TRF__COLD
-TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content)
+TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
+                                   int format)
 {
     const trf_config *c = &model->config;
     int32_t i;
     trf__add_metadata(notes, "format", "pt");
-    trf__metadata_int(notes, "trf.format", TRF__FORMAT);
+    trf__metadata_int(notes, "trf.format", format);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
     trf__add_metadata(notes, "trf.content", content);
     if (model->source)
@@ -201,7 +207,7 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
 
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
-    trf__metadata_content(notes, (const trf_model *)model, "model");
+    trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
 }
 
 TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
@@ -220,7 +226,8 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     TRF__TRY(trf__check_weights(weights, err));
-    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
+                            err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -237,5 +244,6 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__write_model(model, NULL, trf__metadata_model, model, &to, weights, err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
+                            err);
 }

@@ -26,47 +26,17 @@
 // -----------------------------------------------------------------------------------------------
 
 struct trf_ema {
-    trf_trainer *trainer;
+    trf_trainer *trainer;       /* has the average, and the weights while it is in their stead */
     double share;
-    trf_hooks hooks;            /* a copy: the trainer may be destroyed before the average */
-    int64_t n;                  /* number of weights */
-    trf_real *average, *raw;    /* one block; raw: the trainer's weights while the mean is in
-                                   their stead */
+    trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
     int applied;
 };
-
-/* Reads all weights, parameter by parameter. */
-TRF__FN trf_status trf__weights_read(const trf_model *model, trf_real *to, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = trf_model_parameter(model, i);
-        int64_t n = trf_tensor_count(&w);
-        TRF__TRY(trf_tensor_read(&w, to, n, err));
-        to += n;
-    }
-    return TRF_OK;
-}
-
-/* Writes all weights, in the same order. */
-TRF__FN trf_status trf__weights_write(trf_trainer *trainer, const trf_real *from, trf_error *err)
-{
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(trainer->model); i++) {
-        trf_tensor w = trf_trainer_parameter(trainer, i);
-        int64_t n = trf_tensor_count(&w);
-        TRF__TRY(trf_tensor_write(&w, from, n, err));
-        from += n;
-    }
-    return TRF_OK;
-}
 
 TRF_API void trf_ema_destroy(trf_ema *ema)
 {
     trf_hooks hooks;
     if (!ema) return;
     hooks = ema->hooks;
-    trf__free(&hooks, ema->average, trf__bytes(2 * ema->n, sizeof *ema->average));
     trf__free(&hooks, ema, sizeof *ema);
 }
 
@@ -75,67 +45,74 @@ TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double sh
 {
     const trf_hooks *hooks;
     trf_ema *e;
-    trf_status status;
     TRF__TRY(trf__begin(ema, "ema", err));
     *ema = NULL;
     if (!trainer) return trf__fail_null(err, "trainer");
     TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
+    TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
     hooks = &trainer->options.hooks;
     e = (trf_ema *)trf__alloc_zeroed(hooks, sizeof *e);
     if (!e) return trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for an average");
     e->trainer = trainer;
     e->hooks = *hooks;
     e->share = share;
-    e->n = trf_model_parameter_total(trainer->model);
-    /* one block: the mean, which starts as the weights, and the weights while it is applied */
-    e->average = (trf_real *)trf__alloc(hooks, trf__bytes(2 * e->n, sizeof *e->average));
-    status = e->average ? trf__weights_read(trainer->model, e->average, err)
-           : trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for the average of %lld weights",
-                       (long long)e->n);
-    if (status != TRF_OK) { trf_ema_destroy(e); return status; }
-    e->raw = e->average + e->n;
+    if (!trainer->average_read)
+        trf__weights_copy(trainer, trainer->average, trainer->model->weights);
+    trainer->average_read = 0;
     *ema = e;
-    return TRF_OK;
+    return trainer->pass.run.backend->sync(&trainer->pass.run, err);
 }
 
 TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
 {
+    const trf__run *run;
+    trf__average job;
     double first;
-    trf_real share;
-    int64_t i;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied)
         return trf__fail(err, TRF_E_STATE, -1, "ema",
                          "expected the trainer's own weights, but the average is applied");
-    /* early weights are poor, so the mean forgets them faster at first */
+    /* early weights are poor, so the average forgets them faster at first */
     first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
-    share = (trf_real)(first > ema->share ? first : ema->share);
-    /* mean += share * (weights - mean), on the host: `raw` is scratch here */
-    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
-    for (i = 0; i < ema->n; i++) ema->average[i] += share * (ema->raw[i] - ema->average[i]);
+    run = &ema->trainer->pass.run;
+    job.to = ema->trainer->average;
+    job.from = ema->trainer->model->weights;
+    job.n = ema->trainer->model->layout.n_weights;
+    job.share = (trf_real)(first > ema->share ? first : ema->share);
+    run->backend->average(run, &job);
     return TRF_OK;
 }
 
-/* The trainer's own weights are in `raw` until trf_ema_restore. */
 TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
 {
+    trf_trainer *t;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied) return TRF_OK;
-    TRF__TRY(trf__weights_read(ema->trainer->model, ema->raw, err));
+    t = ema->trainer;
+    trf__weights_copy(t, t->raw, t->model->weights);
+    trf__weights_copy(t, t->model->weights, t->average);
     ema->applied = 1;
-    return trf__weights_write(ema->trainer, ema->average, err);
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
 {
+    trf_trainer *t;
     TRF__TRY(trf__begin(ema, "ema", err));
     if (!ema->applied) return TRF_OK;
-    TRF__TRY(trf__weights_write(ema->trainer, ema->raw, err));
+    t = ema->trainer;
+    trf__weights_copy(t, t->model->weights, t->raw);
     ema->applied = 0;
-    return TRF_OK;
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
-TRF_API trf_real *trf_ema_weights(trf_ema *ema) { return ema ? ema->average : NULL; }
+TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index)
+{
+    const trf_trainer *t = ema ? ema->trainer : NULL;
+    return trf__param_view(t ? t->model : NULL, t ? &t->pass.run : NULL, t ? t->average : NULL,
+                           index);
+}
 
 // >>early-stopping what is better, and when to stop
 //

@@ -23,7 +23,11 @@
 // >>by-itself      trf_learn: updates until one of the ends
 //
 // Update, validate every now and then, remember the best weights, leave them in the model. The ends
-// are updates, seconds, epochs, patience and the progress callback, whichever comes first.
+// are updates, seconds, epochs, patience and the progress callback, whichever comes first. How far
+// the run has come is in the trainer: a checkpoint of it has all that the next call needs.
+//
+// With several ranks all take the same decisions: before each update they agree on the largest of
+// what each has to say (>>agree). Then rank 0 alone validates, and the others learn the result.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__learner {
@@ -32,17 +36,35 @@ typedef struct trf__learner {
     const trf_batch *held_out;      /* or NULL */
     const trf_learn_options *o;
     trf_ema *ema;                   /* or NULL */
-    trf_real *best;                 /* the weights of the best validation */
-    int has_best;                   /* 1 after the first validation */
-    int learnt;                     /* 1 after the first update that was not skipped */
+    int first_rank;                 /* 1: validates, keeps an average and tells the time */
+    int has_best;                   /* 1: trainer->best are the best weights */
     int stopped;                    /* the progress callback has ended the run */
+    int cancelled;                  /* a rank was cancelled */
+    int apart;                      /* 1: only this rank knows of the error: others wait for it */
+    int32_t batches;                /* of the last update */
+    int64_t saved;                  /* the update of the last call of save, or -1 */
     int64_t in_a_row;               /* number of updates skipped in a row */
     double passes;
-    time_t began;
+    double began;                   /* trf__seconds, less those of earlier calls */
     trf_learn_report *report;
 } trf__learner;
 
 enum { TRF__MOST_SKIPPED = 100 };       /* this many in a row: training has failed */
+
+/* The time; only differences mean something. */
+TRF__FN double trf__seconds(void)
+{
+#if defined(TIME_UTC)
+    struct timespec t;
+    if (timespec_get(&t, TIME_UTC)) return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+#endif
+    return difftime(time(NULL), (time_t)0);
+}
+
+TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer)
+{
+    return trainer ? &trainer->learning : NULL;
+}
 
 /* Checks the options. A run needs at least one end, or it would never return. */
 TRF__COLD
@@ -56,7 +78,12 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, ema, 0, 0.5);
     TRF__RANGE(o, metric, 0, TRF_METRIC_COUNT - 1);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
+    TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
+    if (o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "seconds",
+                         "seconds must be 0 with several ranks that have no `agree`: their clocks "
+                         "differ, and the first one to end would leave the others waiting");
     if (trf_corpus_size(l->corpus) == 0)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "expected one pair or more to learn from, got none");
@@ -73,9 +100,63 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
 {
     p->update = &l->report->last;
     p->epoch = l->passes;
-    p->stopping = &l->report->stopping;
+    p->stopping = &l->trainer->learning.stopping;
+    p->batches = l->batches;
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
+
+/* A point where a run can go on from. Within the loop an update has one at most. */
+TRF__FN void trf__learn_save(trf__learner *l)
+{
+    if (l->saved == l->trainer->step) return;
+    l->saved = l->trainer->step;
+    l->trainer->learning.seconds = trf__seconds() - l->began;
+    if (l->o->save) l->o->save(l->o->user, l->trainer, l->corpus);
+}
+
+// >>agree          what all ranks decide together
+
+/* Replaces numbers by the largest of all ranks. */
+TRF__FN void trf__agree(const trf__learner *l, double *numbers, int32_t n)
+{
+    if (l->o->agree) l->o->agree(l->o->user, numbers, n);
+}
+
+/* Whether the run is cancelled or stopped by the callback, and whether its time is up. */
+TRF__FN int trf__learn_agree(trf__learner *l)
+{
+    const trf_learn_options *o = l->o;
+    double numbers[3];
+    numbers[0] = trf__cancelled(&l->trainer->options.hooks);
+    numbers[1] = l->stopped;
+    numbers[2] = l->first_rank && o->seconds > 0 && trf__seconds() - l->began >= o->seconds;
+    trf__agree(l, numbers, 3);
+    l->cancelled = numbers[0] > 0;
+    l->stopped = numbers[1] > 0;
+    return numbers[2] > 0;
+}
+
+/* Gives all ranks a status and a progress of rank 0. */
+TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p,
+                                    trf_status status, trf_error *err)
+{
+    double numbers[7];
+    int32_t i;
+    if (!l->o->agree) return status;
+    numbers[0] = -(double)status;           /* statuses are 0 or negative */
+    numbers[1] = p->validated; numbers[2] = p->loss; numbers[3] = p->nll;
+    numbers[4] = p->accuracy; numbers[5] = p->score; numbers[6] = 0;
+    for (i = 0; i < 7 && !l->first_rank; i++) numbers[i] = -HUGE_VAL;
+    trf__agree(l, numbers, 7);
+    if (l->first_rank) return status;
+    p->validated = (int32_t)numbers[1]; p->loss = numbers[2]; p->nll = numbers[3];
+    p->accuracy = numbers[4]; p->score = numbers[5];
+    status = (trf_status)-(int)numbers[0];
+    return status == TRF_OK ? TRF_OK : trf__fail(err, status, l->trainer->step, "rank 0",
+                                                 "rank 0 could not validate");
+}
+
+// >>learn-validate validating, and keeping the best weights
 
 /* The score of the metric. The error rate needs answers, hence a translator for the weights of this
    moment. */
@@ -87,10 +168,10 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     trf_translator *translator;
     trf_status status;
     *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
-    if (l->o->metric == TRF_METRIC_CUSTOM && l->o->custom(l->o->user, model, score))
+    if (l->o->custom && l->o->custom(l->o->user, model, score))
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
-    if (l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
+    if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
     trf_search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
@@ -100,28 +181,47 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     return status;
 }
 
-/* Validates the weights in the model, and keeps them if they are the best so far. The
-   report changes only on success. */
+/* Computes loss and score of the weights in the model, on rank 0. */
+TRF__COLD
+TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
+                                      trf_step_report *held, trf_error *err)
+{
+    if (!l->held_out || !l->first_rank) return TRF_OK;
+    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
+    TRF__TRY(trf__learn_score(l, held, &p->score, err));
+    p->validated = 1;
+    p->loss = held->loss;
+    p->nll = held->nll;
+    p->accuracy = held->accuracy;
+    p->held = held;
+    return TRF_OK;
+}
+
+/* Validates the weights in the model, and keeps them if they are the best so far. The state of the
+   run changes only on success. */
 TRF__COLD
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
-    trf_early_stopping stopping = l->report->stopping;
+    trf_trainer *t = l->trainer;
+    trf_early_stopping stopping = t->learning.stopping;
     trf_learn_progress p;
     trf_step_report held;
-    int best;
+    trf_status status;
     TRF__ZERO(p);
-    TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, &held, err));
-    TRF__TRY(trf__learn_score(l, &held, &p.score, err));
-    best = trf_early_stopping_add(&stopping, l->o->metric, l->trainer->step, p.score, held.loss);
-    if (best) TRF__TRY(trf__weights_read(l->trainer->model, l->best, err));
-    if (best) l->has_best = 1;
-    l->report->stopping = stopping;
-    p.validated = 1;
-    p.is_best = best > 0;
-    p.loss = held.loss;
-    p.nll = held.nll;
-    p.accuracy = held.accuracy;
-    trf__tell_progress(l, &p);
+    if (l->o->due && l->o->due(l->o->user, t->step))
+        return trf__fail(err, TRF_E_CANCELLED, t->step, "due", "the hook `due` stopped training");
+    status = trf__learn_measure(l, &p, &held, err);
+    TRF__TRY(trf__learn_share(l, &p, status, err));
+    if (p.validated)
+        p.is_best = trf_early_stopping_add(&stopping, l->o->metric, t->step, p.score, p.loss);
+    if (p.is_best && l->first_rank && !l->o->discard_best) {
+        trf__weights_copy(t, t->best, t->model->weights);
+        TRF__TRY(t->pass.run.backend->sync(&t->pass.run, err));
+        l->has_best = 1;
+    }
+    stopping.validated = t->step;
+    t->learning.stopping = stopping;
+    if (p.validated) trf__tell_progress(l, &p);
     return TRF_OK;
 }
 
@@ -131,91 +231,165 @@ TRF__COLD
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
-    if (!l->held_out) {
-        l->report->stopping.validated = l->trainer->step;
-        return TRF_OK;
-    }
     if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err));
     status = trf__learn_judge(l, err);
     back = l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK;
     return status != TRF_OK ? status : back;
 }
 
+// >>learn-update   one update, or nothing
+
+/* Reads a batch. If one rank cannot, no rank computes. */
+TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error *err)
+{
+    trf_status status = trf_corpus_next(l->corpus, batch, err);
+    double failed;
+    if (status == TRF_OK && l->o->noise)
+        status = trf_noise_apply(l->o->noise, batch, batch, err);
+    failed = status != TRF_OK && status != TRF_E_END;
+    trf__agree(l, &failed, 1);
+    if (!(failed > 0) || (status != TRF_OK && status != TRF_E_END)) return status;
+    return trf__fail(err, TRF_E_STATE, l->trainer->step, "batch",
+                     "another rank could not read its batch");
+}
+
 /* One update from `accumulate` batches, or from fewer at the end of the last epoch. TRF_E_END: no
    data are left. */
-TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
+TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
     trf_batch batch;
     trf_status status;
     int32_t i;
-    for (i = 0; i < l->o->accumulate; i++) {
-        status = trf_corpus_next(l->corpus, &batch, err);
+    for (i = l->batches = 0; i < l->o->accumulate; i++) {
+        status = trf__learn_batch(l, &batch, err);
         if (status == TRF_E_END && i > 0) break;
-        if (status == TRF_OK && l->o->noise) status = trf_noise_apply(l->o->noise, &batch, &batch,
-                                                                      err);
-        if (status == TRF_OK) status = trf_forward_backward(l->trainer, &batch, report, err);
         if (status != TRF_OK) return status;
         /* a part of an epoch, for progress */
         l->passes += (double)batch.target.count / (double)trf_corpus_size(l->corpus);
+        l->batches = i + 1;
+        l->apart = l->o->agree != NULL;
+        /* with one batch the sums of ranks begin during the backward pass */
+        if (l->o->accumulate == 1) status = trf_train_step(l->trainer, &batch, report, err);
+        else status = trf_forward_backward(l->trainer, &batch, report, err);
+        if (status != TRF_OK) return status;
+        l->apart = 0;
     }
-    TRF__TRY(trf_optimizer_step(l->trainer, report, err));
+    if (l->o->accumulate == 1) return TRF_OK;
+    l->apart = l->o->agree != NULL;
+    status = trf_optimizer_step(l->trainer, report, err);
+    if (status == TRF_OK) l->apart = 0;
+    return status;
+}
+
+/* An update that fails leaves no gradients. A cancelled one leaves the corpus where it was, so that
+   the next call makes it. Between ranks nothing is cancelled within an update. */
+TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
+{
+    trf_step_report *report = &l->report->last;
+    trf_place place = trf__corpus_place(l->corpus);
+    trf_status status;
+    l->trainer->pass.run.deaf = l->o->agree != NULL;
+    status = trf__learn_batches(l, err);
+    l->trainer->pass.run.deaf = 0;
+    if (status != TRF_OK) {
+        if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
+        if (status == TRF_E_CANCELLED)
+            TRF__TRY(trf__corpus_seek(l->corpus, place.epoch, place.batch, NULL));
+        return status;
+    }
     l->report->updates++;
     l->report->skipped += report->skipped;
     l->in_a_row = report->skipped ? l->in_a_row + 1 : 0;
-    if (!report->skipped) l->learnt = 1;
-    if (l->in_a_row >= TRF__MOST_SKIPPED)
-        return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
-                         "were skipped: %s is not finite, so the rate is too high",
-                         (int)TRF__MOST_SKIPPED, report->tensor);
+    if (!report->skipped) l->trainer->learning.learnt = 1;
     return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
 }
 
+/* An error after a hundred skipped updates in a row. */
+TRF__FN trf_status trf__learn_is_lost(const trf__learner *l, trf_error *err)
+{
+    const trf_step_report *report = &l->report->last;
+    if (l->in_a_row < TRF__MOST_SKIPPED) return TRF_OK;
+    return trf__fail(err, TRF_E_NONFINITE, report->step, report->tensor, "the last %d updates "
+                     "were skipped: %s is not finite, so the rate is too high",
+                     (int)TRF__MOST_SKIPPED, report->tensor);
+}
+
+// >>learn-loop     the loop, and what it leaves
+
 /* Whether training ends before the next update, and why. */
-TRF__FN int trf__learn_is_over(trf__learner *l)
+TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
 {
     const trf_learn_options *o = l->o;
+    const trf_early_stopping *stopping = &l->trainer->learning.stopping;
     if (l->stopped) l->report->end = TRF_END_PROGRESS;
     else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
-    else if (trf_early_stopping_left(&l->report->stopping, o->metric, o->patience) == 0)
+    else if (trf_early_stopping_left(stopping, o->metric, o->patience) == 0)
         l->report->end = TRF_END_PATIENCE;
-    else if (o->seconds > 0 && difftime(time(NULL), l->began) >= o->seconds)
-        l->report->end = TRF_END_SECONDS;
+    else if (time_is_up) l->report->end = TRF_END_SECONDS;
     else return 0;
     return 1;
+}
+
+/* All updates so far were skipped: the weights are those at the beginning. */
+TRF__FN int trf__learnt_nothing(const trf__learner *l)
+{
+    return l->report->updates && !l->trainer->learning.learnt;
+}
+
+TRF__FN trf_status trf__learn_cancelled(trf_error *err)
+{
+    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
 }
 
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
-    trf_early_stopping *stopping = &l->report->stopping;
+    trf_early_stopping *stopping = &l->trainer->learning.stopping;
     trf_learn_progress p;
     trf_status status;
     TRF__ZERO(p);
     for (;;) {
         int64_t step = l->trainer->step;
-        if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped) {
-            /* all updates were skipped: the weights have not changed, so only the wait grows */
-            if (l->report->updates && !l->learnt) stopping->wait++;
+        int time_is_up = trf__learn_agree(l);
+        if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped &&
+            !l->cancelled) {
+            /* the weights have not changed, so only the wait grows */
+            if (trf__learnt_nothing(l)) stopping->wait++;
             else TRF__TRY(trf__learn_validate(l, err));
+            time_is_up = trf__learn_agree(l);
         }
-        if (trf__learn_is_over(l)) break;
+        if (l->cancelled) return trf__learn_cancelled(err);
+        if (trf__learn_is_over(l, time_is_up)) break;
+        if (l->report->updates && ((l->o->save_every && step % l->o->save_every == 0) ||
+                                   (l->held_out && stopping->best_update == step)))
+            trf__learn_save(l);
         status = trf__learn_update(l, err);
         if (status == TRF_E_END) { l->report->end = TRF_END_EPOCHS; break; }
         if (status != TRF_OK) return status;
         trf__tell_progress(l, &p);
+        TRF__TRY(trf__learn_is_lost(l, err));
     }
     trf__clear(err);            /* the end of the data is no error */
-    if (l->learnt && stopping->validated != l->trainer->step) return trf__learn_validate(l, err);
-    return TRF_OK;
+    if (!l->trainer->step || stopping->validated == l->trainer->step || trf__learnt_nothing(l) ||
+        !l->trainer->learning.learnt) return TRF_OK;
+    TRF__TRY(trf__learn_validate(l, err));
+    (void)trf__learn_agree(l);
+    return l->cancelled ? trf__learn_cancelled(err) : TRF_OK;
 }
 
-/* Leaves the best weights in the model, or without validations the last ones. */
+/* Leaves the best weights in the model, or without validations the last ones. Those of the last
+   update stay in `raw`, from which the run can go on. */
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
-    if (l->has_best) return trf__weights_write(l->trainer, l->best, err);
-    return l->ema ? trf_ema_apply(l->ema, err) : TRF_OK;
+    trf_trainer *t = l->trainer;
+    const trf_real *from = l->has_best ? t->best : l->ema ? t->average : NULL;
+    if (!from) return TRF_OK;
+    trf__weights_copy(t, t->raw, t->model->weights);
+    trf__weights_copy(t, t->model->weights, from);
+    t->left = 1;
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 /* Held-out pairs, or NULL if there are none. */
@@ -224,17 +398,41 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
     return pairs && (pairs->source.count > 0 || pairs->target.count > 0) ? pairs : NULL;
 }
 
+/* Begins a run, or goes on with the one of the trainer. */
+TRF__COLD
+TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
+{
+    trf_trainer *t = l->trainer;
+    if (!l->o->resume) {
+        TRF__ZERO(t->learning);
+        t->learning.stopping.validated = -1;
+        trf__weights_release(t, &t->best);
+        t->average_read = 0;
+    } else {
+        t->average_read = t->average != NULL;
+        if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
+    }
+    t->left = 0;
+    l->began = trf__seconds() - t->learning.seconds;
+    l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
+    if (!l->first_rank) return TRF_OK;
+    if (l->o->ema > 0) TRF__TRY(trf_ema_create(&l->ema, t, l->o->ema, err));
+    else trf__weights_release(t, &t->average);
+    if (!l->held_out || l->o->discard_best) return TRF_OK;
+    TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));
+    return trf__weights_alloc(t, &t->best, "best", err);
+}
+
 TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err)
 {
     trf_learn_options defaults = trf_learn_defaults();
-    const trf_hooks *hooks;
     trf_learn_report own;
     trf__learner l;
+    trf_error said;
     trf_status status;
-    int64_t n;
     if (!report) report = &own;
     memset(report, 0, sizeof *report);
     report->stopping.validated = -1;
@@ -245,23 +443,25 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     l.corpus = corpus;
     l.held_out = trf__some_pairs(held_out);
     l.o = options ? options : &defaults;
+    l.first_rank = !l.o->agree || trainer->options.rank == 0;
+    l.saved = -1;
     l.report = report;
-    l.began = time(NULL);
     report->last.step = trainer->step;
-    hooks = &trainer->options.hooks;
     TRF__TRY(trf__learn_check(&l, err));
     trf__warn_of_plan(trainer, l.o->updates);
-    if (l.o->ema > 0) TRF__TRY(trf_ema_create(&l.ema, trainer, l.o->ema, err));
-    n = trf_model_parameter_total(trainer->model);
-    l.best = l.held_out ? (trf_real *)trf__alloc(hooks, trf__bytes(n, sizeof *l.best)) : NULL;
-    if (l.held_out && !l.best)
-        status = trf__fail(err, TRF_E_NOMEM, -1, "best", "no memory for the best %lld weights",
-                           (long long)n);
-    else status = trf__learn_on(&l, err);
+    status = trf__learn_begin(&l, err);
+    if (status == TRF_OK) status = trf__learn_on(&l, err);
+    /* after an error of this rank alone the others do not come to save */
+    if (status == TRF_OK || status == TRF_E_CANCELLED || (report->updates && !l.apart)) {
+        if (err) said = *err;           /* `save` may use the same struct */
+        l.saved = -1;
+        trf__learn_save(&l);
+        if (err) *err = said;
+    }
+    report->stopping = trainer->learning.stopping;
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     /* after an error, too, the model has the best weights; the error stays that of the run */
-    else if (l.has_best) trf__learn_leave(&l, NULL);
-    trf__free(hooks, l.best, trf__bytes(n, sizeof *l.best));
+    else if (l.has_best) (void)trf__learn_leave(&l, NULL);
     trf_ema_destroy(l.ema);
     return status;
 }

@@ -162,14 +162,15 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>adam >>top >>backpointers >>reorder
-//                     >>state
+//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>backpointers
+//                     >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
-//                     >>launches >>products >>cuda-verbs >>cuda-dropout >>cuda-embed
-//                     >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention >>cuda-mma
-//                     >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient >>cuda-norm
-//                     >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder >>cuda-state
+//                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
+//                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
+//                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
+//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder
+//                     >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -202,8 +203,8 @@
 //                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-create >>trainer-state >>reduce >>step >>stage-sums
-//                     >>update >>stages >>stage-seams >>stage-calls >>updater
+//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
+//                     >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
 //                     >>token-reading >>token-index >>token-resuming >>token-writing
 //                     >>token-adding
@@ -232,6 +233,7 @@
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_learn: updates until one of the ends
+//                     >>agree >>learn-validate >>learn-update >>learn-loop
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-read >>labels >>hold-out >>dataset-ids >>dataset-finish
 //   >>blocks           the ops as public functions on the caller's tensors

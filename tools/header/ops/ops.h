@@ -30,6 +30,7 @@
 //   pack              a weight matrix in the layout that the backend's products read
 //   clip, adam        the optimizer: norm, clipping and the decision to skip; then one pass over
 //                     all weights
+//   average           the moving average of the weights
 // A build for translating only (TRF_NO_TRAIN) leaves out the ops of training.
 //
 // Memory. Every pointer in the structs below is an address of the device: the host passes it on and
@@ -105,6 +106,7 @@ typedef struct trf__run {
     const void *process;                /* the CPU's: a trf__process, the one instance for all runs
                                            (see >>tiles) */
     const trf__now *now;                /* on the device; NULL: no dropout */
+    int deaf;                           /* 1: the cancel hook is called, but cancels nothing */
 } trf__run;
 
 /* The address of element n of an activation. */
@@ -238,6 +240,14 @@ typedef struct trf__rotation {
 
 /* to (n) += from (n). from NULL: to = -0, and what is added to -0 keeps its bits. */
 typedef struct trf__accumulate { trf_real *to; const trf_real *from; int64_t n; } trf__accumulate;
+
+/* to (n) += share * (from - to): a moving average of weights */
+typedef struct trf__average {
+    trf_real *to;
+    const trf_real *from;
+    int64_t n;
+    trf_real share;
+} trf__average;
 
 /* x (n) *= factor */
 typedef struct trf__scale { trf__act *x; int64_t n; trf_real factor; } trf__scale;
@@ -583,7 +593,7 @@ typedef struct trf__reorder {
     X(embed_gradient, trf__embed_gradient) X(linear_dx, trf__linear_dx) \
     X(activate_gradient, trf__activate_gradient) X(attention_gradient, trf__attention_gradient) \
     X(norm_gradient, trf__norm_gradient) X(pool_gradient, trf__pool) X(clip, trf__clip) \
-    X(accumulate, trf__accumulate) X(adam, trf__adam)
+    X(accumulate, trf__accumulate) X(average, trf__average) X(adam, trf__adam)
 
 #if defined(TRF_NO_TRAIN)
 #define TRF__OPS(X) TRF__OPS_FORWARD(X)
@@ -681,12 +691,21 @@ TRF__FN trf__shape trf__shape_of(const void *arena, const trf__limits *limits, c
 /* Issues the ops of a list, in order; job is its argument. */
 typedef trf_status (*trf__issue)(void *job, trf_error *err);
 
+/* TRF_E_CANCELLED if the cancel hook asks for it. */
+TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
+{
+    trf_status status = trf__cancel_status(&run->hooks, err);
+    if (!run->deaf) return status;
+    trf__clear(err);
+    return TRF_OK;
+}
+
 /* Runs a list of ops. If the device has a recording of this shape, plays it; else issues the ops
    one by one. If a recording fails, end_list returns 0 and all ops are issued once more. */
 TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, trf__issue issue,
                                  void *job, trf_error *err)
 {
-    trf_status status = trf__cancel_status(&run->hooks, err);
+    trf_status status = trf__run_cancelled(run, err);
     while (status == TRF_OK && !run->backend->replay(run, shape)) {
         status = issue(job, err);
         if (run->backend->end_list(run, status == TRF_OK)) break;
@@ -700,7 +719,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 14
+#define TRF__COLUMN_VERSION 15
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

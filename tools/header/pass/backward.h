@@ -180,7 +180,7 @@ TRF__FN trf_status trf__stack_backward(trf__pass *pass, const trf__stack *stack,
     }
     for (i = stack->n_sublayers - 1; i >= 0; i--) {
         const trf__sublayer *layer = &stack->sublayers[i];
-        if (may_cancel) TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        if (may_cancel) TRF__TRY(trf__run_cancelled(&pass->run, err));
         if (pass->plan.limits.recompute && (i + 1) % stack->per_layer == 0 &&
             i + 1 < stack->n_sublayers)
             trf__recompute_layer(pass, stack, i);

@@ -253,7 +253,7 @@ TRF__FN trf_status trf__stack_forward(trf__pass *pass, trf__stack *stack, trf_er
                         stack->first_norm);
     trf__view_state(pass, stack, 0, stack->embedded);
     for (i = 0; i < stack->n_sublayers; i++) {
-        TRF__TRY(trf__cancel_status(&pass->run.hooks, err));
+        TRF__TRY(trf__run_cancelled(&pass->run, err));
         trf__sublayer_forward(pass, stack, i);
         if ((i + 1) % stack->per_layer == 0 && i < stack->n_sublayers - 1)
             trf__view_state(pass, stack, (i + 1) / stack->per_layer,

@@ -244,13 +244,13 @@ TRF__FN double trf__rotary_kept(const trf_config *c, double frequency)
 /* Row p of the rotations: cosines of the angles of all pairs, then their sines (>>rotary). */
 TRF__FN void trf__rotary_row(trf_real *row, int64_t p, const trf_config *c)
 {
-    int64_t i, half = trf__rotary_width(c) / 2;
-    for (i = 0; i < half; i++) {
-        double frequency = pow(c->rotary_base, -(double)i / (double)half);
+    int64_t i, pairs = trf__rotary_width(c) / 2;
+    for (i = 0; i < pairs; i++) {
+        double frequency = pow(c->rotary_base, -(double)i / (double)pairs);
         double kept = trf__rotary_kept(c, frequency), at = (double)p;
         double angle = (at / c->rotary_scale * (1 - kept) + at * kept) * frequency;
         row[i] = (trf_real)cos(angle);
-        row[half + i] = (trf_real)sin(angle);
+        row[pairs + i] = (trf_real)sin(angle);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "api/batch.h"
 #include "api/train.h"
 #include "api/stages.h"
+#include "api/learn.h"
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
@@ -55,7 +56,46 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
+                                       weights of trf_learn's best validation. Checkpoints have
+                                       them. */
+    trf_real *raw;                  /* the weights while the average is in their stead, */
+    int left;                       /* or 1: since trf_learn has left others in the model */
+    int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
+    trf_learn_state learning;       /* how far trf_learn has come */
 };
+
+// >>trainer-memory arenas of weights, and how much a trainer needs
+
+/* Bytes of an arena of the model's weights. */
+TRF__FN size_t trf__weights_bytes(const trf_trainer *t)
+{
+    return trf__bytes(t->model->layout.n_weights, sizeof(trf_real));
+}
+
+/* Makes an arena of weights unless it is there. `name` is what errors call it. */
+TRF__FN trf_status trf__weights_alloc(trf_trainer *t, trf_real **arena, const char *name,
+                                      trf_error *err)
+{
+    const trf__run *run = &t->pass.run;
+    if (!*arena) *arena = (trf_real *)trf__device_zeroed(run, trf__weights_bytes(t));
+    if (*arena) return TRF_OK;
+    return trf__fail(err, TRF_E_NOMEM, -1, name, "no memory for the %s %lld weights", name,
+                     (long long)t->model->layout.n_weights);
+}
+
+/* Copies all weights on the device: those of the model, or another arena. */
+TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *from)
+{
+    t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
+    if (to == t->model->weights) trf__pack_weights(&t->pass);
+}
+
+TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
+{
+    if (*arena) t->pass.run.backend->release(&t->pass.run, *arena, trf__weights_bytes(t));
+    *arena = NULL;
+}
 
 /* A micro-batch between its forward and its backward pass. */
 typedef struct trf__slot {
@@ -195,7 +235,12 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
 {
     const trf__run *run = &t->pass.run;
     trf__free(&t->options.hooks, t->missed, trf__marks_bytes(t->model->layout.n_params));
-    if (run->backend) run->backend->release(run, t->arena, t->arena_bytes);
+    if (run->backend) {
+        trf__weights_release(t, &t->average);
+        trf__weights_release(t, &t->raw);
+        trf__weights_release(t, &t->best);
+        run->backend->release(run, t->arena, t->arena_bytes);
+    }
     trf__pass_close(&t->pass);
 }
 
@@ -299,6 +344,7 @@ TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "trainer", "no memory for a trainer");
     t->model = model;
     t->options = *options;
+    t->learning.stopping.validated = -1;
     limits = trf__train_limits(&model->run, &model->config, &model->layout.held, options);
     device = trf__device_with(&model->config.device, options->threads);
     status = trf__pass_open(&t->pass, model, &limits, options, TRF_WEIGHTS_FULL, &device,
@@ -451,7 +497,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    if (trainer) trainer->written = 1;
+    if (trainer) { trainer->written = 1; trainer->left = 0; }
     return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 
