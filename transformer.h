@@ -2952,7 +2952,8 @@ typedef struct trf_learn_progress {
 typedef struct trf_learn_state {
     trf_early_stopping stopping;        /* the validations so far; `validated` is -1 before the
                                            first */
-    double seconds;                     /* of this run, earlier calls included */
+    double seconds;                     /* of this run, earlier calls included; 0 if its option
+                                           `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
@@ -2960,7 +2961,7 @@ typedef struct trf_learn_state {
 TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
 
 typedef struct trf_learn_options {
-    int64_t updates;            /* training ends at this update of the trainer;
+    int64_t updates;            /* training ends at this update of the trainer; >= 0;
                                    default TRF_ENDLESS */
     double seconds;             /* training ends after this time; 0: never; default 0 */
     int64_t valid_every;        /* updates between two validations; >= 1; default 1000 */
@@ -33185,7 +33186,7 @@ TRF__COLD
 TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
 {
     const trf_learn_options *o = l->o;
-    TRF__RANGE(o, updates, 1, (double)INT64_MAX);
+    TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     TRF__RANGE(o, seconds, 0, 1e18);
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
@@ -33224,7 +33225,7 @@ TRF__FN void trf__learn_save(trf__learner *l)
 {
     if (l->saved == l->trainer->step) return;
     l->saved = l->trainer->step;
-    l->trainer->learning.seconds = trf__seconds() - l->began;
+    if (l->o->seconds > 0) l->trainer->learning.seconds = trf__seconds() - l->began;
     if (l->o->save) l->o->save(l->o->user, l->trainer, l->corpus);
 }
 
@@ -33562,7 +33563,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     l.report = report;
     report->last.step = trainer->step;
     TRF__TRY(trf__learn_check(&l, err));
-    trf__warn_of_plan(trainer, l.o->updates);
+    if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates);
     status = trf__learn_begin(&l, err);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
     /* after an error of this rank alone the others do not come to save */
@@ -35604,4 +35605,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1435821845
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1448098228

@@ -879,7 +879,7 @@ sequences at the limit are refused @@ definitions decoding programs model @@ trf
 EOS may stand in a sequence @@ decoding programs definitions @@ trf__check_side @@
     id == bos || id == c->eos @@ id == c->bos
 translating cannot be cancelled @@ decoding programs @@ trf__stack_forward @@
-    TRF__TRY(trf__cancel_status(&pass->run.hooks, err)) @@ (void)err
+    TRF__TRY(trf__run_cancelled(&pass->run, err)) @@ (void)err
 a step does not count @@ decoding programs model @@ trf_trainer_end_step @@
     trainer->step++; @@ (void)0;
 a field of the configuration is not stored @@ store @@ TRF__CONFIG_FIELDS @@
@@ -1816,7 +1816,7 @@ each rank has its own clock @@ ranks @@ trf__learn_check @@
 an end that nothing brings is waited for @@ learn @@ trf__learn_check @@
     l->corpus->options.epochs != TRF_ENDLESS @@ 1
 a warm-up beyond the end goes without saying @@ learn @@ trf_learn @@
-    trf__warn_of_plan(trainer, l.o->updates) @@ (void)0
+    if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates) @@ (void)0
 noise for the others only @@ learn @@ trf__learn_batch @@
     status == TRF_OK && l->o->noise @@ 0
 a file half read stays @@ learn @@ trf_dataset_read @@

@@ -28,7 +28,6 @@ whole="--updates 70 --valid-size 0 $model $brief --warmup 20 --vocab-from start 
 expect 0 "in one run" "" "$trf" train --tsv odd.tsv $whole --model whole.model
 expect 0 "begun from tokens" "" "$trf" train --token-file odd.tokens $begun --model begun.model
 cp begun.model.checkpoint other.model.checkpoint
-cp begun.model.checkpoint.average-30 other.model.checkpoint.average-30
 expect 0 "continued from tokens" "resumed" "$trf" train --token-file odd.tokens $whole --model begun.model --resume
 check "the same model, continued" same whole.model begun.model
 expect 0 "continued from text" "resumed" "$trf" train --tsv odd.tsv $whole --model other.model --resume --overwrite

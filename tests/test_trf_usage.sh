@@ -14,7 +14,7 @@ stays() { check "$2 stays" same "$1" "$1.before"; }
 expect 0 "a training run" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
 for file in keep keep.checkpoint keep.log; do cp $file $file.before; done
 expect 1 "the same name again" \
-    "'keep', 'keep.checkpoint', .*: --resume continues that training run, --overwrite starts a new one" \
+    "'keep', 'keep.checkpoint' exist: --resume continues that training run, --overwrite starts a new one" \
     \
     "$trf" train $plain --updates 5 --model keep
 silent "a refusal"

@@ -74,7 +74,8 @@ typedef struct trf_learn_progress {
 typedef struct trf_learn_state {
     trf_early_stopping stopping;        /* the validations so far; `validated` is -1 before the
                                            first */
-    double seconds;                     /* of this run, earlier calls included */
+    double seconds;                     /* of this run, earlier calls included; 0 if its option
+                                           `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
@@ -82,7 +83,7 @@ typedef struct trf_learn_state {
 TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
 
 typedef struct trf_learn_options {
-    int64_t updates;            /* training ends at this update of the trainer;
+    int64_t updates;            /* training ends at this update of the trainer; >= 0;
                                    default TRF_ENDLESS */
     double seconds;             /* training ends after this time; 0: never; default 0 */
     int64_t valid_every;        /* updates between two validations; >= 1; default 1000 */

@@ -71,7 +71,7 @@ TRF__COLD
 TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
 {
     const trf_learn_options *o = l->o;
-    TRF__RANGE(o, updates, 1, (double)INT64_MAX);
+    TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     TRF__RANGE(o, seconds, 0, 1e18);
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
@@ -110,7 +110,7 @@ TRF__FN void trf__learn_save(trf__learner *l)
 {
     if (l->saved == l->trainer->step) return;
     l->saved = l->trainer->step;
-    l->trainer->learning.seconds = trf__seconds() - l->began;
+    if (l->o->seconds > 0) l->trainer->learning.seconds = trf__seconds() - l->began;
     if (l->o->save) l->o->save(l->o->user, l->trainer, l->corpus);
 }
 
@@ -448,7 +448,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     l.report = report;
     report->last.step = trainer->step;
     TRF__TRY(trf__learn_check(&l, err));
-    trf__warn_of_plan(trainer, l.o->updates);
+    if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates);
     status = trf__learn_begin(&l, err);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
     /* after an error of this rank alone the others do not come to save */

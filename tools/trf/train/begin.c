@@ -126,7 +126,7 @@ int begin_training(struct training *t)
     set_limits(s, t->data.sizes.longest, &s->training);
     if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))
         return refused("trainer", &err);
-    r->state.stopping.validated = -1;
+    r->learning = trf_trainer_learning(r->trainer);
     r->state.held_out = held_out_hash(s, t->data.held.text);
-    return (status = make_run(t)) ? status : create_average(r);
+    return make_run(t);
 }

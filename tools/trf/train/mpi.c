@@ -217,6 +217,12 @@ int status_of_first(int status)
     return status;
 }
 
+void most_numbers(double numbers[], int n)
+{
+    if (count == 1) return;
+    must("agree", MPI_Allreduce(MPI_IN_PLACE, numbers, n, MPI_DOUBLE, MPI_MAX, training));
+}
+
 void most_of_all(int numbers[], int n)
 {
     if (count == 1) return;
@@ -449,6 +455,12 @@ void share_first(void *data, size_t bytes)
 }
 
 void most_of_all(int numbers[], int n)
+{
+    (void)numbers;
+    (void)n;
+}
+
+void most_numbers(double numbers[], int n)
 {
     (void)numbers;
     (void)n;

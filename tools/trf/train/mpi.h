@@ -40,6 +40,8 @@ int check_parts(const struct settings *s);
 int agree_status(int status);
 void share_first(void *data, size_t bytes);
 void most_of_all(int numbers[], int n);
+void most_numbers(double numbers[], int n);
+void most_numbers(double numbers[], int n);
 int any_failed(int failed_here);
 int differing_rank(uint64_t number);
 /* The same status on all ranks: that of rank 0, which may have something to save before it ends. */

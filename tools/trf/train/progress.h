@@ -37,7 +37,6 @@ struct progress {
     int64_t in_a_row;                           /* skipped updates since the last that was not */
     double passes, first_pass; /* passes over the data in this run; position at its start */
     int terminal, warned;
-    int time_is_up;                             /* --minutes are over */
 };
 
 enum { MOST_RECENT = 65536 };

@@ -301,6 +301,7 @@ int resume_training(struct training *t)
         say_error(NULL, &err);
         return FAILED;
     }
+    r->learning = trf_trainer_learning(r->trainer);
     if (check_objective(t)) return FAILED;
     if ((status = merge_settings(t, r->model, r->trainer))) return status;
     vocab[0] = trf_model_source_vocab(r->model); vocab[1] = trf_model_target_vocab(r->model);
@@ -329,5 +330,5 @@ int resume_training(struct training *t)
     free(changed);
     if (status) return FAILED;
     if ((status = make_run(t))) return status;
-    return create_average(r) || restore_average(r) ? FAILED : DONE;
+    return restore_average(r);
 }

@@ -85,14 +85,15 @@ void release_signals(void)
         sigaction(signals[i], &inherited[i], NULL);
 }
 
-/* The library calls this at every layer and token. Only a validation is aborted. */
+/* The library calls this at every layer and token. trf_learn lets it abort a validation, and end
+   training between two updates. */
 static int leave_validation(void *user)
 {
     (void)user;
     if (shown_progress)
         show_waiting(shown_progress, validating ? "validating" : "computing", current_update,
                      update_began);
-    return validating && signal_here();
+    return signal_here() != 0;
 }
 
 void watch_signals(struct settings *s) { s->training.hooks.cancel = leave_validation; }

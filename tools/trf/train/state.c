@@ -8,87 +8,29 @@
 #include <math.h>
 #include <unistd.h>
 
-// -----------------------------------------------------------------------------------------------
-// >>average        --ema
-// -----------------------------------------------------------------------------------------------
-
-/* All weights of a model of the same shape, one after another. */
-static int read_weights(const trf_model *model, trf_real *to)
+static int copy_tensor(trf_tensor to, trf_tensor from)
 {
+    int64_t n = trf_tensor_count(&from);
+    trf_real *numbers = grow(NULL, &(size_t){0}, (size_t)n + 1, sizeof *numbers);
     trf_error err;
-    int32_t i;
-    for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = trf_model_parameter(model, i);
-        int64_t n = trf_tensor_count(&w);
-        if (trf_tensor_read(&w, to, n, &err)) { say_error("weights", &err); return FAILED; }
-        to += n;
-    }
-    return DONE;
+    int failed = trf_tensor_read(&from, numbers, n, &err) || trf_tensor_write(&to, numbers, n, &err);
+    if (failed) say_error("weights", &err);
+    free(numbers);
+    return failed ? FAILED : DONE;
 }
 
 /* Copies the weights of a model of the same shape to the trainer. */
 static int set_weights(struct run *r, const trf_model *model)
 {
-    trf_real *weights = malloc((size_t)trf_model_parameter_total(model) * sizeof *weights);
-    const trf_real *from = weights;
-    trf_error err;
     int32_t i;
     int status = DONE;
-    if (!weights) {
-        say("out of memory: %lld weights", (long long)trf_model_parameter_total(model));
-        return FAILED;
-    }
-    status = read_weights(model, weights);
-    for (i = 0; i < trf_model_parameter_count(r->model) && !status; i++) {
-        trf_tensor w = trf_trainer_parameter(r->trainer, i);
-        int64_t n = trf_tensor_count(&w);
-        if (trf_tensor_write(&w, from, n, &err)) { say_error("weights", &err); status = FAILED; }
-        from += n;
-    }
-    free(weights);
+    for (i = 0; i < trf_model_parameter_count(r->model) && !status; i++)
+        status = copy_tensor(trf_trainer_parameter(r->trainer, i), trf_model_parameter(model, i));
     return status;
-}
-
-/* Of several processes only the first one has an average: it validates and saves. */
-int create_average(struct run *r)
-{
-    trf_error err;
-    if (!is_first_rank() || r->s->ema <= 0) return DONE;
-    if (!trf_ema_create(&r->ema, r->trainer, r->s->ema, &err)) return DONE;
-    say_error("average", &err);
-    return FAILED;
-}
-
-static int ema_status(trf_status status, const trf_error *err)
-{
-    if (status) say_error("average", err);
-    return status ? FAILED : DONE;
-}
-
-int update_ema(struct run *r)
-{
-    trf_error err;
-    return r->ema ? ema_status(trf_ema_update(r->ema, &err), &err) : DONE;
-}
-
-int apply_ema(struct run *r)
-{
-    trf_error err;
-    return r->ema ? ema_status(trf_ema_apply(r->ema, &err), &err) : DONE;
-}
-
-int restore_ema(struct run *r)
-{
-    trf_error err;
-    return r->ema ? ema_status(trf_ema_restore(r->ema, &err), &err) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>state          in the metadata of the checkpoint's model
-//
-// The average is a model file beside the checkpoint, of the same update. It is saved before the
-// checkpoint, and older ones are removed after it: at any time there is a checkpoint with its
-// average.
 // -----------------------------------------------------------------------------------------------
 
 static char *kept_path(const struct run *r, int64_t update)
@@ -111,16 +53,16 @@ int save_model(const struct run *r, const char *path)
 
 static int is_number(const char *text) { return *text && !text[strspn(text, "0123456789")]; }
 
-static void remove_other(void *user, const char *path, const char *tail)
+static void remove_numbered(void *user, const char *path, const char *tail)
 {
-    if (is_number(tail) && strtoll(tail, NULL, 10) != *(const int64_t *)user) unlink(path);
+    (void)user;
+    if (is_number(tail)) unlink(path);
 }
 
-/* Removes every average beside the checkpoint but that of one update. */
-static void remove_averages(struct run *r, int64_t but)
+static void remove_averages(struct run *r)
 {
     char *prefix = format_text("%s.average-", r->checkpoint);
-    for_files(prefix, remove_other, &but);
+    for_files(prefix, remove_numbered, NULL);
     free(prefix);
 }
 
@@ -166,21 +108,11 @@ static int note_state(struct run *r, int there)
         free(kept);
         kept = longer;
     }
-    snprintf(value, sizeof value, "%lld %lld %.17g %.17g %d", (long long)state->stopping.validated,
-             (long long)state->stopping.best_update, state->stopping.best,
-             state->stopping.best_loss, (int)state->stopping.wait);
-    if (!status) status = note(r->model, "training.validation", there ? value : NULL);
     snprintf(value, sizeof value, "%lld", (long long)state->batches);
     if (!status) status = note(r->model, "training.batches", there ? value : NULL);
     if (!status)
-        status = note(r->model, "training.learnt", there && state->learnt ? "something" : NULL);
-    if (!status)
         status = note(r->model, "training.cosine",
                       there && state->cosine_follows ? "ends with it" : NULL);
-    snprintf(value, sizeof value, "%.3f", state->seconds);
-    if (!status)
-        status =
-            note(r->model, "training.seconds", there && isfinite(r->s->minutes) ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
     if (!status)
@@ -193,33 +125,18 @@ static int note_state(struct run *r, int there)
     return status;
 }
 
-int save_checkpoint(struct run *r, double seconds)
+int save_checkpoint(struct run *r)
 {
-    double before = r->state.seconds;
-    int64_t update = trf_trainer_step(r->trainer);
     trf_error err;
-    char *average;
-    int status = DONE, known;
+    int status = DONE;
     if (!r->checkpoint || !is_first_rank()) return DONE;
-    average = average_path(r, update);
-    known = !access(average, F_OK);
-    if (r->s->ema > 0) {
-        status = apply_ema(r);
-        if (!status) status = save_model(r, average);
-        if (restore_ema(r)) status = FAILED;
-        if (status) { free(average); return status; }
-    }
-    r->state.seconds += seconds;
     status = note_state(r, 1);
-    r->state.seconds = before;
     if (!status && trf_checkpoint_save(r->trainer, r->corpus, r->checkpoint, &err)) {
         say_error(NULL, &err);
         status = FAILED;
     }
     if (note_state(r, 0)) status = FAILED;
-    if (!status) remove_averages(r, update);
-    else if (r->s->ema > 0 && !known) unlink(average);      /* there is no checkpoint of it */
-    free(average);
+    if (!status && r->state.has_notes) remove_averages(r);      /* this one has it in itself */
     return status;
 }
 
@@ -362,31 +279,45 @@ static void restore_kept(struct run *r, const char *text, int comparable)
     }
 }
 
+/* The validations of a checkpoint that has them in notes, which go. */
+static void restore_old_state(struct run *r)
+{
+    static const char *const keys[] = {"training.validation", "training.learnt", "training.seconds"};
+    trf_learn_state *learning = r->learning;
+    const char *text = trf_model_metadata(r->model, keys[0]);
+    long long validated, best_update;
+    trf_early_stopping old;
+    int wait, i;
+    r->state.has_notes = text != NULL;
+    if (text && sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &old.best,
+                       &old.best_loss, &wait) == 5) {
+        old.validated = validated;
+        old.best_update = best_update;
+        old.wait = wait;
+        learning->stopping = old;
+        if (best_update) learning->learnt = 1;
+    }
+    if (trf_model_metadata(r->model, keys[1])) learning->learnt = 1;
+    if ((text = trf_model_metadata(r->model, keys[2]))) learning->seconds = strtod(text, NULL);
+    for (i = 0; i < 3; i++) note(r->model, keys[i], NULL);
+}
+
 /* The best score by another metric or on other pairs is not comparable, and is dropped. */
 int restore_state(struct run *r)
 {
     struct state *state = &r->state;
+    trf_early_stopping none;
     const char *text = trf_model_metadata(r->model, "training.held_out");
-    long long validated, best_update;
-    trf_early_stopping old;
-    int wait, comparable;
+    int comparable;
     state->held_out = held_out_hash(r->s, r->validator.pairs->text);
     comparable = state->same_metric && text && strtoull(text, NULL, 10) == state->held_out;
-    text = trf_model_metadata(r->model, "training.validation");
-    state->stopping.validated = -1;
-    if (text && comparable &&
-        sscanf(text, "%lld %lld %lf %lf %d", &validated, &best_update, &old.best, &old.best_loss,
-               &wait) == 5) {
-        old.validated = validated;
-        old.best_update = best_update;
-        old.wait = wait;
-        state->stopping = old;
-        if (best_update) state->learnt = 1;
-        if (best_update) r->score = old.best;
+    restore_old_state(r);
+    if (!comparable) {
+        memset(&none, 0, sizeof none);
+        none.validated = -1;
+        r->learning->stopping = none;
     }
-    if (trf_model_metadata(r->model, "training.learnt")) state->learnt = 1;
-    if ((text = trf_model_metadata(r->model, "training.seconds")))
-        state->seconds = strtod(text, NULL);
+    if (r->learning->stopping.best_update) r->score = r->learning->stopping.best;
     restore_kept(r, trf_model_metadata(r->model, "training.kept"), comparable);
     if (!comparable)
         say("warning: the validation pairs or their scoring have changed: the search for the "
@@ -394,15 +325,16 @@ int restore_state(struct run *r)
     return note_state(r, 0);
 }
 
-/* The average of the checkpoint's update. */
 int restore_average(struct run *r)
 {
     trf_load_options load = load_options(r->s);
     trf_model *model = NULL;
+    trf_ema *ema = NULL;
     trf_error err;
     char *path = average_path(r, trf_trainer_step(r->trainer));
+    int32_t i;
     int status = DONE;
-    if (r->ema && r->state.had_average) {
+    if (is_first_rank() && r->s->ema > 0 && r->state.had_average && r->state.has_notes) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
             say("it is the average of the weights, which belongs to the checkpoint; --ema 0 "
@@ -411,11 +343,15 @@ int restore_average(struct run *r)
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
             say("%s belongs to another model", path);
             status = FAILED;
-        } else status = read_weights(model, trf_ema_weights(r->ema));
+        } else if (trf_ema_create(&ema, r->trainer, r->s->ema, &err)) {
+            say_error("average", &err);
+            status = FAILED;
+        }
+        for (i = 0; !status && i < trf_model_parameter_count(model); i++)
+            status = copy_tensor(trf_ema_parameter(ema, i), trf_model_parameter(model, i));
+        trf_ema_destroy(ema);           /* the trainer keeps the average */
         trf_model_destroy(model);
     }
-    if (!status && r->checkpoint && is_first_rank())
-        remove_averages(r, trf_trainer_step(r->trainer));
     free(path);
     return status;
 }
@@ -457,7 +393,7 @@ static int averaged(const struct run *r, size_t i)
 
 static int is_kept_best(const struct run *r, size_t i)
 {
-    return r->s->average > 1 && r->state.kept[i].update == r->state.stopping.best_update;
+    return r->s->average > 1 && r->state.kept[i].update == r->learning->stopping.best_update;
 }
 
 void remove_unneeded(struct run *r, int average_needed)
@@ -523,11 +459,11 @@ int set_mean_weights(struct run *r, int *count)
 int copy_best(const struct run *r)
 {
     const struct state *state = &r->state;
-    char *path = kept_path(r, state->stopping.best_update);
+    char *path = kept_path(r, r->learning->stopping.best_update);
     int there = 0;
     size_t i;
     for (i = 0; i < state->n_kept; i++)
-        there |= state->kept[i].update == state->stopping.best_update;
+        there |= state->kept[i].update == r->learning->stopping.best_update;
     there = there && !access(path, F_OK) && !copy_model(r->s, path, r->s->model);
     free(path);
     return there;
@@ -552,7 +488,6 @@ void warn_of_kept(const struct run *r)
 
 void end_run(struct run *r)
 {
-    trf_ema_destroy(r->ema);
     trf_trainer_destroy(r->trainer);
     trf_model_destroy(r->model);
     trf_corpus_destroy(r->corpus);

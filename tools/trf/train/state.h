@@ -9,16 +9,15 @@
 /* The model of a past validation, in the file MODEL.update-NUMBER. */
 struct kept { int64_t update; double score, loss; };
 
-/* What an exact continuation needs besides the library's checkpoint. It is stored in the
-   checkpoint's metadata. */
+/* What an exact continuation needs besides what the library stores (trf_learn_state). It is stored
+   in the checkpoint's metadata. */
 struct state {
-    trf_early_stopping stopping;        /* the validations so far */
     int64_t batches;                    /* drawn so far */
     int cosine_follows;                 /* see struct plan */
-    double seconds;                     /* of earlier runs */
+    int has_notes;                      /* 1: of a checkpoint whose validations are notes, and whose
+                                           average is a file beside it */
     int every_nth;                      /* 1: every n-th pair is held out, as before version 0.3 */
     uint64_t held_out;                  /* see held_out_hash */
-    int learnt;                         /* 1: at least one update was not skipped */
     int had_average, had_mean,
         same_metric; /* of the checkpoint: --ema, --average, the same --metric */
     struct kept *kept;
@@ -33,7 +32,7 @@ struct run {
     trf_trainer *trainer;
     trf_corpus *corpus;
     trf_noise *noise;                   /* hides tokens from the model; or NULL */
-    trf_ema *ema;                       /* --ema; or NULL */
+    trf_learn_state *learning;          /* of the trainer: validations, time */
     int64_t batches;                    /* of a pass over the corpus */
     struct validator validator;
     struct state state;
@@ -44,20 +43,15 @@ struct run {
 int note(trf_model *model, const char *key,
          const char *value); /* in the model's metadata; value NULL: removes it */
 int save_model(const struct run *r, const char *path);
-int save_checkpoint(struct run *r, double seconds);
+int save_checkpoint(struct run *r);
 uint64_t held_out_hash(const struct settings *s, const struct text held[2]);
 
 /* After loading a checkpoint: read the state from the metadata of the model, and remove it
    there. */
 int restore_options(struct run *r);
 int restore_state(struct run *r);
+/* The moving average of a checkpoint that has it in a file beside it. */
 int restore_average(struct run *r);
-
-/* --ema. apply_ema swaps the average and the weights, restore_ema swaps them back. */
-int create_average(struct run *r);
-int update_ema(struct run *r);
-int apply_ema(struct run *r);
-int restore_ema(struct run *r);
 
 /* --keep and --average. */
 int is_better(const struct run *r, double score, double loss, double than, double than_loss);

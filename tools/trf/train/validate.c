@@ -295,14 +295,18 @@ static int label_held_out(struct validator *v, struct validation *result)
     return made && (!status || result->cancelled) ? DONE : FAILED;
 }
 
+int score_held_out(struct validator *v, struct validation *result)
+{
+    return metric_of(v->s) == METRIC_F1 ? label_held_out(v, result) : translate_held_out(v, result);
+}
+
 int validate(struct validator *v, struct validation *result)
 {
     int status;
     memset(result, 0, sizeof *result);
     if ((status = mean_loss(v, result)) || result->cancelled) return status;
     result->score = metric_of(v->s) == METRIC_ACCURACY ? 100 * result->accuracy : result->loss;
-    if (metric_of(v->s) == METRIC_F1) return label_held_out(v, result);
-    return translates(v) ? translate_held_out(v, result) : DONE;
+    return metric_of(v->s) == METRIC_F1 || translates(v) ? score_held_out(v, result) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------

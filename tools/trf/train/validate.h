@@ -28,6 +28,7 @@ struct validator {
 
 int validates(const struct validator *v);       /* whether there are pairs */
 int validate(struct validator *v, struct validation *result);
+int score_held_out(struct validator *v, struct validation *result);     /* other metrics than loss and accuracy */
 int check_translating(
     struct validator *v); /* that it can translate: before training rather than after */
 /* Prints the current answers to three of the pairs. */
