@@ -91,9 +91,20 @@ FORCE:
 # What repeats another suite in double or on another device, or takes long: make check runs it.
 SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify test_cuda test_cuda_ops test_separate_device test_same_bits \
              test_host test_memory) $(DOUBLES) $(SEPARATES) $(CUDAS)
+# make test T=vocab: one suite, tests/test_vocab.c; T=trf_train: tests/test_trf_train.sh; T=double_test_model and the like.
+T        =
+ifeq ($(T),)
 # trf comes first: nothing takes longer to compile.
 test: $(BUILD)/trf $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES))
 	sh tests/run.sh $(BUILD)
+else ifneq ($(wildcard tests/test_$(T).sh),)
+test: $(BUILD)/trf
+	sh tests/test_$(T).sh $(BUILD)/trf
+else
+SUITE    = $(BUILD)/$(if $(wildcard tests/test_$(T).c),test_$(T),$(T))
+test: $(SUITE)
+	$(SUITE)
+endif
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
 check: $(BUILD)/trf $(TESTS) $(DOUBLES) $(SEPARATES) $(CUDAS) $(EXAMPLES) $(STUDIES)
@@ -128,7 +139,8 @@ help:
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make studies    the experiments of examples/studies in short: what tutorials claim, and what is measured'
-	@echo 'make test       the suites, the examples and trf: three minutes'
+	@echo 'make test       the suites, the examples and trf: three minutes; make test T=vocab: tests/test_vocab.c,'
+	@echo '                T=trf_train: tests/test_trf_train.sh'
 	@echo 'make check      besides, every way to build it, with every compiler that is here: twelve minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'

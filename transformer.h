@@ -3992,6 +3992,29 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
     }
 }
 
+/* Sorts n items of `size` bytes (at most 64) in place by compare(a, b) < 0, as trf__sort does. */
+TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
+                             int (*compare)(const void *, const void *))
+{
+    char *at = (char *)items, item[64];
+    size_t first = n / 2, end = n, hole, child;
+    while (end > 1) {
+        if (first > 0) memcpy(item, at + --first * size, size);
+        else {
+            memcpy(item, at + --end * size, size);
+            memcpy(at + end * size, at, size);
+        }
+        hole = first;
+        while ((child = 2 * hole + 1) < end) {
+            if (child + 1 < end && compare(at + child * size, at + (child + 1) * size) < 0) child++;
+            if (compare(item, at + child * size) >= 0) break;
+            memcpy(at + hole * size, at + child * size, size);
+            hole = child;
+        }
+        memcpy(at + hole * size, item, size);
+    }
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
 //
@@ -32567,6 +32590,18 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 }
 
 /* The words of both sides are counted even if only one is open: each decides about the other. */
+/* No line may be NULL. lines NULL: there are none. */
+TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const char *what,
+                                    trf_error *err)
+{
+    int64_t i;
+    for (i = 0; lines && i < n; i++)
+        if (!lines[i])
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
+                             (long long)i, what);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -32580,6 +32615,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
     int side;
     TRF__TRY(trf__begin(choice, "choice", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
+    TRF__TRY(trf__check_lines(source, n, "source", err));
+    TRF__TRY(trf__check_lines(target, n, "target", err));
     TRF__ZERO(w);
     for (side = 0; side < 2 && status == TRF_OK; side++)
         if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks,
@@ -32600,7 +32637,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 // A source should not be on both sides of the split. Hashes of sources find the pairs that share
 // one.
 
-/* Comparisons for qsort. trf__by_random sorts by a hash of the number, which is a fixed shuffle. */
+/* Comparisons for trf__sort_items, which takes no memory. trf__by_random sorts by a hash of the
+   number, which is a fixed shuffle. */
 TRF__FN int trf__by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -32652,7 +32690,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
         if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4)
             p->chosen[n_chosen++] = p->hashes[i];
     }
-    qsort(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
+    trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
     for (k = 0; k < p->n; k++) {
         if (!held[k] &&
             bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
@@ -32696,6 +32734,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_EVERY_KTH, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
+    TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
     work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
     if (!work) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
@@ -32707,8 +32746,8 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
         p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
         p.order[i] = (uint64_t)i;
     }
-    qsort(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
-    qsort(p.order, (size_t)n, sizeof *p.order, trf__by_random);
+    trf__sort_items(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
+    trf__sort_items(p.order, (size_t)n, sizeof *p.order, trf__by_random);
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     *count = trf__pick_some(&p, size, held);
     trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
@@ -32918,7 +32957,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     for (side = 0; side < 2; side++) {
         TRF__ZERO(to[side]);
         if (!from[side]->count) continue;
-        to[side].ids = from[side]->ids + used[side];
+        if (from[side]->ids) to[side].ids = from[side]->ids + used[side];
         to[side].lengths = from[side]->lengths + first;
         to[side].count = n;
     }
@@ -32926,6 +32965,19 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     batch.source = to[0];
     batch.target = to[1];
     return batch;
+}
+
+/* Lengths and pointers of the caller's pairs; trainers and translators check the ids. */
+TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
+{
+    int64_t rows, longest = 0;
+    TRF__TRY(trf__check_lengths(&pairs->source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&pairs->target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (!pairs->source.count || !pairs->target.count ||
+        pairs->source.count == pairs->target.count) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
+                     "expected as many targets as sources, got %d targets and %d sources",
+                     (int)pairs->target.count, (int)pairs->source.count);
 }
 
 /* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
@@ -32958,6 +33010,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                                   "expected one pair or more, got none");
+    TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sum);
     for (; first < all; first += n) {
         batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
@@ -33105,6 +33158,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                          "expected one pair or more, with as many targets as sources, got %d "
                          "targets and %d sources", (int)pairs->target.count, (int)n);
+    TRF__TRY(trf__check_held_out(pairs, err));
     hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
@@ -33937,7 +33991,7 @@ TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
 TRF__FN void trf__labels_settle(trf__split *s)
 {
     int64_t i, n = 0;
-    if (s->n_labels) qsort(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
+    trf__sort_items(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
     for (i = 0; i < s->n_labels; i++)
         if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
             s->labels[n++] = s->labels[i];
@@ -35605,4 +35659,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1448098228
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4026630152

@@ -120,6 +120,7 @@ job "example pipeline" status "'$build/pipeline' 3 4 >'$work/pipeline' && cat '$
 [ -z "$builds" ] || job "example fill" status "exec '$build/fill'"
 job "example generate" status "exec '$build/generate' README.md 'The ' 20"
 [ -z "$builds" ] || job "example resume" status "exec sh tests/resume.sh '$build/resume'"
+[ -z "$builds" ] || job "example learn" status "exec sh tests/learn.sh '$build/learn'"
 job "examples raw, threads" status "cd '$work/raw' &&
     awk 'BEGIN { for (i = 0; i < 300; i++) printf \"%d %d\\t%d %d\\n\", i % 7, i % 5, i % 5, i % 7 }' >pairs &&
     '$build/trf' train --tsv pairs --model m --updates 60 --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&

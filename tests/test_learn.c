@@ -681,6 +681,72 @@ static void cancelled(void **state)
     end_rig(&r);
 }
 
+/* Arguments that other calls refuse too: none crashes. */
+static void refuses_nonsense(void **state)
+{
+    static const int32_t ids[4] = {4, 5, 6, 7}, negative[2] = {1, -3}, lengths[2] = {2, 2};
+    static const char *const lines[3] = {"a b", "c", NULL};
+    trf_batch good = {{ids, lengths, 2}, {ids, lengths, 2}, 0, {0, 0, 0}}, bad;
+    trf_token_choice choice;
+    trf_translator *translator;
+    trf_step_report report;
+    trf_learn_options o = trf_learn_defaults();
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    char held[3];
+    int64_t count;
+    double percent;
+    int k;
+    (void)state;
+    o.updates = 2; o.valid_every = 1;
+    OK(trf_translator_create(&translator, r.model, NULL, &err));
+    for (k = 0; k < 8; k++) {
+        const char *what = k % 2 ? "target" : "source";
+        trf_sequences *side;
+        bad = good;
+        side = k % 2 ? &bad.target : &bad.source;
+        if (k / 2 == 0) side->lengths = NULL;
+        if (k / 2 == 1) side->lengths = negative;
+        if (k / 2 == 2) side->ids = NULL;
+        if (k / 2 == 3) side->count = -1;
+        if (k / 2 < 3) FAILS(trf_error_rate(translator, &bad, &percent, &err), TRF_E_INVALID_ARG,
+                             what, k / 2 == 1 ? 1 : -1);
+        FAILS(trf_evaluate_all(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, what,
+              k / 2 == 1 ? 1 : -1);
+        if (k / 2 < 3) FAILS(trf_learn(r.trainer, r.corpus, &bad, &o, NULL, &err),
+                             TRF_E_INVALID_ARG, what, k / 2 == 1 ? 1 : -1);
+    }
+    bad = good;
+    bad.target.count = 1;
+    FAILS(trf_evaluate_all(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, "pairs", -1);
+    FAILS(trf_hold_out(lines, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
+          TRF_E_INVALID_ARG, "sources", 2);
+    memset(&choice, 0, sizeof choice);
+    FAILS(trf_tokens_choose(&choice, lines, NULL, 3, NULL, &err), TRF_E_INVALID_ARG, "source", 2);
+    FAILS(trf_tokens_choose(&choice, NULL, lines, 3, NULL, &err), TRF_E_INVALID_ARG, "target", 2);
+    trf_translator_destroy(translator);
+    end_rig(&r);
+}
+
+/* In-place sorting beside the C library's, of many lengths and of equal items. */
+static int by_value(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+static void sorts(void **state)
+{
+    uint64_t items[300], want[300];
+    size_t n, i;
+    (void)state;
+    for (n = 0; n <= 300; n += 1 + n / 20) {
+        for (i = 0; i < n; i++) items[i] = want[i] = trf__random64(n, 1, i) % (n + 1);
+        trf__sort_items(items, n, sizeof *items, by_value);
+        qsort(want, n, sizeof *want, by_value);
+        assert_memory_equal(items, want, n * sizeof *items);
+    }
+}
+
 /* -----------------------------------------------------------------------------------------------
    A run that is interrupted anywhere and goes on has the bits of one that is not. */
 
@@ -1500,7 +1566,8 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(tokens_follow_texts),
                                        cmocka_unit_test(early_stopping),
                                        cmocka_unit_test(ends),
-                                       cmocka_unit_test(cancelled), cmocka_unit_test(resumes), cmocka_unit_test(goes_on),
+                                       cmocka_unit_test(cancelled), cmocka_unit_test(refuses_nonsense), cmocka_unit_test(sorts),
+                                       cmocka_unit_test(resumes), cmocka_unit_test(goes_on),
                                        cmocka_unit_test(bad_second_batch),
                                        cmocka_unit_test(averages),
                                        cmocka_unit_test(judging),

@@ -210,3 +210,26 @@ TRF__FN void trf__sort(const void **items, size_t n, int (*compare)(const void *
         items[hole] = item;
     }
 }
+
+/* Sorts n items of `size` bytes (at most 64) in place by compare(a, b) < 0, as trf__sort does. */
+TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
+                             int (*compare)(const void *, const void *))
+{
+    char *at = (char *)items, item[64];
+    size_t first = n / 2, end = n, hole, child;
+    while (end > 1) {
+        if (first > 0) memcpy(item, at + --first * size, size);
+        else {
+            memcpy(item, at + --end * size, size);
+            memcpy(at + end * size, at, size);
+        }
+        hole = first;
+        while ((child = 2 * hole + 1) < end) {
+            if (child + 1 < end && compare(at + child * size, at + (child + 1) * size) < 0) child++;
+            if (compare(item, at + child * size) >= 0) break;
+            memcpy(at + hole * size, at + child * size, size);
+            hole = child;
+        }
+        memcpy(at + hole * size, item, size);
+    }
+}

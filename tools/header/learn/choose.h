@@ -131,6 +131,18 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
 }
 
 /* The words of both sides are counted even if only one is open: each decides about the other. */
+/* No line may be NULL. lines NULL: there are none. */
+TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const char *what,
+                                    trf_error *err)
+{
+    int64_t i;
+    for (i = 0; lines && i < n; i++)
+        if (!lines[i])
+            return trf__fail(err, TRF_E_INVALID_ARG, i, what, "line %lld of %s must not be NULL",
+                             (long long)i, what);
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -144,6 +156,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
     int side;
     TRF__TRY(trf__begin(choice, "choice", err));
     if (n < 0) return trf__fail_below(err, "n", 0, n);
+    TRF__TRY(trf__check_lines(source, n, "source", err));
+    TRF__TRY(trf__check_lines(target, n, "target", err));
     TRF__ZERO(w);
     for (side = 0; side < 2 && status == TRF_OK; side++)
         if (there[side]) status = trf__count_words(&w[side], &vocab[side], lines[side], n, hooks,
@@ -164,7 +178,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 // A source should not be on both sides of the split. Hashes of sources find the pairs that share
 // one.
 
-/* Comparisons for qsort. trf__by_random sorts by a hash of the number, which is a fixed shuffle. */
+/* Comparisons for trf__sort_items, which takes no memory. trf__by_random sorts by a hash of the
+   number, which is a fixed shuffle. */
 TRF__FN int trf__by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -216,7 +231,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
         if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4)
             p->chosen[n_chosen++] = p->hashes[i];
     }
-    qsort(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
+    trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
     for (k = 0; k < p->n; k++) {
         if (!held[k] &&
             bsearch(&p->hashes[k], p->chosen, n_chosen, sizeof *p->chosen, trf__by_number))
@@ -260,6 +275,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_EVERY_KTH, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
+    TRF__TRY(trf__check_lines(sources, n, "sources", err));
     if (size == 0) size = n / 20 < 1000 ? n / 20 : 1000;
     work = (uint64_t *)trf__alloc(hooks, trf__bytes(4 * n, sizeof *work));
     if (!work) return trf__fail(err, TRF_E_NOMEM, -1, "held", "no memory to order %lld pairs",
@@ -271,8 +287,8 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
         p.sorted[i] = p.hashes[i] = trf__hash_text(sources[i]);
         p.order[i] = (uint64_t)i;
     }
-    qsort(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
-    qsort(p.order, (size_t)n, sizeof *p.order, trf__by_random);
+    trf__sort_items(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
+    trf__sort_items(p.order, (size_t)n, sizeof *p.order, trf__by_random);
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     *count = trf__pick_some(&p, size, held);
     trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));

@@ -371,7 +371,7 @@ TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
 TRF__FN void trf__labels_settle(trf__split *s)
 {
     int64_t i, n = 0;
-    if (s->n_labels) qsort(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
+    trf__sort_items(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
     for (i = 0; i < s->n_labels; i++)
         if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
             s->labels[n++] = s->labels[i];

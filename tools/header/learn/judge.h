@@ -10,6 +10,7 @@
 #include "base/errors.h"
 #include "base/memory.h"
 #include "device/tensors.h"
+#include "model/checks.h"
 #include "model/model.h"
 #include "train/trainer.h"
 #include "train/step.h"
@@ -221,7 +222,7 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     for (side = 0; side < 2; side++) {
         TRF__ZERO(to[side]);
         if (!from[side]->count) continue;
-        to[side].ids = from[side]->ids + used[side];
+        if (from[side]->ids) to[side].ids = from[side]->ids + used[side];
         to[side].lengths = from[side]->lengths + first;
         to[side].count = n;
     }
@@ -229,6 +230,19 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
     batch.source = to[0];
     batch.target = to[1];
     return batch;
+}
+
+/* Lengths and pointers of the caller's pairs; trainers and translators check the ids. */
+TRF__FN trf_status trf__check_held_out(const trf_batch *pairs, trf_error *err)
+{
+    int64_t rows, longest = 0;
+    TRF__TRY(trf__check_lengths(&pairs->source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&pairs->target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (!pairs->source.count || !pairs->target.count ||
+        pairs->source.count == pairs->target.count) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
+                     "expected as many targets as sources, got %d targets and %d sources",
+                     (int)pairs->target.count, (int)pairs->source.count);
 }
 
 /* Adds a report. Means are weighted with their tokens or sequences; the caller divides by the
@@ -261,6 +275,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                                   "expected one pair or more, got none");
+    TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sum);
     for (; first < all; first += n) {
         batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
@@ -408,6 +423,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
                          "expected one pair or more, with as many targets as sources, got %d "
                          "targets and %d sources", (int)pairs->target.count, (int)n);
+    TRF__TRY(trf__check_held_out(pairs, err));
     hooks = &translator->search.hooks;
     s.pairs = pairs;
     s.at[0] = (int64_t *)trf__alloc(hooks, trf__bytes(2 * n, sizeof *s.at[0]));
