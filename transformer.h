@@ -3027,6 +3027,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
+   Beside the trainer's memory it takes that of the weights: twice for `ema`, once or twice for the
+   best ones.
+
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
    trf_checkpoint_load, and call trf_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,
@@ -23122,8 +23125,9 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
                                        weights of trf_learn's best validation. Checkpoints have
                                        them. */
-    trf_real *raw;                  /* the weights while the average is in their stead, */
-    int left;                       /* or 1: since trf_learn has left others in the model */
+    trf_real *raw;                  /* the weights of the last update, while others are in the model
+                                       in their stead: */
+    int left;                       /* 1: the average, or the best ones that trf_learn has left */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
 };
@@ -32828,7 +32832,7 @@ TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
     t = ema->trainer;
     trf__weights_copy(t, t->raw, t->model->weights);
     trf__weights_copy(t, t->model->weights, t->average);
-    ema->applied = 1;
+    ema->applied = t->left = 1;         /* a checkpoint that is saved meanwhile has the weights */
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -32839,7 +32843,7 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
     if (!ema->applied) return TRF_OK;
     t = ema->trainer;
     trf__weights_copy(t, t->model->weights, t->raw);
-    ema->applied = 0;
+    ema->applied = t->left = 0;
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -33305,21 +33309,28 @@ TRF__FN int trf__learn_agree(trf__learner *l)
     return numbers[2] > 0;
 }
 
-/* Gives all ranks a status and a progress of rank 0. */
+/* Gives all ranks a status and a progress of rank 0. A number that is none travels as a bit of a
+   mask, since the largest of NaN and others is undefined. */
 TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p,
                                     trf_status status, trf_error *err)
 {
+    double *const fields[4] = {&p->loss, &p->nll, &p->accuracy, &p->score};
     double numbers[7];
-    int32_t i;
+    int i;
     if (!l->o->agree) return status;
     numbers[0] = -(double)status;           /* statuses are 0 or negative */
-    numbers[1] = p->validated; numbers[2] = p->loss; numbers[3] = p->nll;
-    numbers[4] = p->accuracy; numbers[5] = p->score; numbers[6] = 0;
+    numbers[1] = p->validated;
+    for (numbers[2] = i = 0; i < 4; i++) {
+        int is_number = *fields[i] == *fields[i];
+        numbers[3 + i] = is_number ? *fields[i] : 0;
+        if (!is_number) numbers[2] += 1 << i;
+    }
     for (i = 0; i < 7 && !l->first_rank; i++) numbers[i] = -HUGE_VAL;
     trf__agree(l, numbers, 7);
     if (l->first_rank) return status;
-    p->validated = (int32_t)numbers[1]; p->loss = numbers[2]; p->nll = numbers[3];
-    p->accuracy = numbers[4]; p->score = numbers[5];
+    p->validated = (int32_t)numbers[1];
+    for (i = 0; i < 4; i++)
+        *fields[i] = (int)numbers[2] >> i & 1 ? (double)NAN : numbers[3 + i];
     status = (trf_status)-(int)numbers[0];
     return status == TRF_OK ? TRF_OK : trf__fail(err, status, l->trainer->step, "rank 0",
                                                  "rank 0 could not validate");
@@ -35659,4 +35670,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4026630152
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1346143970

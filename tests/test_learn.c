@@ -908,6 +908,48 @@ static void goes_on(void **state)
     assert_null(trf_trainer_learning(NULL));
 }
 
+static int save_now(void *user, int64_t update)
+{
+    (void)user;
+    return update == 16;
+}
+
+static trf_trainer *saved_trainer;
+static trf_corpus *saved_corpus;
+
+static int save_at_12(void *user, const trf_learn_progress *p)
+{
+    if (p->validated && p->update->step == 12) keep_checkpoint(user, saved_trainer, saved_corpus);
+    return 0;
+}
+
+/* A checkpoint that is saved in a validation, where the average is in the model, has the weights. */
+static void saves_in_a_validation(void **state)
+{
+    trf_learn_report want, got;
+    interruption in;
+    trf_learn_options o;
+    int calls;
+    uint64_t hash = undisturbed(1, &want, &calls);
+    rig r = run_rig(&in);
+    (void)state;
+    o = run_options(&in, 1);
+    o.save = NULL;
+    o.progress = save_at_12;
+    o.due = save_now;                   /* ends it at the next one */
+    saved_trainer = r.trainer;
+    saved_corpus = r.corpus;
+    FAILS(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err), TRF_E_CANCELLED, "due", 16);
+    assert_int_equal(in.saves, 1);
+    begin_again(&r, &in);
+    o = run_options(&in, 1);
+    o.resume = 1;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &got, &err));
+    assert_true(weights_hash(r.model) == hash);
+    free(in.checkpoint);
+    end_rig(&r);
+}
+
 /* A batch that cannot be used, the second of an update: nothing of the first one stays. */
 static void bad_second_batch(void **state)
 {
@@ -1567,7 +1609,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(early_stopping),
                                        cmocka_unit_test(ends),
                                        cmocka_unit_test(cancelled), cmocka_unit_test(refuses_nonsense), cmocka_unit_test(sorts),
-                                       cmocka_unit_test(resumes), cmocka_unit_test(goes_on),
+                                       cmocka_unit_test(resumes), cmocka_unit_test(goes_on), cmocka_unit_test(saves_in_a_validation),
                                        cmocka_unit_test(bad_second_batch),
                                        cmocka_unit_test(averages),
                                        cmocka_unit_test(judging),

@@ -149,6 +149,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
+   Beside the trainer's memory it takes that of the weights: twice for `ema`, once or twice for the
+   best ones.
+
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
    trf_checkpoint_load, and call trf_learn again with `resume` (examples/learn.c).
      TRF_E_INVALID_ARG   no end is set: updates, seconds, patience with held-out pairs, progress,

@@ -93,7 +93,7 @@ TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
     t = ema->trainer;
     trf__weights_copy(t, t->raw, t->model->weights);
     trf__weights_copy(t, t->model->weights, t->average);
-    ema->applied = 1;
+    ema->applied = t->left = 1;         /* a checkpoint that is saved meanwhile has the weights */
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -104,7 +104,7 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
     if (!ema->applied) return TRF_OK;
     t = ema->trainer;
     trf__weights_copy(t, t->model->weights, t->raw);
-    ema->applied = 0;
+    ema->applied = t->left = 0;
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 

@@ -136,21 +136,28 @@ TRF__FN int trf__learn_agree(trf__learner *l)
     return numbers[2] > 0;
 }
 
-/* Gives all ranks a status and a progress of rank 0. */
+/* Gives all ranks a status and a progress of rank 0. A number that is none travels as a bit of a
+   mask, since the largest of NaN and others is undefined. */
 TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p,
                                     trf_status status, trf_error *err)
 {
+    double *const fields[4] = {&p->loss, &p->nll, &p->accuracy, &p->score};
     double numbers[7];
-    int32_t i;
+    int i;
     if (!l->o->agree) return status;
     numbers[0] = -(double)status;           /* statuses are 0 or negative */
-    numbers[1] = p->validated; numbers[2] = p->loss; numbers[3] = p->nll;
-    numbers[4] = p->accuracy; numbers[5] = p->score; numbers[6] = 0;
+    numbers[1] = p->validated;
+    for (numbers[2] = i = 0; i < 4; i++) {
+        int is_number = *fields[i] == *fields[i];
+        numbers[3 + i] = is_number ? *fields[i] : 0;
+        if (!is_number) numbers[2] += 1 << i;
+    }
     for (i = 0; i < 7 && !l->first_rank; i++) numbers[i] = -HUGE_VAL;
     trf__agree(l, numbers, 7);
     if (l->first_rank) return status;
-    p->validated = (int32_t)numbers[1]; p->loss = numbers[2]; p->nll = numbers[3];
-    p->accuracy = numbers[4]; p->score = numbers[5];
+    p->validated = (int32_t)numbers[1];
+    for (i = 0; i < 4; i++)
+        *fields[i] = (int)numbers[2] >> i & 1 ? (double)NAN : numbers[3 + i];
     status = (trf_status)-(int)numbers[0];
     return status == TRF_OK ? TRF_OK : trf__fail(err, status, l->trainer->step, "rank 0",
                                                  "rank 0 could not validate");

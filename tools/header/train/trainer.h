@@ -59,8 +59,9 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
                                        weights of trf_learn's best validation. Checkpoints have
                                        them. */
-    trf_real *raw;                  /* the weights while the average is in their stead, */
-    int left;                       /* or 1: since trf_learn has left others in the model */
+    trf_real *raw;                  /* the weights of the last update, while others are in the model
+                                       in their stead: */
+    int left;                       /* 1: the average, or the best ones that trf_learn has left */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
 };
