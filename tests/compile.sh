@@ -486,7 +486,7 @@ fi
 # Nothing that prints, ends the program or changes what is the program's.
 called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise|malloc|mem[a-z]*|open|pow'
 called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
-called="$called|bsearch|difftime|frexp|qsort|time|__fstat|__(v?snprintf|mem[a-z]*)_chk|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
+called="$called|bsearch|difftime|frexp|qsort|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
 # what __builtin_cpu_supports reads, and what g++ -O0 names where it inlines functions of other processors
 called="$called|__cpu_model|__cpu_features2|__gxx_personality_v0"
 seen()

@@ -52,7 +52,10 @@ mkdir copy blocks || exit 1
 (cd "$source" && tar -cf - --exclude=./build --exclude=./.git .) | (cd copy && tar -xf -)
 ln -s copy/transformer.h . && mkdir copy/build
 # What was built before; again where `make MPI=1` has replaced it
-built_before() { for file in trf translate transformer.o flags spm.o; do [ ! -e "$built/$file" ] || cp -p "$built/$file" copy/build; done; }
+built_before() {
+    rm -rf copy/build/objects
+    for file in trf translate transformer.o flags objects; do [ ! -e "$built/$file" ] || cp -Rp "$built/$file" copy/build; done
+}
 built_before
 awk '
     /^```[a-z]/ { kind = substr($0, 4); file = sprintf("blocks/%02d.%s", ++n, kind); next }
