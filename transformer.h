@@ -2942,9 +2942,9 @@ typedef struct trf_learn_progress {
     int32_t validated;                  /* 1: called after a validation; 0: after an update */
     int32_t batches;                    /* of the last update */
     int32_t is_best;                    /* after a validation what trf_early_stopping_add returned:
-                                           0, or 1 or 2 for the best one so far */
+                                           1 or 2 for the best one so far, else 0 */
     double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
-    const trf_step_report *held;        /* of a validation, all of its numbers; else NULL */
+    const trf_step_report *held;        /* all numbers of a validation; else NULL */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
 
@@ -2975,15 +2975,15 @@ typedef struct trf_learn_options {
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
                                    its own; default trf_search_defaults with beam 1 */
-    /* Computes the score: for TRF_METRIC_CUSTOM, or in the stead of another metric, which then says
-       only which scores are better. `model` is valid during this call only. Return non-zero to end
-       with TRF_E_CANCELLED. default NULL */
+    /* Computes the score, for TRF_METRIC_CUSTOM or instead of another metric. The other metric then
+       says only which scores are better. `model` is valid during this call only. Return non-zero to
+       end with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
     /* Called after each update and each validation. Return non-zero to end training here, as after
        the last update. default NULL: not called */
     int (*progress)(void *user, const trf_learn_progress *progress);
-    /* Called before each validation, or where one would be without held-out pairs: the model has
-       the weights that are validated and kept. Return non-zero to end with TRF_E_CANCELLED.
+    /* Called before each validation, and without held-out pairs where one would be. The model has
+       the weights that are validated. Return non-zero to end with TRF_E_CANCELLED.
        default NULL: not called */
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
@@ -3027,7 +3027,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
-   Beside the trainer's memory it takes that of the weights: twice for `ema`, once or twice for the
+   It takes memory beside the trainer's: twice that of the weights for `ema`, once or twice for the
    best ones.
 
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with
@@ -3772,10 +3772,14 @@ TRF__FN int trf__cancelled(const trf_hooks *hooks)
     return hooks->cancel && hooks->cancel(hooks->user);
 }
 
+TRF__FN trf_status trf__fail_cancelled(trf_error *err)
+{
+    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
+}
+
 TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 {
-    if (!trf__cancelled(hooks)) return TRF_OK;
-    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
+    return trf__cancelled(hooks) ? trf__fail_cancelled(err) : TRF_OK;
 }
 
 /* A program may define log and free as macros: the parentheses around hooks of these names prevent
@@ -5164,9 +5168,8 @@ typedef trf_status (*trf__issue)(void *job, trf_error *err);
 /* TRF_E_CANCELLED if the cancel hook asks for it. */
 TRF__FN trf_status trf__run_cancelled(const trf__run *run, trf_error *err)
 {
-    trf_status status = trf__cancel_status(&run->hooks, err);
-    if (!run->deaf) return status;
-    trf__clear(err);
+    if (!run->deaf) return trf__cancel_status(&run->hooks, err);
+    (void)trf__cancelled(&run->hooks);
     return TRF_OK;
 }
 
@@ -23125,9 +23128,8 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
                                        weights of trf_learn's best validation. Checkpoints have
                                        them. */
-    trf_real *raw;                  /* the weights of the last update, while others are in the model
-                                       in their stead: */
-    int left;                       /* 1: the average, or the best ones that trf_learn has left */
+    trf_real *raw;                  /* the weights of the last update, while the model has others */
+    int left;                       /* 1: the model has others: the average, or the best ones */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
 };
@@ -23156,6 +23158,16 @@ TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *fro
 {
     t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
     if (to == t->model->weights) trf__pack_weights(&t->pass);
+}
+
+/* Puts other weights into the model. Those of the last update stay in `raw`, and a checkpoint has
+   those. */
+TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
+{
+    trf__weights_copy(t, t->raw, t->model->weights);
+    trf__weights_copy(t, t->model->weights, from);
+    t->left = 1;
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
@@ -32766,7 +32778,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
 // -----------------------------------------------------------------------------------------------
 
 struct trf_ema {
-    trf_trainer *trainer;       /* has the average, and the weights while it is in their stead */
+    trf_trainer *trainer;       /* keeps the average, and the weights while it is applied */
     double share;
     trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
     int applied;
@@ -32830,10 +32842,8 @@ TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied) return TRF_OK;
     t = ema->trainer;
-    trf__weights_copy(t, t->raw, t->model->weights);
-    trf__weights_copy(t, t->model->weights, t->average);
-    ema->applied = t->left = 1;         /* a checkpoint that is saved meanwhile has the weights */
-    return t->pass.run.backend->sync(&t->pass.run, err);
+    ema->applied = 1;
+    return trf__weights_show(t, t->average, err);
 }
 
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
@@ -33278,7 +33288,7 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
 
-/* A point where a run can go on from. Within the loop an update has one at most. */
+/* Calls `save`, within the loop at most once for an update. */
 TRF__FN void trf__learn_save(trf__learner *l)
 {
     if (l->saved == l->trainer->step) return;
@@ -33309,8 +33319,8 @@ TRF__FN int trf__learn_agree(trf__learner *l)
     return numbers[2] > 0;
 }
 
-/* Gives all ranks a status and a progress of rank 0. A number that is none travels as a bit of a
-   mask, since the largest of NaN and others is undefined. */
+/* Gives the status and the progress of rank 0 to all ranks. A NaN travels as a bit of a mask, since
+   the largest of NaN and other numbers is undefined. */
 TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p,
                                     trf_status status, trf_error *err)
 {
@@ -33517,11 +33527,6 @@ TRF__FN int trf__learnt_nothing(const trf__learner *l)
     return l->report->updates && !l->trainer->learning.learnt;
 }
 
-TRF__FN trf_status trf__learn_cancelled(trf_error *err)
-{
-    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
-}
-
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
@@ -33540,7 +33545,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
             else TRF__TRY(trf__learn_validate(l, err));
             time_is_up = trf__learn_agree(l);
         }
-        if (l->cancelled) return trf__learn_cancelled(err);
+        if (l->cancelled) return trf__fail_cancelled(err);
         if (trf__learn_is_over(l, time_is_up)) break;
         if (l->report->updates && ((l->o->save_every && step % l->o->save_every == 0) ||
                                    (l->held_out && stopping->best_update == step)))
@@ -33552,24 +33557,20 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         TRF__TRY(trf__learn_is_lost(l, err));
     }
     trf__clear(err);            /* the end of the data is no error */
-    if (!l->trainer->step || stopping->validated == l->trainer->step || trf__learnt_nothing(l) ||
+    if (!l->trainer->step || stopping->validated == l->trainer->step ||
         !l->trainer->learning.learnt) return TRF_OK;
     TRF__TRY(trf__learn_validate(l, err));
     (void)trf__learn_agree(l);
-    return l->cancelled ? trf__learn_cancelled(err) : TRF_OK;
+    return l->cancelled ? trf__fail_cancelled(err) : TRF_OK;
 }
 
 /* Leaves the best weights in the model, or without validations the last ones. Those of the last
-   update stay in `raw`, from which the run can go on. */
+   update stay in `raw`: the run goes on from them. */
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
     const trf_real *from = l->has_best ? t->best : l->ema ? t->average : NULL;
-    if (!from) return TRF_OK;
-    trf__weights_copy(t, t->raw, t->model->weights);
-    trf__weights_copy(t, t->model->weights, from);
-    t->left = 1;
-    return t->pass.run.backend->sync(&t->pass.run, err);
+    return from ? trf__weights_show(t, from, err) : TRF_OK;
 }
 
 /* Held-out pairs, or NULL if there are none. */
@@ -35670,4 +35671,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1346143970
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1976566838

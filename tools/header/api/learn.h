@@ -64,9 +64,9 @@ typedef struct trf_learn_progress {
     int32_t validated;                  /* 1: called after a validation; 0: after an update */
     int32_t batches;                    /* of the last update */
     int32_t is_best;                    /* after a validation what trf_early_stopping_add returned:
-                                           0, or 1 or 2 for the best one so far */
+                                           1 or 2 for the best one so far, else 0 */
     double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
-    const trf_step_report *held;        /* of a validation, all of its numbers; else NULL */
+    const trf_step_report *held;        /* all numbers of a validation; else NULL */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
 
@@ -97,15 +97,15 @@ typedef struct trf_learn_options {
     trf_noise *noise, *held_out_noise;  /* applied to batches, and to held-out ones; default NULL */
     trf_search search;          /* for TRF_METRIC_ERROR_RATE, with the trainer's hooks instead of
                                    its own; default trf_search_defaults with beam 1 */
-    /* Computes the score: for TRF_METRIC_CUSTOM, or in the stead of another metric, which then says
-       only which scores are better. `model` is valid during this call only. Return non-zero to end
-       with TRF_E_CANCELLED. default NULL */
+    /* Computes the score, for TRF_METRIC_CUSTOM or instead of another metric. The other metric then
+       says only which scores are better. `model` is valid during this call only. Return non-zero to
+       end with TRF_E_CANCELLED. default NULL */
     int (*custom)(void *user, const trf_model *model, double *score);
     /* Called after each update and each validation. Return non-zero to end training here, as after
        the last update. default NULL: not called */
     int (*progress)(void *user, const trf_learn_progress *progress);
-    /* Called before each validation, or where one would be without held-out pairs: the model has
-       the weights that are validated and kept. Return non-zero to end with TRF_E_CANCELLED.
+    /* Called before each validation, and without held-out pairs where one would be. The model has
+       the weights that are validated. Return non-zero to end with TRF_E_CANCELLED.
        default NULL: not called */
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
@@ -149,7 +149,7 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
-   Beside the trainer's memory it takes that of the weights: twice for `ema`, once or twice for the
+   It takes memory beside the trainer's: twice that of the weights for `ema`, once or twice for the
    best ones.
 
    To interrupt a run and to go on with the same bits: save a checkpoint in `save`, load it with

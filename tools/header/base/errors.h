@@ -212,10 +212,14 @@ TRF__FN int trf__cancelled(const trf_hooks *hooks)
     return hooks->cancel && hooks->cancel(hooks->user);
 }
 
+TRF__FN trf_status trf__fail_cancelled(trf_error *err)
+{
+    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
+}
+
 TRF__FN trf_status trf__cancel_status(const trf_hooks *hooks, trf_error *err)
 {
-    if (!trf__cancelled(hooks)) return TRF_OK;
-    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
+    return trf__cancelled(hooks) ? trf__fail_cancelled(err) : TRF_OK;
 }
 
 /* A program may define log and free as macros: the parentheses around hooks of these names prevent

@@ -27,7 +27,7 @@
 // -----------------------------------------------------------------------------------------------
 
 struct trf_ema {
-    trf_trainer *trainer;       /* has the average, and the weights while it is in their stead */
+    trf_trainer *trainer;       /* keeps the average, and the weights while it is applied */
     double share;
     trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
     int applied;
@@ -91,10 +91,8 @@ TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
     TRF__TRY(trf__begin(ema, "ema", err));
     if (ema->applied) return TRF_OK;
     t = ema->trainer;
-    trf__weights_copy(t, t->raw, t->model->weights);
-    trf__weights_copy(t, t->model->weights, t->average);
-    ema->applied = t->left = 1;         /* a checkpoint that is saved meanwhile has the weights */
-    return t->pass.run.backend->sync(&t->pass.run, err);
+    ema->applied = 1;
+    return trf__weights_show(t, t->average, err);
 }
 
 TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)

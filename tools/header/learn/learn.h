@@ -105,7 +105,7 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
 }
 
-/* A point where a run can go on from. Within the loop an update has one at most. */
+/* Calls `save`, within the loop at most once for an update. */
 TRF__FN void trf__learn_save(trf__learner *l)
 {
     if (l->saved == l->trainer->step) return;
@@ -136,8 +136,8 @@ TRF__FN int trf__learn_agree(trf__learner *l)
     return numbers[2] > 0;
 }
 
-/* Gives all ranks a status and a progress of rank 0. A number that is none travels as a bit of a
-   mask, since the largest of NaN and others is undefined. */
+/* Gives the status and the progress of rank 0 to all ranks. A NaN travels as a bit of a mask, since
+   the largest of NaN and other numbers is undefined. */
 TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p,
                                     trf_status status, trf_error *err)
 {
@@ -344,11 +344,6 @@ TRF__FN int trf__learnt_nothing(const trf__learner *l)
     return l->report->updates && !l->trainer->learning.learnt;
 }
 
-TRF__FN trf_status trf__learn_cancelled(trf_error *err)
-{
-    return trf__fail(err, TRF_E_CANCELLED, -1, "cancel", "the cancel hook asked to stop");
-}
-
 /* The loop. A resumed run may begin at a step that is due for validation. */
 TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
@@ -367,7 +362,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
             else TRF__TRY(trf__learn_validate(l, err));
             time_is_up = trf__learn_agree(l);
         }
-        if (l->cancelled) return trf__learn_cancelled(err);
+        if (l->cancelled) return trf__fail_cancelled(err);
         if (trf__learn_is_over(l, time_is_up)) break;
         if (l->report->updates && ((l->o->save_every && step % l->o->save_every == 0) ||
                                    (l->held_out && stopping->best_update == step)))
@@ -379,24 +374,20 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         TRF__TRY(trf__learn_is_lost(l, err));
     }
     trf__clear(err);            /* the end of the data is no error */
-    if (!l->trainer->step || stopping->validated == l->trainer->step || trf__learnt_nothing(l) ||
+    if (!l->trainer->step || stopping->validated == l->trainer->step ||
         !l->trainer->learning.learnt) return TRF_OK;
     TRF__TRY(trf__learn_validate(l, err));
     (void)trf__learn_agree(l);
-    return l->cancelled ? trf__learn_cancelled(err) : TRF_OK;
+    return l->cancelled ? trf__fail_cancelled(err) : TRF_OK;
 }
 
 /* Leaves the best weights in the model, or without validations the last ones. Those of the last
-   update stay in `raw`, from which the run can go on. */
+   update stay in `raw`: the run goes on from them. */
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
     const trf_real *from = l->has_best ? t->best : l->ema ? t->average : NULL;
-    if (!from) return TRF_OK;
-    trf__weights_copy(t, t->raw, t->model->weights);
-    trf__weights_copy(t, t->model->weights, from);
-    t->left = 1;
-    return t->pass.run.backend->sync(&t->pass.run, err);
+    return from ? trf__weights_show(t, from, err) : TRF_OK;
 }
 
 /* Held-out pairs, or NULL if there are none. */

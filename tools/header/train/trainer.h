@@ -59,9 +59,8 @@ struct trf_trainer {
     trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
                                        weights of trf_learn's best validation. Checkpoints have
                                        them. */
-    trf_real *raw;                  /* the weights of the last update, while others are in the model
-                                       in their stead: */
-    int left;                       /* 1: the average, or the best ones that trf_learn has left */
+    trf_real *raw;                  /* the weights of the last update, while the model has others */
+    int left;                       /* 1: the model has others: the average, or the best ones */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
 };
@@ -90,6 +89,16 @@ TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *fro
 {
     t->pass.run.backend->copy(&t->pass.run, to, from, trf__weights_bytes(t));
     if (to == t->model->weights) trf__pack_weights(&t->pass);
+}
+
+/* Puts other weights into the model. Those of the last update stay in `raw`, and a checkpoint has
+   those. */
+TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
+{
+    trf__weights_copy(t, t->raw, t->model->weights);
+    trf__weights_copy(t, t->model->weights, from);
+    t->left = 1;
+    return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
 TRF__FN void trf__weights_release(trf_trainer *t, trf_real **arena)
