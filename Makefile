@@ -147,7 +147,8 @@ help:
 	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
-	@echo 'make mutate     plants faults into a copy of the header and lists those that no test sees: half an hour'
+	@echo 'make mutate     plants faults into a copy of the header and lists those that no test sees: half an hour;'
+	@echo '                CHANGED=1: those in functions that differ from the last commit, CHANGED=HEAD~3: from that one'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
 	@echo '                under PREFIX=$(PREFIX); make uninstall removes them'
 	@echo 'make header     joins transformer.h from tools/header, as each build does; make parts [EDITED=FILE]: takes an edit'
@@ -164,8 +165,10 @@ bench: $(BUILD)/bench
 bench-peers: $(BUILD)/bench
 	$(PYTHON) tools/bench/bench_peers.py $(BUILD)/bench
 
+CHANGED  =
 mutate:
-	sh tests/mutate.sh
+	sh tests/mutate.sh --check
+	sh tests/mutate.sh $(if $(CHANGED),--changed $(if $(filter 1,$(CHANGED)),HEAD,$(CHANGED)))
 
 # What trf train makes of ten tasks without an option; hours. DATA: see tools/data/check_defaults.sh.
 DATA     =

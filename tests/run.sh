@@ -111,7 +111,6 @@ mkdir "$work/translate"
 if [ -n "$builds" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
 else job "example translate" status "cd '$work/translate' && echo 'The dog sees a cat' | '$build/translate' --quick"; fi
 job test_header.sh count "exec sh tests/test_header.sh"
-job "mutate.sh --check" count "exec sh tests/mutate.sh --check"
 # The loss, which is exactly that of one rank alone, and falls.
 job "example ranks" status "cd '$work/ranks' && '$build/ranks' 1 >alone && '$build/ranks' 3 >together && cat together &&
     cmp alone together && awk 'END { exit !(NR == 3 && \$4 < 0.5) }' together"
