@@ -1670,6 +1670,11 @@ TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
+/* Replaces the options, except the hooks; the pairs stay. The recipe knows the right ones once the
+   pairs are there. TRF_E_STATE: a batch has been delivered since the last rewind. TRF_E_LIMIT: a
+   pair has more than max_length ids. */
+TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
+                                          trf_error *err);
 /* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
    TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
    file. */
@@ -3181,8 +3186,43 @@ typedef enum trf_data_kind {
     TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
     TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
     TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_tag */
+    TRF_DATA_SOURCES  = 4,      /* texts alone, for an encoder: trf_noise hides some of the ids */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
+
+/* A pair, or a line of a file that could not become one. */
+typedef struct trf_line {
+    const char *source, *target;    /* as in trf_dataset_add */
+    const char *path;           /* its file, for messages; NULL: none */
+    int64_t number;             /* its line there, from 1; 0: none */
+    int32_t held_out;           /* 1: for validation; 0: to learn from */
+    int32_t ends_document;      /* 1: the last line of a document, if documents are files. With
+                                   target NULL (texts) it only ends the document */
+} trf_line;
+
+/* Why a pair is left out. */
+typedef enum trf_fault {
+    TRF_FAULT_UNREADABLE = 0,   /* no UTF-8, a NUL, or no tab */
+    TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
+    TRF_FAULT_EMPTY      = 2,   /* no ids */
+    TRF_FAULT_HALF       = 3,   /* no ids on one side */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
+    TRF_FAULT_COUNT
+} trf_fault;
+typedef struct trf_bad_line {
+    trf_fault fault;
+    const char *why;            /* in words */
+    const char *path;           /* as in trf_line; trf_dataset_read gives the file of the side */
+    int64_t number;
+    int32_t side;               /* 0: the source is at fault, or both; 1: the target */
+} trf_bad_line;
+
+/* The lines of a data set: first those to learn from, then those held out. */
+typedef struct trf_data_lines {
+    const char *const *source, *const *target;      /* (n + n_held_out) */
+    int64_t n, n_held_out;
+    const char *used;           /* (n) 1: the pair is learned from; NULL before trf_dataset_finish */
+} trf_data_lines;
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
@@ -3191,16 +3231,54 @@ typedef struct trf_dataset_options {
                                                    default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
-                                                   (trf_vocab_load_sentencepiece). Their pad, bos,
-                                                   eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
-                                                   Borrowed until trf_dataset_finish. default
-                                                   NULL */
+                                                   (trf_vocab_load_sentencepiece). Without `config`
+                                                   their pad, bos, eos and unk are 0 to 3
+                                                   (TRF_E_UNSUPPORTED). Borrowed until
+                                                   trf_dataset_finish. default NULL */
+    const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
+                                   If it has segments, a tab in a text with a label separates two
+                                   texts (trf_join_texts). Borrowed until trf_dataset_finish.
+                                   default NULL: eos is 2, and a tab is whitespace */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
+    int32_t max_length;         /* pairs with more ids on a side are left out, texts alone are cut;
+                                   >= 1; default 511 */
+    int32_t chunk;              /* texts alone are cut after so many ids, 1..max_length; 0:
+                                   max_length; default 0 */
+    int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
+    int32_t files;              /* texts alone: 1: a file is one text, which keeps its line ends;
+                                   the end of the last one is held out; 0: a line is a text;
+                                   default 0 */
+    int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
+    int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
+                                   languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
-                                   -1: none; default 0 */
+                                   -1: none; not read if you add pairs to hold out; default 0 */
+    trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_RANDOM */
+    const char *labels;         /* labels, one per line, in byte order, for a model that has them;
+                                   borrowed until trf_dataset_finish; default NULL: those of the
+                                   data */
+    const char *token_file;     /* path of a token file with the pairs to learn from. The data set
+                                   then takes only pairs to hold out, and needs vocabularies.
+                                   Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
+    int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
+    /* Asked about each line that cannot be learned from: 0 leaves it out, otherwise the call fails
+       with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish leaves it out. */
+    int (*bad_line)(void *user, const trf_bad_line *line);
+    /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
+       makes from the texts, for example of subwords; they belong to the data set, and may be the
+       same. One that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
+       NULL */
+    trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
+                              trf_error *err);
+    /* Gets each pair instead of the corpus, as trf_token_file_add does. A pair that is added is
+       encoded at once and not kept, so vocabularies are needed; nothing is held out, and labels are
+       not possible. After trf_dataset_finish there is neither recipe nor corpus. default NULL */
+    trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
+                       int32_t n_target, trf_error *err);
+    void *user;                 /* of the three calls */
     trf_hooks hooks;            /* default none */
 } trf_dataset_options;
 
@@ -3209,26 +3287,28 @@ TRF_API trf_dataset_options trf_dataset_defaults(void);
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
-   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: a text or label is not
-   UTF-8, or the label of a text has a line break. */
+/* Copies one pair. For texts alone, source is NULL, and the text is the target. A label is the
+   target; whitespace around it is removed. The labels of words are separated by whitespace.
+   TRF_E_FORMAT: a text or label is not UTF-8, or the label of a text has a line break. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
+/* The same with a line's place, for messages, and for pairs to hold out. */
+TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
-   TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have exactly one tab (`where` is its
-   number); or one file has more lines than the other. Then nothing is added. (`trf` skips such
-   lines.) */
+   Call it again for more files. TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have
+   exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
+   lines than the other. Then nothing is added. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
-/* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
-     - pairs with an empty side or more than 511 ids on a side, and empty texts,
-     - pairs with a label of more than 1,000 bytes,
-     - texts of words with more or fewer labels than words.
-   recipe.reasons has the number of all these. A text of a language model with more than 511 ids is
-   cut into parts and stays.
+/* The same for pairs to hold out. */
+TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
+                                             const char *target, trf_error *err);
+/* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
+   with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
+   with more than max_length ids is cut into chunks and stays.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -3238,11 +3318,20 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
        config      trf_dataset_create_model
        training    trf_trainer_create
        learning    trf_learn
-       corpus      has been read by trf_dataset_finish */
+       corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 /* NULL: no pairs are held out. */
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
+/* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
+   no such pair, or texts alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
+/* Numbers of the pairs to learn from, or of those held out. */
+TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out);
+/* All labels in byte order, one per line; NULL: the data have none. */
+TRF_API const char *trf_dataset_labels(const trf_dataset *data);
+/* All lines, with keep_texts; else n is 0. */
+TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
@@ -26222,6 +26311,26 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
     return corpus && corpus->file ? &corpus->file->form.facts : NULL;
 }
 
+TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
+                                          trf_error *err)
+{
+    trf_hooks hooks;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    TRF__TRY(trf_corpus_check(options, err));
+    hooks = corpus->options.hooks;
+    if (corpus->epoch || corpus->batch)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected a corpus at its first batch, got one that has delivered batches");
+    if (corpus->longest > options->max_length)
+        return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
+                         "the longest pair has %lld ids on a side, more than max_length = %d",
+                         (long long)corpus->longest, (int)options->max_length);
+    trf__corpus_unreserve(corpus);
+    corpus->options = *options;
+    corpus->options.hooks = hooks;      /* its memory came from them */
+    return TRF_OK;
+}
+
 // >>corpus-next    batch after batch
 
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }
@@ -33652,7 +33761,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
 //
 // Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
 // tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
-// 0 is the source and side 1 the target; texts alone are targets.
+// 0 is the source and side 1 the target; texts alone are targets, or sources if noise hides a part
+// of them.
 // -----------------------------------------------------------------------------------------------
 
 /* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
@@ -33669,21 +33779,63 @@ typedef struct trf__side {
     int64_t used, capacity, count, lengths_capacity;
 } trf__side;
 
+/* Where a pair comes from, and what the caller said of it. */
+typedef struct trf__line_from {
+    int64_t number;             /* of its line */
+    int32_t path;               /* index in paths, or -1 */
+    int32_t held_out, ends_document;
+} trf__line_from;
+
+/* A label: a part of a line, without a NUL. */
+typedef struct trf__label { const char *text; size_t n; } trf__label;
+
+/* Labels in the order of their bytes. */
+typedef struct trf__labels {
+    trf__label *items;
+    int64_t n, capacity;
+} trf__labels;
+
+/* The lines of each side, first those to learn from, then those held out. */
+typedef struct trf__split {
+    const char **lines[2];
+    trf__line_from *origins;       /* in the same order */
+    char *held;                 /* of the lines as they were added */
+    char *used;
+    int64_t n, train;
+    trf__labels labels;         /* those to learn from */
+} trf__split;
+
+/* Ids that a pair, or a part of a text, is made of. */
+typedef struct trf__encoding {
+    trf__text_ids ids[2], word; /* of the current line; of a word of it */
+    trf__text_ids stream;       /* ids of texts alone that are not in a chunk yet */
+    int document;               /* 1: the current document has ids */
+    trf__texts part;            /* a word, or the first of two texts */
+} trf__encoding;
+
 struct trf_dataset {
     trf_dataset_options options;
-    trf__texts texts[2];
+    trf__texts texts[2], paths;
+    trf__line_from *origins;
+    int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
+    int chosen[2];                  /* 1: what a token is was chosen from the texts */
+    trf__split split;
+    trf__encoding encoding;
     trf__side held[2];
+    trf__texts held_texts[2];
     trf_batch held_out;             /* a view of held */
+    trf_token_facts facts[2];       /* of the pairs to learn from, and of those held out */
     trf_data_stats stats;
     trf_recipe recipe;
     trf_corpus *corpus;
-    int64_t left_out;               /* pairs that are empty or too long */
-    int64_t unknown;                /* number of unk among the target ids to learn from */
+    int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
     int finished;
 };
+
+enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
 
 TRF_API trf_dataset_options trf_dataset_defaults(void)
 {
@@ -33691,6 +33843,8 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     TRF__ZERO(o);
     o.max_vocab = 32000;
     o.min_count = 1;
+    o.max_length = TRF__LONGEST_TEXT;
+    o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
     return o;
 }
@@ -33707,6 +33861,40 @@ TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf
     return TRF_OK;
 }
 
+/* Whether a side has texts with a vocabulary. Labels have none. */
+TRF__FN int trf__dataset_reads(const trf_dataset_options *o, int side)
+{
+    return side ? o->kind <= TRF_DATA_TEXTS : o->kind != TRF_DATA_TEXTS;
+}
+
+/* Texts alone, and the side that has them. */
+TRF__FN int trf__is_alone(const trf_dataset_options *o)
+{
+    return o->kind == TRF_DATA_TEXTS || o->kind == TRF_DATA_SOURCES;
+}
+TRF__FN int trf__lead_of(const trf_dataset_options *o) { return o->kind == TRF_DATA_TEXTS; }
+
+TRF__FN int trf__is_labelled(const trf_dataset_options *o)
+{
+    return o->kind == TRF_DATA_LABELLED || o->kind == TRF_DATA_TAGGED;
+}
+
+/* Pairs that go to the caller, or lie in a file, are encoded by vocabularies that are there. */
+TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *err)
+{
+    const char *const what = o->pair ? "pair" : "token_file";
+    int side;
+    if (!o->pair && !o->token_file) return TRF_OK;
+    if (trf__is_labelled(o))
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, what, "%s: pairs with labels must be kept in "
+                         "memory", what);
+    for (side = 0; side < 2; side++)
+        if (trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab))
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
+                             "%s needs finished vocabularies", what);
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
     TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
@@ -33714,10 +33902,20 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, target_tokens, 0, 2);
     TRF__RANGE(o, max_vocab, 5, 1 << 24);
     TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
+    TRF__RANGE(o, max_length, 1, 1 << 24);
+    TRF__RANGE(o, chunk, 0, o->max_length);
+    TRF__RANGE(o, pack, 0, 1);
+    TRF__RANGE(o, files, 0, 1);
+    TRF__RANGE(o, keep_empty, 0, 1);
+    TRF__RANGE(o, source_first, -1, 1 << 24);
+    TRF__RANGE(o, source_last, -1, 1 << 24);
+    TRF__RANGE(o, target_first, -1, 1 << 24);
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
+    TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
-    TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
-    TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
+    if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    TRF__TRY(trf__dataset_given(o, err));
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -33732,6 +33930,10 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
     if (!*data) return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for a data set");
     (*data)->options = o;
+    if (o.pair) {
+        (*data)->vocab[0] = (trf_vocab *)(uintptr_t)o.source_vocab;
+        (*data)->vocab[1] = (trf_vocab *)(uintptr_t)o.target_vocab;
+    }
     return TRF_OK;
 }
 
@@ -33749,20 +33951,63 @@ TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
     memset(s, 0, sizeof *s);
 }
 
+TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
+{
+    trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
+    trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
+    trf__free(hooks, s->origins, trf__bytes(s->n, sizeof *s->origins));
+    trf__free(hooks, s->held, (size_t)s->n);
+    trf__free(hooks, s->used, (size_t)s->n);
+    trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
+    memset(s, 0, sizeof *s);
+}
+
+TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
+{
+    trf__free(hooks, ids->ids, trf__bytes(ids->capacity, sizeof *ids->ids));
+    memset(ids, 0, sizeof *ids);
+}
+
+TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
+{
+    trf__ids_free(&e->ids[0], hooks);
+    trf__ids_free(&e->ids[1], hooks);
+    trf__ids_free(&e->word, hooks);
+    trf__ids_free(&e->stream, hooks);
+    trf__texts_free(&e->part, hooks);
+}
+
 /* Frees the results of finishing, whether complete or not. The texts stay. */
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
+    const trf_hooks *hooks = &d->options.hooks;
     int side;
-    if (d->vocab[1] != d->vocab[0]) trf_vocab_destroy(d->vocab[1]);
-    trf_vocab_destroy(d->vocab[0]);
+    if (d->vocab[1] != d->vocab[0] && !d->options.pair) trf_vocab_destroy(d->vocab[1]);
+    if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
-    for (side = 0; side < 2; side++) trf__side_free(&d->held[side], &d->options.hooks);
+    for (side = 0; side < 2; side++) {
+        trf__side_free(&d->held[side], hooks);
+        trf__texts_free(&d->held_texts[side], hooks);
+    }
+    trf__split_free(&d->split, hooks);
+    trf__encoding_free(&d->encoding, hooks);
     trf_corpus_destroy(d->corpus);
     d->corpus = NULL;
-    trf__free(&d->options.hooks, d->labels, d->labels_bytes);
+    trf__free(hooks, d->labels, d->labels_bytes);
     d->labels = NULL;
-    d->left_out = d->unknown = 0;
+    d->left_out = 0;
+    TRF__ZERO(d->facts);
     TRF__ZERO(d->stats);
+}
+
+TRF__FN void trf__dataset_forget(trf_dataset *d)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    trf__texts_free(&d->texts[0], hooks);
+    trf__texts_free(&d->texts[1], hooks);
+    trf__free(hooks, d->origins, trf__bytes(d->origins_capacity, sizeof *d->origins));
+    d->origins = NULL;
+    d->origins_capacity = 0;
 }
 
 TRF__COLD
@@ -33772,8 +34017,8 @@ TRF_API void trf_dataset_destroy(trf_dataset *data)
     if (!data) return;
     hooks = data->options.hooks;
     trf__dataset_clear(data);
-    trf__texts_free(&data->texts[0], &hooks);
-    trf__texts_free(&data->texts[1], &hooks);
+    trf__dataset_forget(data);
+    trf__texts_free(&data->paths, &hooks);
     trf__free(&hooks, data, sizeof *data);
 }
 
@@ -33790,15 +34035,37 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
+/* The number of a path. Lines of one file follow one another, so the last path is tried. */
+TRF__FN trf_status trf__path_number(trf_dataset *d, const char *path, int32_t *number,
+                                    trf_error *err)
+{
+    trf__texts *paths = &d->paths;
+    *number = (int32_t)paths->count - 1;
+    if (path && paths->count && !strcmp(path, paths->bytes + paths->starts[*number])) return TRF_OK;
+    *number = path ? (int32_t)paths->count : -1;
+    return path ? trf__texts_add(paths, path, strlen(path), &d->options.hooks, err) : TRF_OK;
+}
+
 /* Adds both sides of a pair or neither. */
-TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_t n,
-                                       const char *target, size_t k, trf_error *err)
+TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, size_t n, size_t k,
+                                       trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    TRF__TRY(trf__texts_add(&d->texts[0], source, n, hooks, err));
-    if (trf__texts_add(&d->texts[1], target, k, hooks, err) == TRF_OK) return TRF_OK;
-    d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
-    return TRF_E_NOMEM;
+    trf__line_from *at;
+    int32_t path;
+    TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
+    TRF__TRY(trf__path_number(d, line->path, &path, err));
+    TRF__TRY(trf__texts_add(&d->texts[0], line->source, n, hooks, err));
+    if (trf__texts_add(&d->texts[1], line->target, k, hooks, err) != TRF_OK) {
+        d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
+        return TRF_E_NOMEM;
+    }
+    at = &d->origins[d->texts[0].count - 1];
+    at->number = line->number;
+    at->path = path;
+    at->held_out = line->held_out;
+    at->ends_document = line->ends_document;
+    return TRF_OK;
 }
 
 /* Fails if the data set is finished: its texts are gone by then. */
@@ -33810,20 +34077,58 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                      "expected a data set that is not finished, got a finished one");
 }
 
+/* Asks whether a line is left out. */
+TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
+                                 int64_t number, const char *why, trf_error *err)
+{
+    trf_bad_line line = {fault, why, path, number, side};
+    const trf_dataset_options *o = &d->options;
+    ++*(fault == TRF_FAULT_UNREADABLE ? &d->unreadable : &d->left_out);
+    if (o->bad_line ? !o->bad_line(o->user, &line) : fault != TRF_FAULT_UNREADABLE) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, number, "line", "line %lld: %s", (long long)number, why);
+}
+
+/* Encodes the only line, and gives it to the caller. */
+TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err);
+
+/* A line that is checked: stores it, or passes it on. */
+TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
+                                     trf_error *err)
+{
+    if (d->options.token_file && !line->held_out)
+        return trf__fail(err, TRF_E_STATE, -1, "token_file",
+                         "the pairs to learn from are those of the token file");
+    TRF__TRY(trf__dataset_append(d, line, n, k, err));
+    return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
+}
+
+TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
+{
+    const trf_dataset_options *o;
+    trf_line pair;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!line) return trf__fail_null(err, "line");
+    o = &data->options;
+    pair = *line;
+    if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
+    if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
+    if (!pair.target) pair.target = "";
+    /* texts alone have an empty side, so that both sides always have as many lines */
+    pair.source = trf__is_alone(o) ? "" : pair.source;
+    if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
+    TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
+    TRF__TRY(trf__check_utf8(pair.target, "target", err));
+    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
+                         "expected a label of one line");
+    return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
+}
+
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err)
 {
-    TRF__TRY(trf__dataset_open(data, err));
-    if (!target) return trf__fail_null(err, "target");
-    if (data->options.kind != TRF_DATA_TEXTS && !source) return trf__fail_null(err, "source");
-    /* texts alone have an empty source, so that both sides always have as many lines */
-    if (data->options.kind == TRF_DATA_TEXTS) source = "";
-    TRF__TRY(trf__check_utf8(source, "source", err));
-    TRF__TRY(trf__check_utf8(target, "target", err));
-    if (data->options.kind == TRF_DATA_LABELLED && strchr(target, '\n'))
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(target, "\n"), "target",
-                         "expected a label of one line");
-    return trf__dataset_append(data, source, strlen(source), target, strlen(target), err);
+    trf_line line = {source, target, NULL, 0, 0, 0};
+    return trf_dataset_add_line(data, &line, err);
 }
 
 // >>dataset-read   lines of files
@@ -33852,49 +34157,66 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
     return line;
 }
 
-/* Checks one line; the error has its number. */
-TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t n, trf_error *err)
+/* Why a line is not text, or NULL. */
+TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
 {
     int64_t fault = trf_find_invalid_utf8(line, n);
-    if (memchr(line, 0, n))
-        return trf__fail(err, TRF_E_FORMAT, l->number, "line",
-                         "line %lld: expected text, got a NUL byte", (long long)l->number);
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, l->number, "line",
-                     "line %lld: expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (long long)l->number, (unsigned)(unsigned char)line[fault], (long long)fault);
+    if (memchr(line, 0, n)) return "expected text, got a NUL byte";
+    if (fault < 0) return NULL;
+    snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
+             (unsigned)(unsigned char)line[fault], (long long)fault);
+    return why;
 }
 
-/* Reads the pairs of one file or two, or texts alone. */
-TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_error *err)
+/* Cuts a line at its only tab. Returns the fault, or NULL. */
+TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, size_t n[2])
 {
-    const char *line[2], *tab;
-    size_t n[2] = {0, 0};
+    const char *tab = (const char *)memchr(pair->source, '\t', n[0]);
+    if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - pair->source) - 1))
+        return o->kind == TRF_DATA_PAIRS ? "expected source, one tab, target"
+             : o->kind == TRF_DATA_TAGGED ? "expected words, one tab, their labels"
+             : "expected text, one tab, label";
+    pair->target = tab + 1;
+    n[1] = n[0] - (size_t)(tab - pair->source) - 1;
+    n[0] = (size_t)(tab - pair->source);
+    return NULL;
+}
+
+/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
+   its LF. */
+TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
+                                   trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
+    const char *line[2] = {NULL, NULL};
+    char why[80];
     for (;;) {
+        const char *fault;
+        size_t n[2] = {0, 0};
         line[0] = trf__next_line(&l[0], &n[0]);
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
-        TRF__TRY(trf__line_fault(&l[0], line[0], n[0], err));
-        if (two) TRF__TRY(trf__name_file(trf__line_fault(&l[1], line[1], n[1], err), l[1].path,
-                                         err));
-        else if (d->options.kind != TRF_DATA_TEXTS) {
-            tab = (const char *)memchr(line[0], '\t', n[0]);
-            if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - line[0]) - 1))
-                return trf__fail(err, TRF_E_FORMAT, l[0].number, "line",
-                                 "line %lld: expected %s", (long long)l[0].number,
-                                 d->options.kind == TRF_DATA_PAIRS ? "source, one tab, target"
-                                 : d->options.kind == TRF_DATA_TAGGED
-                                 ? "words, one tab, their labels"
-                                 : "text, one tab, label");
-            line[1] = tab + 1;
-            n[1] = n[0] - (size_t)(tab - line[0]) - 1;
-            n[0] = (size_t)(tab - line[0]);
-        } else {
-            line[1] = line[0];
+        fault = trf__line_fault(line[0], n[0], why);
+        side = !fault && two;
+        if (side) fault = trf__line_fault(line[1], n[1], why);
+        pair->source = line[0];
+        pair->target = line[1];
+        pair->number = l[0].number;
+        if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
+        if (fault) {
+            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
+                                                  pair->number, fault, err), l[side].path, err));
+            continue;
+        }
+        if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);
+        if (alone && lead) {
+            pair->source = "";
+            pair->target = line[0];
             n[1] = n[0];
             n[0] = 0;
         }
-        TRF__TRY(trf__dataset_append(d, line[0], n[0], line[1], n[1], err));
+        TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
     }
     if (!two || (!line[0] && !line[1])) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
@@ -33903,61 +34225,70 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err)
+/* Removes the lines of a call that failed. */
+TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
+                                 int64_t unreadable)
+{
+    int side;
+    d->unreadable = unreadable;
+    for (side = 0; side < 2; side++) {
+        d->texts[side].count = count;
+        d->texts[side].used = used[side];
+    }
+}
+
+TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
+                                     int held_out, trf_error *err)
 {
     const char *const paths[2] = {source, target};
-    trf__texts before[2];
+    trf_line pair = {NULL, NULL, source, 0, 0, 0};
+    int64_t used[2], count, unreadable;
     trf__lines l[2];
     trf_status status = TRF_OK;
     int i, two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
-    if (two && data->options.kind == TRF_DATA_TEXTS)
+    if (two && trf__is_alone(&data->options))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                          "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
+    count = data->texts[0].count;
+    unreadable = data->unreadable;
+    pair.held_out = held_out;
+    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
     for (i = 0; i <= two && status == TRF_OK; i++) {
         l[i].path = paths[i];
         status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
         status = trf__name_file(status, paths[i], err);
         l[i].bytes = l[i].n + 1;
     }
-    memcpy(before, data->texts, sizeof before);
-    if (status == TRF_OK) status = trf__name_file(trf__read_pairs(data, l, two, err), source, err);
-    for (i = 0; i < 2 && status != TRF_OK; i++) {       /* forget the lines of this call */
-        data->texts[i].count = before[i].count;
-        data->texts[i].used = before[i].used;
+    if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
+    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
+        pair.source = pair.target = "";
+        pair.ends_document = 1;
+        status = trf__dataset_take(data, &pair, 0, 0, err);
     }
+    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
+}
+
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 0, err);
+}
+
+TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
+                                             const char *target, trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 1, err);
 }
 
 // >>labels         texts of labels as numbers
 //
 // A label's number is its rank among all labels by their bytes: the same data give the same
 // numbers.
-
-/* A label: a part of a line, without a NUL. */
-typedef struct trf__label { const char *text; size_t n; } trf__label;
-
-/* Pointers to the lines of each side, first those to learn from, then those held out. labels: the
-   labels to learn from in the order of their bytes. */
-typedef struct trf__split {
-    const char **lines[2];
-    char *held;
-    int64_t n, train;
-    trf__label *labels;
-    int64_t n_labels, capacity;
-} trf__split;
-
-TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
-{
-    trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
-    trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
-    trf__free(hooks, s->held, (size_t)s->n);
-    trf__free(hooks, s->labels, trf__bytes(s->capacity, sizeof *s->labels));
-}
 
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
@@ -33982,91 +34313,91 @@ TRF__FN int trf__by_label(const void *a, const void *b)
 }
 
 /* Index of a label in the sorted list, or where it would be inserted. */
-TRF__FN int64_t trf__label_at(const trf__split *s, const trf__label *label)
+TRF__FN int64_t trf__label_at(const trf__labels *l, const trf__label *label)
 {
-    int64_t low = 0, high = s->n_labels;
+    int64_t low = 0, high = l->n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (trf__by_label(&s->labels[middle], label) < 0) low = middle + 1; else high = middle;
+        if (trf__by_label(&l->items[middle], label) < 0) low = middle + 1; else high = middle;
     }
     return low;
 }
 
 /* Number of a label, or -1. */
-TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
+TRF__FN int32_t trf__label_number(const trf__labels *l, const trf__label *label)
 {
-    int64_t at = trf__label_at(s, label);
-    return at < s->n_labels && !trf__by_label(&s->labels[at], label) ? (int32_t)at : -1;
+    int64_t at = trf__label_at(l, label);
+    return at < l->n && !trf__by_label(&l->items[at], label) ? (int32_t)at : -1;
 }
 
 /* Sorts the labels, and keeps one of each. */
-TRF__FN void trf__labels_settle(trf__split *s)
+TRF__FN void trf__labels_settle(trf__labels *l)
 {
     int64_t i, n = 0;
-    trf__sort_items(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
-    for (i = 0; i < s->n_labels; i++)
-        if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
-            s->labels[n++] = s->labels[i];
-    s->n_labels = n;
+    trf__sort_items(l->items, (size_t)l->n, sizeof *l->items, trf__by_label);
+    for (i = 0; i < l->n; i++)
+        if (n == 0 || trf__by_label(&l->items[n - 1], &l->items[i])) l->items[n++] = l->items[i];
+    l->n = n;
 }
 
-TRF__FN trf_status trf__labels_check(const trf__split *s, int64_t most, trf_error *err)
+TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_error *err)
 {
-    if (s->n_labels <= most) return TRF_OK;
+    if (l->n <= most) return TRF_OK;
     return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
                      (int)TRF__MOST_LABELS);
 }
 
 /* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
    with the lines. */
-TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const char *line,
+TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
     trf__label label;
     while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
         if (label.n > TRF__LONGEST_LABEL) continue;
-        TRF__GROW(trf__label, s->labels, s->capacity, s->n_labels + 1, &d->options.hooks);
-        s->labels[s->n_labels++] = label;
+        TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
+        l->items[l->n++] = label;
     }
-    if (s->n_labels > 4 * TRF__MOST_LABELS) trf__labels_settle(s);
-    return trf__labels_check(s, 4 * TRF__MOST_LABELS, err);
+    if (l->n > 4 * TRF__MOST_LABELS) trf__labels_settle(l);
+    return trf__labels_check(l, 4 * TRF__MOST_LABELS, err);
 }
 
 /* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
    number. */
-TRF__FN trf_status trf__labels_insert(trf__split *s, const trf_dataset *d, const char *line,
+TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {
     trf__label label;
-    int64_t before = s->n_labels;
+    int64_t before = l->n;
     while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
-        int64_t at = trf__label_at(s, &label);
-        if (label.n > TRF__LONGEST_LABEL || trf__label_number(s, &label) >= 0) continue;
-        TRF__GROW(trf__label, s->labels, s->capacity, s->n_labels + 1, &d->options.hooks);
-        memmove(s->labels + at + 1, s->labels + at, (size_t)(s->n_labels - at) * sizeof label);
-        s->labels[at] = label;
-        s->n_labels++;
-        TRF__TRY(trf__labels_check(s, TRF__MOST_LABELS, err));
+        int64_t at = trf__label_at(l, &label);
+        if (label.n > TRF__LONGEST_LABEL || trf__label_number(l, &label) >= 0) continue;
+        TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
+        memmove(l->items + at + 1, l->items + at, (size_t)(l->n - at) * sizeof label);
+        l->items[at] = label;
+        l->n++;
+        TRF__TRY(trf__labels_check(l, TRF__MOST_LABELS, err));
     }
-    *added = s->n_labels - before;
+    *added = l->n - before;
     return TRF_OK;
 }
 
 /* Collects the labels to learn from. A label must not occur in held-out pairs only: such a pair is
-   learned from, with all pairs of its source. Lines are not yet sorted, so their texts are read
-   from d. */
-TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count,
+   learned from, with all pairs of its source, unless the caller holds it out. Lines are not yet
+   sorted, so their texts are read from d. */
+TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int given, int64_t *count,
                                     trf_error *err)
 {
     const trf__texts *labels = &d->texts[1];
     int64_t i, k, added;
     for (i = 0; i < s->n; i++)
-        if (!s->held[i]) TRF__TRY(trf__labels_add(s, d, labels->bytes + labels->starts[i], err));
-    trf__labels_settle(s);
-    TRF__TRY(trf__labels_check(s, TRF__MOST_LABELS, err));
-    for (i = 0; i < s->n; i++) {
+        if (!s->held[i]) TRF__TRY(trf__labels_add(&s->labels, d, labels->bytes + labels->starts[i],
+                                                  err));
+    trf__labels_settle(&s->labels);
+    TRF__TRY(trf__labels_check(&s->labels, TRF__MOST_LABELS, err));
+    for (i = 0; i < s->n && !given; i++) {
         if (!s->held[i]) continue;
-        TRF__TRY(trf__labels_insert(s, d, labels->bytes + labels->starts[i], &added, err));
+        TRF__TRY(trf__labels_insert(&s->labels, d, labels->bytes + labels->starts[i], &added, err));
         if (!added) continue;
         for (k = 0; k < s->n; k++) {
             if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
@@ -34078,25 +34409,56 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t
     return TRF_OK;
 }
 
+/* Takes the labels of the caller instead, one per line. */
+TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_hooks *hooks,
+                                    trf_error *err)
+{
+    for (l->n = 0; *text; text += text[strcspn(text, "\n")] ? strcspn(text, "\n") + 1
+                                                           : strlen(text)) {
+        TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
+        l->items[l->n].text = text;
+        l->items[l->n++].n = strcspn(text, "\n");
+    }
+    return TRF_OK;
+}
+
 // >>hold-out       which pairs are for validation
 //
 // And what is learned from the others: labels and vocabularies. Validation must not know more than
 // training, so held-out lines add no tokens.
 
-/* Marks the held-out pairs in s->held. Sources are compared, of texts alone the texts. */
+/* Chooses the pairs to hold out; the end of a text that is a file. Sources are compared, of texts
+   alone the texts. */
+TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
+                                       trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const trf__texts *lead = &d->texts[trf__lead_of(o)];
+    int64_t size = o->held_out > s->n ? s->n : o->held_out, i;
+    /* fewer than 20 pairs are too few to hold out one by default */
+    if (size < 0 || (size == 0 && s->n < 20)) return TRF_OK;
+    if (trf__is_alone(o) && o->files) {
+        *count = size ? size : trf__min64(s->n / 20, 1000);
+        memset(s->held + (s->n - *count), 1, (size_t)*count);
+        return TRF_OK;
+    }
+    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
+    return trf_hold_out(s->lines[0], s->n, size, o->hold_out_rule, s->held, count, &o->hooks, err);
+}
+
+/* Marks the held-out pairs in s->held: those of the caller, or some. */
 TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    const trf__texts *lead = &d->texts[o->kind == TRF_DATA_TEXTS];
-    int64_t size = o->held_out > s->n ? s->n : o->held_out, count = 0, i;
-    memset(s->held, 0, (size_t)s->n);
-    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
-    /* fewer than 20 pairs are too few to hold out one by default */
-    if (size >= 0 && (size > 0 || s->n >= 20))
-        TRF__TRY(trf_hold_out(s->lines[0], s->n, size, TRF_HOLD_OUT_RANDOM, s->held, &count,
-                              &o->hooks, err));
-    if (o->kind >= TRF_DATA_LABELLED) TRF__TRY(trf__labels_keep(d, s, &count, err));
-    if (count < s->n) return TRF_OK;
+    int64_t count = 0, i;
+    int given;
+    for (i = 0; i < s->n; i++) count += s->held[i] = d->origins[i].held_out != 0;
+    given = count > 0;
+    if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
+    for (i = 0; i < s->n; i++) s->lines[0][i] = d->texts[0].bytes + d->texts[0].starts[i];
+    if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
+    if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
+    if (count < s->n || o->token_file) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "held_out",
                      "holding out %lld pair%s leaves none of %lld to learn from",
                      (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
@@ -34106,44 +34468,48 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
 TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    int64_t i, at;
+    int64_t i, at = 0;
     int side, held;
     s->n = d->texts[0].count;
+    if (s->n == 0 && d->options.token_file) return TRF_OK;
     if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data",
                                     "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
         s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
+    s->origins = (trf__line_from *)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->origins));
     s->held = (char *)trf__alloc(hooks, (size_t)s->n);
-    if (!s->lines[0] || !s->lines[1] || !s->held)
+    s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
+    if (!s->lines[0] || !s->lines[1] || !s->origins || !s->held || !s->used)
         return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
-    for (side = 0; side < 2; side++)
-        for (held = 0, at = 0; held < 2; held++) {
-            for (i = 0; i < s->n; i++)
-                if (s->held[i] == held)
-                    s->lines[side][at++] = d->texts[side].bytes + d->texts[side].starts[i];
-            if (!held) s->train = at;
+    for (held = 0; held < 2; held++) {
+        for (i = 0; i < s->n; i++) {
+            if (s->held[i] != held) continue;
+            for (side = 0; side < 2; side++)
+                s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
+            s->origins[at++] = d->origins[i];
         }
+        if (!held) s->train = at;
+    }
     return TRF_OK;
 }
 
 /* Joins the labels to a text, which the model stores. */
-TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__split *s, trf_error *err)
+TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     int64_t i;
     char *to;
-    if (d->options.kind < TRF_DATA_LABELLED) return TRF_OK;
-    if (s->n_labels < 2)
+    if (!trf__is_labelled(&d->options)) return TRF_OK;
+    if (l->n < 2)
         return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
-                         (int)s->n_labels);
+                         (int)l->n);
     d->labels_bytes = 0;
-    for (i = 0; i < s->n_labels; i++) d->labels_bytes += s->labels[i].n + 1;
+    for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
-    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels",
-                              (int)s->n_labels);
-    for (i = 0; i < s->n_labels; to += s->labels[i++].n + 1) {
-        memcpy(to, s->labels[i].text, s->labels[i].n);
-        to[s->labels[i].n] = i + 1 < s->n_labels ? '\n' : 0;
+    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
+    for (i = 0; i < l->n; to += l->items[i++].n + 1) {
+        memcpy(to, l->items[i].text, l->items[i].n);
+        to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
     }
     return TRF_OK;
 }
@@ -34183,21 +34549,13 @@ TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
     if (n < sizeof r->reasons) snprintf(r->reasons + n, sizeof r->reasons - n, "%s\n", line);
 }
 
-/* Whether the caller left the kind of tokens of a side open. */
-TRF__FN int trf__asks(const trf_dataset *d, int side)
-{
-    const trf_dataset_options *o = &d->options;
-    return side ? !o->target_vocab && o->target_tokens == TRF_TOKENS_AUTO
-                : !o->source_vocab && o->source_tokens == TRF_TOKENS_AUTO;
-}
-
 /* Appends the reason for the tokens of one side. */
 TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
     static const char *const names[4] = {"", "words", "characters", "subwords"};
     char line[200], why[120] = "as given";
-    if (!trf__asks(d, side)) { }
+    if (!d->chosen[side]) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
                                                                       "too few lines to tell");
     else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
@@ -34209,113 +34567,270 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     trf__put_reason(&d->recipe, line);
 }
 
-/* Makes the vocabularies: copies of the given ones, others from the lines to learn from. */
+/* All lines, as callers see them. */
+TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
+{
+    trf_data_lines lines;
+    lines.source = s->lines[0];
+    lines.target = s->lines[1];
+    lines.n = s->train;
+    lines.n_held_out = s->n - s->train;
+    lines.used = s->used;
+    return lines;
+}
+
+/* Copies the given vocabularies, and asks the caller for others. */
+TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
+    trf_data_lines lines = trf__lines_of(s);
+    int side;
+    for (side = 0; side < 2; side++) {
+        if (!trf__dataset_reads(o, side) || !given[side]) continue;
+        if (side && d->vocab[0] && given[0] == given[1]) d->vocab[1] = d->vocab[0];
+        else TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
+    }
+    if (!o->make_vocabs) return TRF_OK;
+    lines.used = NULL;
+    TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
+    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
+    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
+}
+
+/* Makes the vocabularies: those of the caller, others from the lines to learn from. */
 TRF__COLD
 TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
                                        trf_token_choice *choice, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
-    const int first = o->kind == TRF_DATA_TEXTS, last = o->kind <= TRF_DATA_TEXTS;
+    const int first = !trf__dataset_reads(o, 0), last = trf__dataset_reads(o, 1);
     int side, one;
-    /* labels have no vocabulary, texts alone have no source */
+    TRF__TRY(trf__dataset_given_vocabs(d, s, err));
     memset(choice, 0, sizeof *choice);
-    choice->tokens[0] = trf__tokens_of(given[0], o->source_tokens);
-    choice->tokens[1] = trf__tokens_of(given[1], o->target_tokens);
-    choice->vocabularies = given[0] || given[1] ? (given[0] == given[1] ? 1 : 2) : 0;
+    choice->tokens[0] = trf__tokens_of(d->vocab[0], o->source_tokens);
+    choice->tokens[1] = trf__tokens_of(d->vocab[1], o->target_tokens);
+    for (side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
+    if ((first || d->vocab[0]) && (!last || d->vocab[1])) return TRF_OK;
+    choice->vocabularies = d->vocab[0] || d->vocab[1] ? 2 : 0;
     choice->no_subwords = 1;
     TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL,
                                s->train, &o->hooks, err));
     one = first < last && choice->vocabularies == 1;
     for (side = first; side <= last; side++) {
         if (side && one) d->vocab[1] = d->vocab[0];
-        else if (given[side]) TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks,
-                                                      err));
-        else TRF__TRY(trf__learn_vocab(d, s, side, side || one, choice->tokens[side],
-                                       choice->vocab_size[side], err));
+        else if (!d->vocab[side]) TRF__TRY(trf__learn_vocab(d, s, side, side || one,
+                                                            choice->tokens[side],
+                                                            choice->vocab_size[side], err));
     }
     return TRF_OK;
 }
 
 // >>dataset-ids    texts as ids
 //
-// A line that cannot be learned from is left out and counted. Only memory and invalid text are
-// errors.
+// A line that cannot be learned from is left out and counted, unless bad_line objects. Only memory
+// and invalid text are errors.
+
+/* What is wrong with a line; why is empty if nothing is. */
+typedef struct trf__misfit { trf_fault fault; int side; char why[200]; } trf__misfit;
+
+TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char *why)
+{
+    bad->fault = fault;
+    bad->side = side;
+    trf__copy_text(bad->why, sizeof bad->why, why);
+}
+
+/* Whether so many ids fit; tags take a part of the places. */
+TRF__FN int trf__ids_fit(const trf_dataset *d, int side, int32_t n, int32_t tags, trf__misfit *bad)
+{
+    int32_t most = d->options.max_length, room = most > tags ? most - tags : 0;
+    char beside[80] = "", why[160];
+    if (n <= room) return 1;
+    if (tags) snprintf(beside, sizeof beside, ", because tags take %d of %d places", (int)tags,
+                       (int)most);
+    snprintf(why, sizeof why, "%d tokens, at most %d%s", (int)n, (int)room, beside);
+    trf__unfit(bad, TRF_FAULT_LONG, side, why);
+    return 0;
+}
+
+/* Whether a vocabulary of words can take all words of a text. */
+TRF__FN int trf__words_fit(const trf_vocab *vocab, const char *text, int side, trf__misfit *bad)
+{
+    const char *word;
+    size_t n;
+    if (!vocab || trf_vocab_kind(vocab) != TRF_WORDS) return 1;
+    while ((n = trf__next_token(TRF_WORDS, &text, &word)) > 0) {
+        if (n <= TRF__MAX_TOKEN_BYTES) continue;
+        trf__unfit(bad, TRF_FAULT_LONG, side,
+                   "a word of more than 1 MiB, the most that a vocabulary takes");
+        return 0;
+    }
+    return 1;
+}
 
 TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n,
                                 const trf_hooks *hooks, trf_error *err)
 {
-    TRF__GROW(int32_t, to->ids, to->capacity, to->n + n, hooks);
-    memcpy(to->ids + to->n, ids, (size_t)n * sizeof *ids);
+    TRF__GROW(int32_t, to->ids, to->capacity, (int64_t)to->n + n + 1, hooks);
+    if (n) memcpy(to->ids + to->n, ids, (size_t)n * sizeof *ids);
     to->n += n;
     return TRF_OK;
 }
 
-/* Adds the number of the label of line i. An unknown label adds nothing, so the line is left out.
-   */
-TRF__FN trf_status trf__encode_label(const trf_dataset *d, const trf__split *s, int64_t i,
-                                     trf__text_ids *ids, trf_error *err)
+/* Encodes one side of a pair, with the ids around it. *n: without these. */
+TRF__FN trf_status trf__encode_side(trf_dataset *d, int side, const char *text, int32_t *n,
+                                    trf__misfit *bad, trf_error *err)
 {
-    const char *line = s->lines[1][i];
-    trf__label label;
-    int32_t number = trf__next_label(&label, &line, 0) ? trf__label_number(s, &label) : -1;
-    return number < 0 ? TRF_OK : trf__ids_add(ids, &number, 1, &d->options.hooks, err);
+    const trf_dataset_options *o = &d->options;
+    trf__text_ids *word = &d->encoding.word, *to = &d->encoding.ids[side];
+    int32_t first = side ? o->target_first : o->source_first, last = side ? -1 : o->source_last;
+    if (!trf__words_fit(d->vocab[side], text, side, bad)) return TRF_OK;
+    TRF__TRY(trf__encode_all(d->vocab[side], text, word, &o->hooks, err));
+    *n = word->n;
+    if (!trf__ids_fit(d, side, *n, (first >= 0) + (last >= 0), bad)) return TRF_OK;
+    if (first >= 0) TRF__TRY(trf__ids_add(to, &first, 1, &o->hooks, err));
+    TRF__TRY(trf__ids_add(to, word->ids, word->n, &o->hooks, err));
+    return last >= 0 ? trf__ids_add(to, &last, 1, &o->hooks, err) : TRF_OK;
 }
 
-/* Encodes a tagged line. Words are encoded one by one, because the first token of each word has its
-   label; the others have -1, which has no loss. Among characters a blank precedes each word but the
-   first, and then the label belongs to the token after it. A word of invisible characters may have
-   no subword: it becomes one unknown token. No ids result if words and labels differ in number, or
-   a label is unknown. */
-TRF__FN trf_status trf__encode_tagged(const trf_dataset *d, const trf__split *s, int64_t i,
-                                      trf__text_ids ids[2], trf_error *err)
+TRF__FN trf_status trf__encode_pair(trf_dataset *d, const char *const text[2], trf__misfit *bad,
+                                    trf_error *err)
 {
+    int32_t n[2] = {0, 0};
+    int side;
+    for (side = 0; side < 2 && !*bad->why; side++)
+        TRF__TRY(trf__encode_side(d, side, text[side], &n[side], bad, err));
+    if (*bad->why || (n[0] && n[1]) || ((n[0] || n[1]) && d->options.keep_empty)) return TRF_OK;
+    if (!n[0] && !n[1]) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty on both sides");
+    else trf__unfit(bad, TRF_FAULT_HALF, n[0] != 0, "empty, but its other side is not");
+    return TRF_OK;
+}
+
+/* Encodes a text with a label; with segments, two texts that a tab separates. */
+TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text_ids *to,
+                                     trf_error *err)
+{
+    const trf_config *c = d->options.config;
     const trf_hooks *hooks = &d->options.hooks;
-    const char *text = s->lines[0][i], *tags = s->lines[1][i];
-    int spaced = trf_vocab_kind(d->vocab[0]) == TRF_CHARACTERS, more[2];
-    trf__text_ids piece;
-    trf__texts word;
-    trf__label x, tag;
-    trf_status status = TRF_OK;
-    TRF__ZERO(piece);
-    TRF__ZERO(word);
-    ids[0].n = ids[1].n = 0;
-    for (;;) {
-        int32_t number, k, blank = spaced && ids[0].n > 0;
-        more[0] = trf__next_label(&x, &text, 1);
-        more[1] = trf__next_label(&tag, &tags, 1);
-        number = more[0] && more[1] ? trf__label_number(s, &tag) : -1;
-        if (number < 0) break;
-        word.used = word.count = 0;
-        /* the byte before the word may be any blank, or a tab: the copy gets a space */
-        status = trf__texts_add(&word, x.text - blank, x.n + (size_t)blank, hooks, err);
-        if (status == TRF_OK && blank) *word.bytes = ' ';
-        if (status == TRF_OK) status = trf__encode_all(d->vocab[0], word.bytes, &piece, hooks, err);
-        if (status == TRF_OK && piece.n == 0)
-            piece.ids[piece.n++] = trf_vocab_special(d->vocab[0], TRF_SPECIAL_UNK);
-        if (status == TRF_OK) status = trf__ids_add(&ids[0], piece.ids, piece.n, hooks, err);
-        for (k = 0; k < piece.n; k++) piece.ids[k] = k == blank ? number : -1;
-        if (status == TRF_OK) status = trf__ids_add(&ids[1], piece.ids, piece.n, hooks, err);
-        if (status != TRF_OK) break;
+    const char *tab = c && c->segments ? strchr(text, '\t') : NULL;
+    trf__texts *part = &d->encoding.part;
+    trf_status status;
+    int32_t between = 0;
+    if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
+    part->used = part->count = 0;
+    TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
+    (void)trf_join(c, NULL, 0, NULL, 0, NULL, 0, &between, NULL);
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+                            (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    if (status == TRF_E_LIMIT && to->n > to->capacity) {
+        TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+        status = trf_join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+                                (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
     }
-    if (more[0] || more[1]) ids[0].n = ids[1].n = 0;
-    trf__texts_free(&word, hooks);
-    trf__free(hooks, piece.ids, trf__bytes(piece.capacity, sizeof *piece.ids));
+    if (to->n == between) to->n = 0;            /* both are empty */
     return status;
 }
 
-/* Encodes one side of line i. Texts alone end with EOS. */
-TRF__FN trf_status trf__encode_line(const trf_dataset *d, const trf__split *s, int side, int64_t i,
-                                    trf__text_ids *ids, trf_error *err)
+/* The number of a line's label, or -1. Labels of a caller may have blanks around them. */
+TRF__FN int32_t trf__line_label(const trf_dataset *d, const char *line, trf__misfit *bad)
+{
+    trf__label label;
+    int32_t number;
+    char why[200];
+    label.text = line;
+    label.n = strlen(line);
+    number = trf__label_number(&d->split.labels, &label);
+    if (number >= 0) return number;
+    if (!trf__next_label(&label, &line, 0)) {
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "no label");
+        return -1;
+    }
+    number = trf__label_number(&d->split.labels, &label);
+    if (label.n > TRF__LONGEST_LABEL)
+        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label.n,
+                 (int)TRF__LONGEST_LABEL);
+    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
+                  (int)(label.n < 140 ? label.n : 140), label.text);
+    if (number < 0) trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    return number;
+}
+
+TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
+                                        trf__misfit *bad, trf_error *err)
+{
+    trf__text_ids *ids = d->encoding.ids;
+    int32_t number;
+    if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
+    number = trf__line_label(d, text[1], bad);
+    if (number < 0) return TRF_OK;
+    TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
+    if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
+    else if (trf__ids_fit(d, 0, ids[0].n, 0, bad))
+        return trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err);
+    return TRF_OK;
+}
+
+/* Encodes one word, with its label at its first token; the others have -1, which has no loss. Among
+   characters a blank precedes each word but the first, and the label belongs to the token after it;
+   with byte-level BPE the blank is a part of the word. A word of invisible characters may have no
+   subword: it becomes one unknown token. */
+TRF__FN trf_status trf__encode_word(trf_dataset *d, const trf__label *word, int32_t number,
+                                    trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    const int32_t eos = 2;      /* the same in every vocabulary */
-    ids->n = 0;
-    if (!d->vocab[side]) return d->labels && side ? trf__encode_label(d, s, i, ids, err) : TRF_OK;
-    TRF__TRY(trf__encode_all(d->vocab[side], s->lines[side][i], ids, hooks, err));
-    if (d->options.kind != TRF_DATA_TEXTS || ids->n == 0) return TRF_OK;
-    return trf__ids_add(ids, &eos, 1, hooks, err);
+    trf__encoding *e = &d->encoding;
+    trf_token_kind kind = trf_vocab_kind(d->vocab[0]);
+    int blank = (kind == TRF_CHARACTERS || kind == TRF_BYTE_BPE) && e->ids[0].n > 0;
+    int32_t k;
+    e->part.used = e->part.count = 0;
+    /* the byte before the word may be any blank, or a tab: the copy gets a space */
+    TRF__TRY(trf__texts_add(&e->part, word->text - blank, word->n + (size_t)blank, hooks, err));
+    if (blank) *e->part.bytes = ' ';
+    TRF__TRY(trf__encode_all(d->vocab[0], e->part.bytes, &e->word, hooks, err));
+    if (e->word.n == 0)
+        e->word.ids[e->word.n++] = trf_vocab_special(d->vocab[0], TRF_SPECIAL_UNK);
+    TRF__TRY(trf__ids_add(&e->ids[0], e->word.ids, e->word.n, hooks, err));
+    for (k = 0; k < e->word.n; k++)
+        e->word.ids[k] = k == (blank && kind == TRF_CHARACTERS) ? number : -1;
+    return trf__ids_add(&e->ids[1], e->word.ids, e->word.n, hooks, err);
 }
+
+TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2], trf__misfit *bad,
+                                      trf_error *err)
+{
+    const char *words = text[0], *tags = text[1];
+    long n_words = 0, n_tags = 0, unknown = 0;
+    trf__label word, tag;
+    char why[120];
+    if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
+    for (; trf__next_label(&word, &words, 1); n_words++) {
+        int more = trf__next_label(&tag, &tags, 1);
+        int32_t number = more ? trf__label_number(&d->split.labels, &tag) : -1;
+        n_tags += more;
+        unknown += more && number < 0;
+        TRF__TRY(trf__encode_word(d, &word, number, err));
+    }
+    while (trf__next_label(&tag, &tags, 1)) n_tags++;
+    if (n_words != n_tags) {
+        snprintf(why, sizeof why, "%ld word%s, but %ld label%s", n_words, trf__plural(n_words),
+                 n_tags, trf__plural(n_tags));
+        trf__unfit(bad, TRF_FAULT_LABEL, 0, why);
+    } else if (!n_words) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
+    else if (trf__ids_fit(d, 0, d->encoding.ids[0].n, 0, bad) && unknown) {
+        snprintf(why, sizeof why,
+                 "%ld label%s that the training data do not have, or of more than %d bytes",
+                 unknown, trf__plural(unknown), (int)TRF__LONGEST_LABEL);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    }
+    return TRF_OK;
+}
+
+// >>dataset-give   where ids go
+//
+// Pairs to learn from go straight to the corpus, or to the caller. Texts alone are a stream of ids,
+// from which chunks are cut.
 
 TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
                                  const trf_hooks *hooks, trf_error *err)
@@ -34328,50 +34843,145 @@ TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
     return TRF_OK;
 }
 
-enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
-
-/* Adds the sequences of line i if it can be learned from: a pair, or the parts of a text. */
-TRF__FN trf_status trf__encode_pair(trf_dataset *d, const trf__split *s, int64_t i,
-                                    trf__text_ids ids[2], trf__side to[2], trf_error *err)
+/* The number of ids that are unk. */
+TRF__FN int64_t trf__count_unk(const trf_vocab *vocab, const int32_t *ids, int32_t n)
 {
-    const trf_hooks *hooks = &d->options.hooks;
-    int texts = d->options.kind == TRF_DATA_TEXTS, side;
-    int32_t at;
-    if (d->options.kind == TRF_DATA_TAGGED) TRF__TRY(trf__encode_tagged(d, s, i, ids, err));
-    else for (side = 0; side < 2; side++) TRF__TRY(trf__encode_line(d, s, side, i, &ids[side],
-                                                                    err));
-    if (!ids[1].n || (!texts && (!ids[0].n || ids[0].n > TRF__LONGEST_TEXT ||
-                                 ids[1].n > TRF__LONGEST_TEXT))) {
-        d->left_out++;
-        return TRF_OK;
+    int32_t unk = vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : -1, i;
+    int64_t count = 0;
+    for (i = 0; i < n && vocab; i++) count += ids[i] == unk;
+    return count;
+}
+
+TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *source, int32_t n,
+                                     const int32_t *target, int32_t k, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf_token_facts *f = &d->facts[held];
+    f->pairs++;
+    f->source_ids += n;
+    f->target_ids += k;
+    f->source_unknown += trf__count_unk(d->vocab[0], source, n);
+    f->target_unknown += trf__count_unk(d->vocab[1], target, k);
+    f->longest = (int32_t)trf__max64(f->longest, trf__max64(n, k));
+    if (o->pair) return o->pair(o->user, source, n, target, k, err);
+    if (!held) return trf_corpus_add(d->corpus, source, n, target, k, err);
+    TRF__TRY(trf__side_add(&d->held[0], source, n, &o->hooks, err));
+    return trf__side_add(&d->held[1], target, k, &o->hooks, err);
+}
+
+/* Cuts chunks off the stream; all: also what is shorter than a chunk. */
+TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error *err)
+{
+    trf__text_ids *stream = &d->encoding.stream;
+    int32_t chunk = d->options.chunk ? d->options.chunk : d->options.max_length, at, n;
+    for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
+        const int32_t *ids = stream->ids + at;
+        n = stream->n - at < chunk ? stream->n - at : chunk;
+        TRF__TRY(trf__lead_of(&d->options) ? trf__dataset_give(d, held, NULL, 0, ids, n, err)
+                                           : trf__dataset_give(d, held, ids, n, NULL, 0, err));
     }
-    if (!texts) {
-        for (side = 0; side < 2; side++) TRF__TRY(trf__side_add(&to[side], ids[side].ids,
-                                                                ids[side].n, hooks, err));
-        return TRF_OK;
-    }
-    for (at = 0; at < ids[1].n; at += TRF__LONGEST_TEXT) {
-        int32_t n = ids[1].n - at < TRF__LONGEST_TEXT ? ids[1].n - at : TRF__LONGEST_TEXT;
-        TRF__TRY(trf__side_add(&to[1], ids[1].ids + at, n, hooks, err));
-    }
+    if (at) memmove(stream->ids, stream->ids + at, (size_t)(stream->n - at) * sizeof *stream->ids);
+    stream->n -= at;
     return TRF_OK;
 }
 
-/* Encodes all lines, those to learn from and those held out. */
-TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__side learn[2],
-                                     trf_error *err)
+/* Ends a document: EOS follows a text of a language model. */
+TRF__FN trf_status trf__end_document(trf_dataset *d, trf_error *err)
 {
-    trf__text_ids ids[2];
-    trf_status status = TRF_OK;
-    int64_t i;
+    const trf_dataset_options *o = &d->options;
+    const int32_t eos = o->config ? o->config->eos : 2;
+    int ends = d->encoding.document && o->kind == TRF_DATA_TEXTS;
+    d->encoding.document = 0;
+    return ends ? trf__ids_add(&d->encoding.stream, &eos, 1, &o->hooks, err) : TRF_OK;
+}
+
+/* Ends the last document, and gives what is left of the stream. */
+TRF__FN trf_status trf__end_stream(trf_dataset *d, int held, trf_error *err)
+{
+    if (!trf__is_alone(&d->options)) return TRF_OK;
+    TRF__TRY(trf__end_document(d, err));
+    return trf__cut_chunks(d, held, 1, err);
+}
+
+/* A text alone: a document, or a line of one. */
+TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf__line_from *from,
+                                    int held, trf__misfit *bad, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf__encoding *e = &d->encoding;
+    int lead = trf__lead_of(o);
+    e->word.n = 0;
+    if (trf__words_fit(d->vocab[lead], text, lead, bad))
+        TRF__TRY(trf__encode_all(d->vocab[lead], text, &e->word, &o->hooks, err));
+    TRF__TRY(trf__ids_add(&e->stream, e->word.ids, e->word.n, &o->hooks, err));
+    e->document |= e->word.n > 0;
+    if (o->files) return from->ends_document ? trf__end_stream(d, held, err)
+                                             : trf__cut_chunks(d, held, 0, err);
+    if (!e->word.n && !*bad->why) trf__unfit(bad, TRF_FAULT_EMPTY, lead, "empty");
+    TRF__TRY(trf__end_document(d, err));
+    return trf__cut_chunks(d, held, !o->pack, err);
+}
+
+/* Keeps the texts of a held-out pair. */
+TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
+{
     int side;
-    TRF__ZERO(ids);
-    for (i = 0; i < s->n && status == TRF_OK; i++)
-        status = trf__encode_pair(d, s, i, ids, i < s->train ? learn : d->held, err);
     for (side = 0; side < 2; side++)
-        trf__free(&d->options.hooks, ids[side].ids,
-                  trf__bytes(ids[side].capacity, sizeof *ids[side].ids));
+        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
+                                &d->options.hooks, err));
+    return TRF_OK;
+}
+
+/* Encodes a line, and gives its pair away. *used: whether it has one. */
+TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
+                                    const trf__line_from *from, int held, char *used, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf__text_ids *ids = d->encoding.ids;
+    trf__misfit bad;
+    *bad.why = 0;
+    ids[0].n = ids[1].n = 0;
+    switch (o->kind) {
+    case TRF_DATA_PAIRS: TRF__TRY(trf__encode_pair(d, text, &bad, err)); break;
+    case TRF_DATA_LABELLED: TRF__TRY(trf__encode_labelled(d, text, &bad, err)); break;
+    case TRF_DATA_TAGGED: TRF__TRY(trf__encode_tagged(d, text, &bad, err)); break;
+    default: TRF__TRY(trf__stream_text(d, text[trf__lead_of(o)], from, held, &bad, err)); break;
+    }
+    *used = !*bad.why;
+    if (*bad.why)
+        return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
+                             : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,
+                             err);
+    if (trf__is_alone(o)) return TRF_OK;
+    TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
+    return held ? trf__keep_held(d, text, err) : TRF_OK;
+}
+
+TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
+{
+    const char *text[2];
+    trf__line_from from = d->origins[0];
+    trf_status status;
+    char used;
+    text[0] = d->texts[0].bytes;
+    text[1] = d->texts[1].bytes;
+    status = trf__encode_line(d, text, &from, 0, &used, err);
+    d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
+}
+
+/* Encodes all lines, those to learn from and those held out. */
+TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_error *err)
+{
+    int64_t i;
+    for (i = 0; i < s->n; i++) {
+        const char *text[2];
+        text[0] = s->lines[0][i];
+        text[1] = s->lines[1][i];
+        if (i == s->train) TRF__TRY(trf__end_stream(d, 0, err));
+        TRF__TRY(trf__encode_line(d, text, &s->origins[i], i >= s->train, &s->used[i], err));
+    }
+    return trf__end_stream(d, s->n > s->train, err);
 }
 
 // >>dataset-finish recipe, corpus and model
@@ -34381,25 +34991,22 @@ TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf__s
 // final.
 
 /* Statistics of the pairs to learn from. */
-TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s, const trf__side learn[2])
+TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
 {
+    const trf_token_facts *f = &d->facts[0];
     trf_data_stats *a = &d->stats;
-    int64_t i;
-    int side;
-    a->kind = d->labels ? TRF_ENCODER_ONLY : d->options.kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY
-            : TRF_ENCODER_DECODER;
-    if (d->labels) a->head = d->options.kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
-    a->n_labels = (int32_t)s->n_labels;
-    a->pairs = learn[1].count;
-    a->source_tokens = learn[0].used + learn[1].count;      /* + 1 mark each, empty sides too */
-    a->target_tokens = learn[1].used + learn[1].count;
-    for (side = 0; side < 2; side++)
-        for (i = 0; i < learn[side].count; i++)
-            if (learn[side].lengths[i] > a->longest) a->longest = learn[side].lengths[i];
-    for (i = 0; d->vocab[1] && i < learn[1].used; i++)
-        d->unknown += learn[1].ids[i] == trf_vocab_special(d->vocab[1], TRF_SPECIAL_UNK);
-    a->source_vocab = d->vocab[0] ? trf_vocab_size(d->vocab[0]) : 0;
-    a->target_vocab = d->vocab[1] ? trf_vocab_size(d->vocab[1]) : 0;
+    trf_data_kind kind = d->options.kind;
+    a->kind = d->labels || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
+            : kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
+    if (d->labels) a->head = kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
+    if (kind == TRF_DATA_SOURCES) a->head = TRF_HEAD_MASKED;
+    a->n_labels = (int32_t)s->labels.n;
+    a->pairs = f->pairs;
+    a->source_tokens = f->source_ids + f->pairs;    /* + 1 mark each, empty sides too */
+    a->target_tokens = f->target_ids + f->pairs;
+    a->longest = f->longest;
+    a->source_vocab = trf__dataset_reads(&d->options, 0) ? trf_vocab_size(d->vocab[0]) : 0;
+    a->target_vocab = trf__dataset_reads(&d->options, 1) ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];
     a->updates = d->options.updates;
 }
@@ -34415,25 +35022,27 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
     return TRF_OK;
 }
 
-/* Makes the corpus, counts the updates of an epoch by running through it, and computes the recipe
-   again. */
-TRF__FN trf_status trf__dataset_corpus(trf_dataset *d, const trf__side learn[2], trf_error *err)
+/* Makes the corpus, empty or with the pairs of the token file. */
+TRF__FN trf_status trf__dataset_open_corpus(trf_dataset *d, trf_error *err)
 {
-    int64_t i, used[2] = {0, 0}, pass = 0;
-    trf_batch batch;
+    const trf_dataset_options *o = &d->options;
+    trf_corpus_options any = trf_corpus_defaults();
+    any.max_length = o->max_length;
+    any.hooks = o->hooks;
+    if (!o->token_file) return trf_corpus_create(&d->corpus, &any, err);
+    TRF__TRY(trf_corpus_open(&d->corpus, o->token_file, d->vocab[0], d->vocab[1], &any, err));
+    d->facts[0] = *trf_corpus_facts(d->corpus);
+    return TRF_OK;
+}
+
+/* Counts the updates of an epoch, and computes the recipe again. Of a token file they are
+   estimated, because with pools it takes long to count them. */
+TRF__FN trf_status trf__dataset_plan(trf_dataset *d, trf_error *err)
+{
     TRF__TRY(trf__dataset_recipe(d, err));
-    TRF__TRY(trf_corpus_create(&d->corpus, &d->recipe.corpus, err));
-    for (i = 0; i < learn[1].count; i++) {
-        int32_t n = learn[0].count ? learn[0].lengths[i] : 0, k = learn[1].lengths[i];
-        TRF__TRY(trf_corpus_add(d->corpus, learn[0].ids + (n ? used[0] : 0), n,
-                                learn[1].ids + used[1], k, err));
-        used[0] += n;
-        used[1] += k;
-    }
-    for (; trf_corpus_epoch(d->corpus) == 0; pass++) TRF__TRY(trf_corpus_next(d->corpus, &batch,
-                                                                              err));
-    trf_corpus_rewind(d->corpus);
-    d->stats.updates_per_epoch = pass;
+    TRF__TRY(trf_corpus_set_options(d->corpus, &d->recipe.corpus, err));
+    if (d->options.token_file) return TRF_OK;
+    TRF__TRY(trf_corpus_batches(d->corpus, &d->stats.updates_per_epoch, err));
     return trf__dataset_recipe(d, err);
 }
 
@@ -34447,8 +35056,8 @@ TRF__FN void trf__dataset_reasons(trf_dataset *d, const trf_token_choice *choice
     snprintf(line, sizeof line,
              "data: %lld to learn from, %lld to validate on, %lld left out (empty, without "
              "matching labels, or longer than %d tokens)", (long long)d->stats.pairs,
-             (long long)d->held[1].count, (long long)d->left_out,
-             (int)TRF__LONGEST_TEXT);
+             (long long)d->held[1].count, (long long)(d->left_out + d->unreadable),
+             (int)d->options.max_length);
     trf__put_reason(&d->recipe, line);
 }
 
@@ -34466,25 +35075,34 @@ TRF__FN void trf__dataset_hold(trf_dataset *d)
     }
 }
 
-/* All steps of finishing. learn is scratch: the corpus copies it. */
+/* All steps of finishing. */
 TRF__COLD
-TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side learn[2],
-                                      trf_error *err)
+TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *err)
 {
     trf_token_choice choice;
     TRF__TRY(trf__dataset_split(d, s, err));
-    TRF__TRY(trf__dataset_labels(d, s, err));
+    TRF__TRY(trf__dataset_labels(d, &s->labels, err));
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
-    TRF__TRY(trf__encode_lines(d, s, learn, err));
-    if (learn[1].count == 0)
+    TRF__TRY(trf__dataset_open_corpus(d, err));
+    TRF__TRY(trf__encode_lines(d, s, err));
+    if (d->facts[0].longest == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "none of %lld pairs can be learned from: all are empty, do not match "
-                         "their labels, or are longer than %d ids", (long long)s->train,
-                         (int)TRF__LONGEST_TEXT);
-    trf__dataset_stats(d, s, learn);
-    TRF__TRY(trf__dataset_corpus(d, learn, err));
+                         "their labels, or are longer than %d ids",
+                         (long long)(d->options.token_file ? d->facts[0].pairs : s->train),
+                         (int)d->options.max_length);
+    trf__dataset_stats(d, s);
+    TRF__TRY(trf__dataset_plan(d, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
+    d->finished = 1;
+    return TRF_OK;
+}
+
+/* Gives the caller the end of a text that a stream still holds. */
+TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
+{
+    TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
     return TRF_OK;
 }
@@ -34492,28 +35110,19 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf__side l
 TRF__COLD
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
 {
-    trf__split split;
-    trf__side learn[2];
     trf_hooks hooks;
     trf_status status;
     TRF__TRY(trf__dataset_open(data, err));
-    TRF__ZERO(split);
-    TRF__ZERO(learn);
+    if (data->options.pair) return trf__dataset_flush(data, err);
     hooks = data->options.hooks;
-    status = trf__dataset_build(data, &split, learn, err);
-    trf__side_free(&learn[0], &hooks);
-    trf__side_free(&learn[1], &hooks);
-    trf__split_free(&split, &hooks);
+    status = trf__dataset_build(data, &data->split, err);
+    trf__encoding_free(&data->encoding, &hooks);
     /* after a failure the data set is as before: the caller may add pairs and finish again */
     if (status != TRF_OK) { trf__dataset_clear(data); return status; }
-    trf__texts_free(&data->texts[0], &hooks);
-    trf__texts_free(&data->texts[1], &hooks);
+    if (data->options.keep_texts) return TRF_OK;
+    trf__split_free(&data->split, &hooks);
+    trf__dataset_forget(data);
     return TRF_OK;
-}
-
-TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
-{
-    return data && data->finished ? &data->recipe : NULL;
 }
 
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
@@ -34521,9 +35130,37 @@ TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
     return data && data->finished ? data->corpus : NULL;
 }
 
+TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
+{
+    return trf_dataset_corpus(data) ? &data->recipe : NULL;
+}
+
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data)
 {
     return data && data->finished && data->held[1].count ? &data->held_out : NULL;
+}
+
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side)
+{
+    const trf__texts *t = data && side >= 0 && side < 2 ? &data->held_texts[side] : NULL;
+    return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
+}
+
+TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out)
+{
+    return data && data->finished ? &data->facts[held_out != 0] : NULL;
+}
+
+TRF_API const char *trf_dataset_labels(const trf_dataset *data)
+{
+    return data && data->finished ? data->labels : NULL;
+}
+
+TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data)
+{
+    trf_data_lines none;
+    TRF__ZERO(none);
+    return data && data->finished ? trf__lines_of(&data->split) : none;
 }
 
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
@@ -34542,7 +35179,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     TRF__TRY(trf_model_create(model, &data->recipe.config, err));
     snprintf(longest, sizeof longest, "%d", (int)data->stats.longest);
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
-    snprintf(unknown, sizeof unknown, "%lld", (long long)data->unknown);
+    snprintf(unknown, sizeof unknown, "%lld", (long long)data->facts[0].target_unknown);
     if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);
     if (status == TRF_OK && !data->labels)
         status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
@@ -35671,4 +36308,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1976566838
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1890318568

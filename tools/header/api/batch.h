@@ -141,6 +141,11 @@ TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
+/* Replaces the options, except the hooks; the pairs stay. The recipe knows the right ones once the
+   pairs are there. TRF_E_STATE: a batch has been delivered since the last rewind. TRF_E_LIMIT: a
+   pair has more than max_length ids. */
+TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
+                                          trf_error *err);
 /* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
    TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
    file. */

@@ -303,8 +303,43 @@ typedef enum trf_data_kind {
     TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
     TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
     TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_tag */
+    TRF_DATA_SOURCES  = 4,      /* texts alone, for an encoder: trf_noise hides some of the ids */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
+
+/* A pair, or a line of a file that could not become one. */
+typedef struct trf_line {
+    const char *source, *target;    /* as in trf_dataset_add */
+    const char *path;           /* its file, for messages; NULL: none */
+    int64_t number;             /* its line there, from 1; 0: none */
+    int32_t held_out;           /* 1: for validation; 0: to learn from */
+    int32_t ends_document;      /* 1: the last line of a document, if documents are files. With
+                                   target NULL (texts) it only ends the document */
+} trf_line;
+
+/* Why a pair is left out. */
+typedef enum trf_fault {
+    TRF_FAULT_UNREADABLE = 0,   /* no UTF-8, a NUL, or no tab */
+    TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
+    TRF_FAULT_EMPTY      = 2,   /* no ids */
+    TRF_FAULT_HALF       = 3,   /* no ids on one side */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
+    TRF_FAULT_COUNT
+} trf_fault;
+typedef struct trf_bad_line {
+    trf_fault fault;
+    const char *why;            /* in words */
+    const char *path;           /* as in trf_line; trf_dataset_read gives the file of the side */
+    int64_t number;
+    int32_t side;               /* 0: the source is at fault, or both; 1: the target */
+} trf_bad_line;
+
+/* The lines of a data set: first those to learn from, then those held out. */
+typedef struct trf_data_lines {
+    const char *const *source, *const *target;      /* (n + n_held_out) */
+    int64_t n, n_held_out;
+    const char *used;           /* (n) 1: the pair is learned from; NULL before trf_dataset_finish */
+} trf_data_lines;
 
 typedef struct trf_dataset_options {
     trf_data_kind kind;         /* default TRF_DATA_PAIRS */
@@ -313,16 +348,54 @@ typedef struct trf_dataset_options {
                                                    default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
-                                                   (trf_vocab_load_sentencepiece). Their pad, bos,
-                                                   eos and unk are 0 to 3 (TRF_E_UNSUPPORTED).
-                                                   Borrowed until trf_dataset_finish. default
-                                                   NULL */
+                                                   (trf_vocab_load_sentencepiece). Without `config`
+                                                   their pad, bos, eos and unk are 0 to 3
+                                                   (TRF_E_UNSUPPORTED). Borrowed until
+                                                   trf_dataset_finish. default NULL */
+    const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
+                                   If it has segments, a tab in a text with a label separates two
+                                   texts (trf_join_texts). Borrowed until trf_dataset_finish.
+                                   default NULL: eos is 2, and a tab is whitespace */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
+    int32_t max_length;         /* pairs with more ids on a side are left out, texts alone are cut;
+                                   >= 1; default 511 */
+    int32_t chunk;              /* texts alone are cut after so many ids, 1..max_length; 0:
+                                   max_length; default 0 */
+    int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
+    int32_t files;              /* texts alone: 1: a file is one text, which keeps its line ends;
+                                   the end of the last one is held out; 0: a line is a text;
+                                   default 0 */
+    int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
+    int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
+                                   languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
-                                   -1: none; default 0 */
+                                   -1: none; not read if you add pairs to hold out; default 0 */
+    trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_RANDOM */
+    const char *labels;         /* labels, one per line, in byte order, for a model that has them;
+                                   borrowed until trf_dataset_finish; default NULL: those of the
+                                   data */
+    const char *token_file;     /* path of a token file with the pairs to learn from. The data set
+                                   then takes only pairs to hold out, and needs vocabularies.
+                                   Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
+    int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
+    /* Asked about each line that cannot be learned from: 0 leaves it out, otherwise the call fails
+       with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish leaves it out. */
+    int (*bad_line)(void *user, const trf_bad_line *line);
+    /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
+       makes from the texts, for example of subwords; they belong to the data set, and may be the
+       same. One that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
+       NULL */
+    trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
+                              trf_error *err);
+    /* Gets each pair instead of the corpus, as trf_token_file_add does. A pair that is added is
+       encoded at once and not kept, so vocabularies are needed; nothing is held out, and labels are
+       not possible. After trf_dataset_finish there is neither recipe nor corpus. default NULL */
+    trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
+                       int32_t n_target, trf_error *err);
+    void *user;                 /* of the three calls */
     trf_hooks hooks;            /* default none */
 } trf_dataset_options;
 
@@ -331,26 +404,28 @@ TRF_API trf_dataset_options trf_dataset_defaults(void);
 TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_options *options,
                                       trf_error *err);
 TRF_API void trf_dataset_destroy(trf_dataset *data);
-/* Copies one pair. For texts alone, source is NULL. A label is the target; whitespace around it is
-   removed. The labels of words are separated by whitespace. TRF_E_FORMAT: a text or label is not
-   UTF-8, or the label of a text has a line break. */
+/* Copies one pair. For texts alone, source is NULL, and the text is the target. A label is the
+   target; whitespace around it is removed. The labels of words are separated by whitespace.
+   TRF_E_FORMAT: a text or label is not UTF-8, or the label of a text has a line break. */
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err);
+/* The same with a line's place, for messages, and for pairs to hold out. */
+TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err);
 /* Adds all lines of a file, or of two. `source` and `target` are paths. LF or CR LF ends a line.
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
-   TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have exactly one tab (`where` is its
-   number); or one file has more lines than the other. Then nothing is added. (`trf` skips such
-   lines.) */
+   Call it again for more files. TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have
+   exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
+   lines than the other. Then nothing is added. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
-/* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out
-     - pairs with an empty side or more than 511 ids on a side, and empty texts,
-     - pairs with a label of more than 1,000 bytes,
-     - texts of words with more or fewer labels than words.
-   recipe.reasons has the number of all these. A text of a language model with more than 511 ids is
-   cut into parts and stays.
+/* The same for pairs to hold out. */
+TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
+                                             const char *target, trf_error *err);
+/* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
+   with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
+   with more than max_length ids is cut into chunks and stays.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -360,11 +435,20 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
        config      trf_dataset_create_model
        training    trf_trainer_create
        learning    trf_learn
-       corpus      has been read by trf_dataset_finish */
+       corpus      has been read by trf_dataset_finish; trf_corpus_set_options changes it */
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data);
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data);
 /* NULL: no pairs are held out. */
 TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
+/* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
+   no such pair, or texts alone were cut. */
+TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
+/* Numbers of the pairs to learn from, or of those held out. */
+TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out);
+/* All labels in byte order, one per line; NULL: the data have none. */
+TRF_API const char *trf_dataset_labels(const trf_dataset *data);
+/* All lines, with keep_texts; else n is 0. */
+TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence

@@ -213,6 +213,26 @@ TRF_API const trf_token_facts *trf_corpus_facts(const trf_corpus *corpus)
     return corpus && corpus->file ? &corpus->file->form.facts : NULL;
 }
 
+TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
+                                          trf_error *err)
+{
+    trf_hooks hooks;
+    TRF__TRY(trf__begin(corpus, "corpus", err));
+    TRF__TRY(trf_corpus_check(options, err));
+    hooks = corpus->options.hooks;
+    if (corpus->epoch || corpus->batch)
+        return trf__fail(err, TRF_E_STATE, -1, "corpus",
+                         "expected a corpus at its first batch, got one that has delivered batches");
+    if (corpus->longest > options->max_length)
+        return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
+                         "the longest pair has %lld ids on a side, more than max_length = %d",
+                         (long long)corpus->longest, (int)options->max_length);
+    trf__corpus_unreserve(corpus);
+    corpus->options = *options;
+    corpus->options.hooks = hooks;      /* its memory came from them */
+    return TRF_OK;
+}
+
 // >>corpus-next    batch after batch
 
 TRF_API int64_t trf_corpus_size(const trf_corpus *corpus) { return corpus ? corpus->n_pairs : 0; }

@@ -20,7 +20,8 @@
 //
 // Adding and reading only store texts. trf_dataset_finish does the rest once: it splits, chooses
 // tokens, learns vocabularies, encodes, and fills recipe and corpus. Then the texts are freed. Side
-// 0 is the source and side 1 the target; texts alone are targets.
+// 0 is the source and side 1 the target; texts alone are targets, or sources if noise hides a part
+// of them.
 // -----------------------------------------------------------------------------------------------
 
 /* Texts one after another, each followed by a NUL. Offsets, not pointers, because bytes may move.
@@ -37,21 +38,63 @@ typedef struct trf__side {
     int64_t used, capacity, count, lengths_capacity;
 } trf__side;
 
+/* Where a pair comes from, and what the caller said of it. */
+typedef struct trf__line_from {
+    int64_t number;             /* of its line */
+    int32_t path;               /* index in paths, or -1 */
+    int32_t held_out, ends_document;
+} trf__line_from;
+
+/* A label: a part of a line, without a NUL. */
+typedef struct trf__label { const char *text; size_t n; } trf__label;
+
+/* Labels in the order of their bytes. */
+typedef struct trf__labels {
+    trf__label *items;
+    int64_t n, capacity;
+} trf__labels;
+
+/* The lines of each side, first those to learn from, then those held out. */
+typedef struct trf__split {
+    const char **lines[2];
+    trf__line_from *origins;       /* in the same order */
+    char *held;                 /* of the lines as they were added */
+    char *used;
+    int64_t n, train;
+    trf__labels labels;         /* those to learn from */
+} trf__split;
+
+/* Ids that a pair, or a part of a text, is made of. */
+typedef struct trf__encoding {
+    trf__text_ids ids[2], word; /* of the current line; of a word of it */
+    trf__text_ids stream;       /* ids of texts alone that are not in a chunk yet */
+    int document;               /* 1: the current document has ids */
+    trf__texts part;            /* a word, or the first of two texts */
+} trf__encoding;
+
 struct trf_dataset {
     trf_dataset_options options;
-    trf__texts texts[2];
+    trf__texts texts[2], paths;
+    trf__line_from *origins;
+    int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
+    int chosen[2];                  /* 1: what a token is was chosen from the texts */
+    trf__split split;
+    trf__encoding encoding;
     trf__side held[2];
+    trf__texts held_texts[2];
     trf_batch held_out;             /* a view of held */
+    trf_token_facts facts[2];       /* of the pairs to learn from, and of those held out */
     trf_data_stats stats;
     trf_recipe recipe;
     trf_corpus *corpus;
-    int64_t left_out;               /* pairs that are empty or too long */
-    int64_t unknown;                /* number of unk among the target ids to learn from */
+    int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
     int finished;
 };
+
+enum { TRF__LONGEST_TEXT = 511 };       /* max_length of the presets, without BOS or EOS */
 
 TRF_API trf_dataset_options trf_dataset_defaults(void)
 {
@@ -59,6 +102,8 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     TRF__ZERO(o);
     o.max_vocab = 32000;
     o.min_count = 1;
+    o.max_length = TRF__LONGEST_TEXT;
+    o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
     return o;
 }
@@ -75,6 +120,40 @@ TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf
     return TRF_OK;
 }
 
+/* Whether a side has texts with a vocabulary. Labels have none. */
+TRF__FN int trf__dataset_reads(const trf_dataset_options *o, int side)
+{
+    return side ? o->kind <= TRF_DATA_TEXTS : o->kind != TRF_DATA_TEXTS;
+}
+
+/* Texts alone, and the side that has them. */
+TRF__FN int trf__is_alone(const trf_dataset_options *o)
+{
+    return o->kind == TRF_DATA_TEXTS || o->kind == TRF_DATA_SOURCES;
+}
+TRF__FN int trf__lead_of(const trf_dataset_options *o) { return o->kind == TRF_DATA_TEXTS; }
+
+TRF__FN int trf__is_labelled(const trf_dataset_options *o)
+{
+    return o->kind == TRF_DATA_LABELLED || o->kind == TRF_DATA_TAGGED;
+}
+
+/* Pairs that go to the caller, or lie in a file, are encoded by vocabularies that are there. */
+TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *err)
+{
+    const char *const what = o->pair ? "pair" : "token_file";
+    int side;
+    if (!o->pair && !o->token_file) return TRF_OK;
+    if (trf__is_labelled(o))
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, what, "%s: pairs with labels must be kept in "
+                         "memory", what);
+    for (side = 0; side < 2; side++)
+        if (trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab))
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
+                             "%s needs finished vocabularies", what);
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *err)
 {
     TRF__RANGE(o, kind, 0, TRF_DATA_KIND_COUNT - 1);
@@ -82,10 +161,20 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, target_tokens, 0, 2);
     TRF__RANGE(o, max_vocab, 5, 1 << 24);
     TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
+    TRF__RANGE(o, max_length, 1, 1 << 24);
+    TRF__RANGE(o, chunk, 0, o->max_length);
+    TRF__RANGE(o, pack, 0, 1);
+    TRF__RANGE(o, files, 0, 1);
+    TRF__RANGE(o, keep_empty, 0, 1);
+    TRF__RANGE(o, source_first, -1, 1 << 24);
+    TRF__RANGE(o, source_last, -1, 1 << 24);
+    TRF__RANGE(o, target_first, -1, 1 << 24);
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
+    TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
-    TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
-    TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
+    if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
+    TRF__TRY(trf__dataset_given(o, err));
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -100,6 +189,10 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     *data = (trf_dataset *)trf__alloc_zeroed(&o.hooks, sizeof **data);
     if (!*data) return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for a data set");
     (*data)->options = o;
+    if (o.pair) {
+        (*data)->vocab[0] = (trf_vocab *)(uintptr_t)o.source_vocab;
+        (*data)->vocab[1] = (trf_vocab *)(uintptr_t)o.target_vocab;
+    }
     return TRF_OK;
 }
 
@@ -117,20 +210,63 @@ TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
     memset(s, 0, sizeof *s);
 }
 
+TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
+{
+    trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
+    trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
+    trf__free(hooks, s->origins, trf__bytes(s->n, sizeof *s->origins));
+    trf__free(hooks, s->held, (size_t)s->n);
+    trf__free(hooks, s->used, (size_t)s->n);
+    trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
+    memset(s, 0, sizeof *s);
+}
+
+TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
+{
+    trf__free(hooks, ids->ids, trf__bytes(ids->capacity, sizeof *ids->ids));
+    memset(ids, 0, sizeof *ids);
+}
+
+TRF__FN void trf__encoding_free(trf__encoding *e, const trf_hooks *hooks)
+{
+    trf__ids_free(&e->ids[0], hooks);
+    trf__ids_free(&e->ids[1], hooks);
+    trf__ids_free(&e->word, hooks);
+    trf__ids_free(&e->stream, hooks);
+    trf__texts_free(&e->part, hooks);
+}
+
 /* Frees the results of finishing, whether complete or not. The texts stay. */
 TRF__FN void trf__dataset_clear(trf_dataset *d)
 {
+    const trf_hooks *hooks = &d->options.hooks;
     int side;
-    if (d->vocab[1] != d->vocab[0]) trf_vocab_destroy(d->vocab[1]);
-    trf_vocab_destroy(d->vocab[0]);
+    if (d->vocab[1] != d->vocab[0] && !d->options.pair) trf_vocab_destroy(d->vocab[1]);
+    if (!d->options.pair) trf_vocab_destroy(d->vocab[0]);      /* else they are the caller's */
     d->vocab[0] = d->vocab[1] = NULL;
-    for (side = 0; side < 2; side++) trf__side_free(&d->held[side], &d->options.hooks);
+    for (side = 0; side < 2; side++) {
+        trf__side_free(&d->held[side], hooks);
+        trf__texts_free(&d->held_texts[side], hooks);
+    }
+    trf__split_free(&d->split, hooks);
+    trf__encoding_free(&d->encoding, hooks);
     trf_corpus_destroy(d->corpus);
     d->corpus = NULL;
-    trf__free(&d->options.hooks, d->labels, d->labels_bytes);
+    trf__free(hooks, d->labels, d->labels_bytes);
     d->labels = NULL;
-    d->left_out = d->unknown = 0;
+    d->left_out = 0;
+    TRF__ZERO(d->facts);
     TRF__ZERO(d->stats);
+}
+
+TRF__FN void trf__dataset_forget(trf_dataset *d)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    trf__texts_free(&d->texts[0], hooks);
+    trf__texts_free(&d->texts[1], hooks);
+    trf__free(hooks, d->origins, trf__bytes(d->origins_capacity, sizeof *d->origins));
+    d->origins = NULL;
+    d->origins_capacity = 0;
 }
 
 TRF__COLD
@@ -140,8 +276,8 @@ TRF_API void trf_dataset_destroy(trf_dataset *data)
     if (!data) return;
     hooks = data->options.hooks;
     trf__dataset_clear(data);
-    trf__texts_free(&data->texts[0], &hooks);
-    trf__texts_free(&data->texts[1], &hooks);
+    trf__dataset_forget(data);
+    trf__texts_free(&data->paths, &hooks);
     trf__free(&hooks, data, sizeof *data);
 }
 
@@ -158,15 +294,37 @@ TRF__FN trf_status trf__texts_add(trf__texts *t, const char *text, size_t n,
     return TRF_OK;
 }
 
+/* The number of a path. Lines of one file follow one another, so the last path is tried. */
+TRF__FN trf_status trf__path_number(trf_dataset *d, const char *path, int32_t *number,
+                                    trf_error *err)
+{
+    trf__texts *paths = &d->paths;
+    *number = (int32_t)paths->count - 1;
+    if (path && paths->count && !strcmp(path, paths->bytes + paths->starts[*number])) return TRF_OK;
+    *number = path ? (int32_t)paths->count : -1;
+    return path ? trf__texts_add(paths, path, strlen(path), &d->options.hooks, err) : TRF_OK;
+}
+
 /* Adds both sides of a pair or neither. */
-TRF__FN trf_status trf__dataset_append(trf_dataset *d, const char *source, size_t n,
-                                       const char *target, size_t k, trf_error *err)
+TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, size_t n, size_t k,
+                                       trf_error *err)
 {
     const trf_hooks *hooks = &d->options.hooks;
-    TRF__TRY(trf__texts_add(&d->texts[0], source, n, hooks, err));
-    if (trf__texts_add(&d->texts[1], target, k, hooks, err) == TRF_OK) return TRF_OK;
-    d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
-    return TRF_E_NOMEM;
+    trf__line_from *at;
+    int32_t path;
+    TRF__GROW(trf__line_from, d->origins, d->origins_capacity, d->texts[0].count + 1, hooks);
+    TRF__TRY(trf__path_number(d, line->path, &path, err));
+    TRF__TRY(trf__texts_add(&d->texts[0], line->source, n, hooks, err));
+    if (trf__texts_add(&d->texts[1], line->target, k, hooks, err) != TRF_OK) {
+        d->texts[0].used = d->texts[0].starts[--d->texts[0].count];
+        return TRF_E_NOMEM;
+    }
+    at = &d->origins[d->texts[0].count - 1];
+    at->number = line->number;
+    at->path = path;
+    at->held_out = line->held_out;
+    at->ends_document = line->ends_document;
+    return TRF_OK;
 }
 
 /* Fails if the data set is finished: its texts are gone by then. */
@@ -178,20 +336,58 @@ TRF__FN trf_status trf__dataset_open(const trf_dataset *d, trf_error *err)
                      "expected a data set that is not finished, got a finished one");
 }
 
+/* Asks whether a line is left out. */
+TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, const char *path,
+                                 int64_t number, const char *why, trf_error *err)
+{
+    trf_bad_line line = {fault, why, path, number, side};
+    const trf_dataset_options *o = &d->options;
+    ++*(fault == TRF_FAULT_UNREADABLE ? &d->unreadable : &d->left_out);
+    if (o->bad_line ? !o->bad_line(o->user, &line) : fault != TRF_FAULT_UNREADABLE) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, number, "line", "line %lld: %s", (long long)number, why);
+}
+
+/* Encodes the only line, and gives it to the caller. */
+TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err);
+
+/* A line that is checked: stores it, or passes it on. */
+TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
+                                     trf_error *err)
+{
+    if (d->options.token_file && !line->held_out)
+        return trf__fail(err, TRF_E_STATE, -1, "token_file",
+                         "the pairs to learn from are those of the token file");
+    TRF__TRY(trf__dataset_append(d, line, n, k, err));
+    return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
+}
+
+TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
+{
+    const trf_dataset_options *o;
+    trf_line pair;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!line) return trf__fail_null(err, "line");
+    o = &data->options;
+    pair = *line;
+    if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
+    if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
+    if (!pair.target) pair.target = "";
+    /* texts alone have an empty side, so that both sides always have as many lines */
+    pair.source = trf__is_alone(o) ? "" : pair.source;
+    if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
+    TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
+    TRF__TRY(trf__check_utf8(pair.target, "target", err));
+    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
+                         "expected a label of one line");
+    return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
+}
+
 TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
                                    trf_error *err)
 {
-    TRF__TRY(trf__dataset_open(data, err));
-    if (!target) return trf__fail_null(err, "target");
-    if (data->options.kind != TRF_DATA_TEXTS && !source) return trf__fail_null(err, "source");
-    /* texts alone have an empty source, so that both sides always have as many lines */
-    if (data->options.kind == TRF_DATA_TEXTS) source = "";
-    TRF__TRY(trf__check_utf8(source, "source", err));
-    TRF__TRY(trf__check_utf8(target, "target", err));
-    if (data->options.kind == TRF_DATA_LABELLED && strchr(target, '\n'))
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(target, "\n"), "target",
-                         "expected a label of one line");
-    return trf__dataset_append(data, source, strlen(source), target, strlen(target), err);
+    trf_line line = {source, target, NULL, 0, 0, 0};
+    return trf_dataset_add_line(data, &line, err);
 }
 
 // >>dataset-read   lines of files
@@ -220,49 +416,66 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
     return line;
 }
 
-/* Checks one line; the error has its number. */
-TRF__FN trf_status trf__line_fault(const trf__lines *l, const char *line, size_t n, trf_error *err)
+/* Why a line is not text, or NULL. */
+TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
 {
     int64_t fault = trf_find_invalid_utf8(line, n);
-    if (memchr(line, 0, n))
-        return trf__fail(err, TRF_E_FORMAT, l->number, "line",
-                         "line %lld: expected text, got a NUL byte", (long long)l->number);
-    if (fault < 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, l->number, "line",
-                     "line %lld: expected UTF-8, got the byte 0x%02X at offset %lld",
-                     (long long)l->number, (unsigned)(unsigned char)line[fault], (long long)fault);
+    if (memchr(line, 0, n)) return "expected text, got a NUL byte";
+    if (fault < 0) return NULL;
+    snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
+             (unsigned)(unsigned char)line[fault], (long long)fault);
+    return why;
 }
 
-/* Reads the pairs of one file or two, or texts alone. */
-TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_error *err)
+/* Cuts a line at its only tab. Returns the fault, or NULL. */
+TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, size_t n[2])
 {
-    const char *line[2], *tab;
-    size_t n[2] = {0, 0};
+    const char *tab = (const char *)memchr(pair->source, '\t', n[0]);
+    if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - pair->source) - 1))
+        return o->kind == TRF_DATA_PAIRS ? "expected source, one tab, target"
+             : o->kind == TRF_DATA_TAGGED ? "expected words, one tab, their labels"
+             : "expected text, one tab, label";
+    pair->target = tab + 1;
+    n[1] = n[0] - (size_t)(tab - pair->source) - 1;
+    n[0] = (size_t)(tab - pair->source);
+    return NULL;
+}
+
+/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
+   its LF. */
+TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
+                                   trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
+    const char *line[2] = {NULL, NULL};
+    char why[80];
     for (;;) {
+        const char *fault;
+        size_t n[2] = {0, 0};
         line[0] = trf__next_line(&l[0], &n[0]);
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
-        TRF__TRY(trf__line_fault(&l[0], line[0], n[0], err));
-        if (two) TRF__TRY(trf__name_file(trf__line_fault(&l[1], line[1], n[1], err), l[1].path,
-                                         err));
-        else if (d->options.kind != TRF_DATA_TEXTS) {
-            tab = (const char *)memchr(line[0], '\t', n[0]);
-            if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - line[0]) - 1))
-                return trf__fail(err, TRF_E_FORMAT, l[0].number, "line",
-                                 "line %lld: expected %s", (long long)l[0].number,
-                                 d->options.kind == TRF_DATA_PAIRS ? "source, one tab, target"
-                                 : d->options.kind == TRF_DATA_TAGGED
-                                 ? "words, one tab, their labels"
-                                 : "text, one tab, label");
-            line[1] = tab + 1;
-            n[1] = n[0] - (size_t)(tab - line[0]) - 1;
-            n[0] = (size_t)(tab - line[0]);
-        } else {
-            line[1] = line[0];
+        fault = trf__line_fault(line[0], n[0], why);
+        side = !fault && two;
+        if (side) fault = trf__line_fault(line[1], n[1], why);
+        pair->source = line[0];
+        pair->target = line[1];
+        pair->number = l[0].number;
+        if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
+        if (fault) {
+            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
+                                                  pair->number, fault, err), l[side].path, err));
+            continue;
+        }
+        if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);
+        if (alone && lead) {
+            pair->source = "";
+            pair->target = line[0];
             n[1] = n[0];
             n[0] = 0;
         }
-        TRF__TRY(trf__dataset_append(d, line[0], n[0], line[1], n[1], err));
+        TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
     }
     if (!two || (!line[0] && !line[1])) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
@@ -271,61 +484,70 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, int two, trf_e
                      trf__plural(line[0] ? l[1].number : l[0].number));
 }
 
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err)
+/* Removes the lines of a call that failed. */
+TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
+                                 int64_t unreadable)
+{
+    int side;
+    d->unreadable = unreadable;
+    for (side = 0; side < 2; side++) {
+        d->texts[side].count = count;
+        d->texts[side].used = used[side];
+    }
+}
+
+TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
+                                     int held_out, trf_error *err)
 {
     const char *const paths[2] = {source, target};
-    trf__texts before[2];
+    trf_line pair = {NULL, NULL, source, 0, 0, 0};
+    int64_t used[2], count, unreadable;
     trf__lines l[2];
     trf_status status = TRF_OK;
     int i, two = target != NULL;
     TRF__TRY(trf__dataset_open(data, err));
     if (!source) return trf__fail_null(err, "source");
-    if (two && data->options.kind == TRF_DATA_TEXTS)
+    if (two && trf__is_alone(&data->options))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                          "texts without labels come from one file: target must be NULL");
     TRF__ZERO(l);
+    count = data->texts[0].count;
+    unreadable = data->unreadable;
+    pair.held_out = held_out;
+    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
     for (i = 0; i <= two && status == TRF_OK; i++) {
         l[i].path = paths[i];
         status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
         status = trf__name_file(status, paths[i], err);
         l[i].bytes = l[i].n + 1;
     }
-    memcpy(before, data->texts, sizeof before);
-    if (status == TRF_OK) status = trf__name_file(trf__read_pairs(data, l, two, err), source, err);
-    for (i = 0; i < 2 && status != TRF_OK; i++) {       /* forget the lines of this call */
-        data->texts[i].count = before[i].count;
-        data->texts[i].used = before[i].used;
+    if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
+    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
+        pair.source = pair.target = "";
+        pair.ends_document = 1;
+        status = trf__dataset_take(data, &pair, 0, 0, err);
     }
+    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
+}
+
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 0, err);
+}
+
+TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
+                                             const char *target, trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 1, err);
 }
 
 // >>labels         texts of labels as numbers
 //
 // A label's number is its rank among all labels by their bytes: the same data give the same
 // numbers.
-
-/* A label: a part of a line, without a NUL. */
-typedef struct trf__label { const char *text; size_t n; } trf__label;
-
-/* Pointers to the lines of each side, first those to learn from, then those held out. labels: the
-   labels to learn from in the order of their bytes. */
-typedef struct trf__split {
-    const char **lines[2];
-    char *held;
-    int64_t n, train;
-    trf__label *labels;
-    int64_t n_labels, capacity;
-} trf__split;
-
-TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
-{
-    trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
-    trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
-    trf__free(hooks, s->held, (size_t)s->n);
-    trf__free(hooks, s->labels, trf__bytes(s->capacity, sizeof *s->labels));
-}
 
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
@@ -350,91 +572,91 @@ TRF__FN int trf__by_label(const void *a, const void *b)
 }
 
 /* Index of a label in the sorted list, or where it would be inserted. */
-TRF__FN int64_t trf__label_at(const trf__split *s, const trf__label *label)
+TRF__FN int64_t trf__label_at(const trf__labels *l, const trf__label *label)
 {
-    int64_t low = 0, high = s->n_labels;
+    int64_t low = 0, high = l->n;
     while (low < high) {
         int64_t middle = low + (high - low) / 2;
-        if (trf__by_label(&s->labels[middle], label) < 0) low = middle + 1; else high = middle;
+        if (trf__by_label(&l->items[middle], label) < 0) low = middle + 1; else high = middle;
     }
     return low;
 }
 
 /* Number of a label, or -1. */
-TRF__FN int32_t trf__label_number(const trf__split *s, const trf__label *label)
+TRF__FN int32_t trf__label_number(const trf__labels *l, const trf__label *label)
 {
-    int64_t at = trf__label_at(s, label);
-    return at < s->n_labels && !trf__by_label(&s->labels[at], label) ? (int32_t)at : -1;
+    int64_t at = trf__label_at(l, label);
+    return at < l->n && !trf__by_label(&l->items[at], label) ? (int32_t)at : -1;
 }
 
 /* Sorts the labels, and keeps one of each. */
-TRF__FN void trf__labels_settle(trf__split *s)
+TRF__FN void trf__labels_settle(trf__labels *l)
 {
     int64_t i, n = 0;
-    trf__sort_items(s->labels, (size_t)s->n_labels, sizeof *s->labels, trf__by_label);
-    for (i = 0; i < s->n_labels; i++)
-        if (n == 0 || trf__by_label(&s->labels[n - 1], &s->labels[i]))
-            s->labels[n++] = s->labels[i];
-    s->n_labels = n;
+    trf__sort_items(l->items, (size_t)l->n, sizeof *l->items, trf__by_label);
+    for (i = 0; i < l->n; i++)
+        if (n == 0 || trf__by_label(&l->items[n - 1], &l->items[i])) l->items[n++] = l->items[i];
+    l->n = n;
 }
 
-TRF__FN trf_status trf__labels_check(const trf__split *s, int64_t most, trf_error *err)
+TRF__FN trf_status trf__labels_check(const trf__labels *l, int64_t most, trf_error *err)
 {
-    if (s->n_labels <= most) return TRF_OK;
+    if (l->n <= most) return TRF_OK;
     return trf__fail(err, TRF_E_LIMIT, -1, "labels", "expected at most %d labels, got more",
                      (int)TRF__MOST_LABELS);
 }
 
 /* Adds the labels of a line. From time to time duplicates are removed, so that memory does not grow
    with the lines. */
-TRF__FN trf_status trf__labels_add(trf__split *s, const trf_dataset *d, const char *line,
+TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const char *line,
                                    trf_error *err)
 {
     trf__label label;
     while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
         if (label.n > TRF__LONGEST_LABEL) continue;
-        TRF__GROW(trf__label, s->labels, s->capacity, s->n_labels + 1, &d->options.hooks);
-        s->labels[s->n_labels++] = label;
+        TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
+        l->items[l->n++] = label;
     }
-    if (s->n_labels > 4 * TRF__MOST_LABELS) trf__labels_settle(s);
-    return trf__labels_check(s, 4 * TRF__MOST_LABELS, err);
+    if (l->n > 4 * TRF__MOST_LABELS) trf__labels_settle(l);
+    return trf__labels_check(l, 4 * TRF__MOST_LABELS, err);
 }
 
 /* Inserts the labels of a line that the sorted list lacks, each at its position. *added is their
    number. */
-TRF__FN trf_status trf__labels_insert(trf__split *s, const trf_dataset *d, const char *line,
+TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, const char *line,
                                       int64_t *added, trf_error *err)
 {
     trf__label label;
-    int64_t before = s->n_labels;
+    int64_t before = l->n;
     while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
-        int64_t at = trf__label_at(s, &label);
-        if (label.n > TRF__LONGEST_LABEL || trf__label_number(s, &label) >= 0) continue;
-        TRF__GROW(trf__label, s->labels, s->capacity, s->n_labels + 1, &d->options.hooks);
-        memmove(s->labels + at + 1, s->labels + at, (size_t)(s->n_labels - at) * sizeof label);
-        s->labels[at] = label;
-        s->n_labels++;
-        TRF__TRY(trf__labels_check(s, TRF__MOST_LABELS, err));
+        int64_t at = trf__label_at(l, &label);
+        if (label.n > TRF__LONGEST_LABEL || trf__label_number(l, &label) >= 0) continue;
+        TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
+        memmove(l->items + at + 1, l->items + at, (size_t)(l->n - at) * sizeof label);
+        l->items[at] = label;
+        l->n++;
+        TRF__TRY(trf__labels_check(l, TRF__MOST_LABELS, err));
     }
-    *added = s->n_labels - before;
+    *added = l->n - before;
     return TRF_OK;
 }
 
 /* Collects the labels to learn from. A label must not occur in held-out pairs only: such a pair is
-   learned from, with all pairs of its source. Lines are not yet sorted, so their texts are read
-   from d. */
-TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t *count,
+   learned from, with all pairs of its source, unless the caller holds it out. Lines are not yet
+   sorted, so their texts are read from d. */
+TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int given, int64_t *count,
                                     trf_error *err)
 {
     const trf__texts *labels = &d->texts[1];
     int64_t i, k, added;
     for (i = 0; i < s->n; i++)
-        if (!s->held[i]) TRF__TRY(trf__labels_add(s, d, labels->bytes + labels->starts[i], err));
-    trf__labels_settle(s);
-    TRF__TRY(trf__labels_check(s, TRF__MOST_LABELS, err));
-    for (i = 0; i < s->n; i++) {
+        if (!s->held[i]) TRF__TRY(trf__labels_add(&s->labels, d, labels->bytes + labels->starts[i],
+                                                  err));
+    trf__labels_settle(&s->labels);
+    TRF__TRY(trf__labels_check(&s->labels, TRF__MOST_LABELS, err));
+    for (i = 0; i < s->n && !given; i++) {
         if (!s->held[i]) continue;
-        TRF__TRY(trf__labels_insert(s, d, labels->bytes + labels->starts[i], &added, err));
+        TRF__TRY(trf__labels_insert(&s->labels, d, labels->bytes + labels->starts[i], &added, err));
         if (!added) continue;
         for (k = 0; k < s->n; k++) {
             if (s->held[k] != 1 || strcmp(s->lines[0][k], s->lines[0][i])) continue;
@@ -443,5 +665,18 @@ TRF__FN trf_status trf__labels_keep(const trf_dataset *d, trf__split *s, int64_t
         }
     }
     for (i = 0; i < s->n; i++) s->held[i] = s->held[i] == 1;
+    return TRF_OK;
+}
+
+/* Takes the labels of the caller instead, one per line. */
+TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_hooks *hooks,
+                                    trf_error *err)
+{
+    for (l->n = 0; *text; text += text[strcspn(text, "\n")] ? strcspn(text, "\n") + 1
+                                                           : strlen(text)) {
+        TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
+        l->items[l->n].text = text;
+        l->items[l->n++].n = strcspn(text, "\n");
+    }
     return TRF_OK;
 }

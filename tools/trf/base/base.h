@@ -334,7 +334,6 @@ struct text {
 
 void store_line(struct text *text, const char *line, int64_t number);
 const char *line_of(const struct text *text, size_t index);
-const char **lines_of(const struct text *text);     /* pointers to all lines; free them */
 void free_text(struct text *text);
 uint64_t hash_line(const char *line);
 uint64_t hash_bytes(uint64_t before, const void *bytes, size_t n);  /* goes on from a hash */
@@ -481,6 +480,7 @@ struct labels { char **name; int32_t n; size_t capacity; };
 
 int classifies(const trf_config *config);       /* whether it labels sequences */
 int32_t count_labels(const trf_config *config);
+void split_labels(struct labels *labels, const char *text);      /* one a line; NULL: none */
 int load_labels(const trf_model *model, const char *path, struct labels *labels);
 int32_t label_number(const struct labels *labels, const char *text, size_t bytes);  /* or -1 */
 void append_label(struct labels *labels, const char *text, size_t bytes);

@@ -73,15 +73,20 @@ int32_t count_labels(const trf_config *config)
     return config->sequence_labels ? config->sequence_labels : config->n_labels;
 }
 
-int load_labels(const trf_model *model, const char *path, struct labels *labels)
+void split_labels(struct labels *labels, const char *text)
 {
-    const char *text = trf_model_metadata(model, "labels");
-    int32_t wanted = count_labels(trf_model_config(model));
     while (text && *text) {
         size_t bytes = strcspn(text, "\n");
         append_label(labels, text, bytes);
         text += bytes + (text[bytes] == '\n');
     }
+}
+
+int load_labels(const trf_model *model, const char *path, struct labels *labels)
+{
+    const char *text = trf_model_metadata(model, "labels");
+    int32_t wanted = count_labels(trf_model_config(model));
+    split_labels(labels, text);
     if (labels->n == wanted) return DONE;
     if (!text)
         say("%s: the metadata entry 'labels' is missing; it has the texts of the model's %d "

@@ -306,14 +306,6 @@ const char *line_of(const struct text *text, size_t index)
     return text->bytes + text->starts[index];
 }
 
-const char **lines_of(const struct text *text)
-{
-    const char **lines = zeroed(text->count, sizeof *lines);
-    size_t i;
-    for (i = 0; i < text->count; i++) lines[i] = line_of(text, i);
-    return lines;
-}
-
 void free_text(struct text *text)
 {
     free(text->bytes);

@@ -1,7 +1,6 @@
 // trf train: makes a new model from the data. See training.h.
 
 #include "training.h"
-#include "labelled.h"
 #include "measure.h"
 #include "mpi.h"
 
@@ -23,25 +22,43 @@ static int store_longest(struct training *t)
     char text[24];
     long long longest = before ? strtoll(before, NULL, 10) : 0;
     if (t->from && !before) return DONE;        /* the earlier maximum is unknown */
-    if (longest < t->data.sizes.longest) longest = t->data.sizes.longest;
+    if (longest < t->data.longest) longest = t->data.longest;
     snprintf(text, sizeof text, "%lld", longest);
     return note(t->run.model, "trained.longest", text);
 }
 
-/* Makes the vocabularies, and encodes the data. */
+/* Makes the vocabularies from the lines of the data. */
+static int make(void *user, const trf_data_lines *lines, trf_vocab *vocab[2])
+{
+    struct training *t = (struct training *)user;
+    struct settings *s = t->s;
+    struct vocabularies *v = &t->vocabularies;
+    int held = lines->n_held_out > 0;
+    int status = inherit_vocabularies(t, lines);
+    if (!status) status = make_vocabularies(s, v, lines, &t->plan);
+    vocab[0] = v->of[0];
+    vocab[1] = v->of[1];
+    if (!status)
+        settle_metric(s, v->of[1], lines->target + (held ? lines->n : 0),
+                      held ? lines->n_held_out : lines->n);
+    return status;
+}
+
+/* Reads and encodes the data. */
 static int encode(struct training *t)
 {
     struct settings *s = t->s;
-    struct vocabularies *v = &t->vocabularies;
-    const trf_vocab *const *vocab = (const trf_vocab *const *)v->of;
-    int status = s->init_from ? begin_from(t) : s->vocab_from ? take_vocabularies(t) : DONE;
-    if (!status && t->from) status = take_languages(t, t->from);
+    const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
+    trf_dataset_options o;
+    int status = load_from(t);
     if (!status) status = settle_chunk(s);
-    if (!status) status = make_vocabularies(s, v, t->data.learn.text, &t->plan);
-    if (!status && learns_labels(s)) status = learn_labels(s, &t->data.learn.text[1], &t->labels);
     if (status) return status;
+    t->data.make = make;
+    o = data_options(&t->data);
+    if ((status = read_data(&t->data, &o))) return status;
+    split_labels(&t->labels, trf_dataset_labels(t->data.set));
     if (s->subword_samples > 1 && check_samples(s, vocab)) return USAGE;
-    if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
+    if (s->subword_samples > 1 && add_samples(&t->data, &t->vocabularies, vocab)) return FAILED;
     if (learns_from_text(s)) warn_of_line_ends(s, vocab[leading_side(s)]);
     warn_of_unknown(s, &t->data, vocab);
     note_data(t, vocab);
@@ -53,15 +70,11 @@ static int encode(struct training *t)
 static int decide(struct training *t)
 {
     struct settings *s = t->s;
-    const struct text *references =
-        t->data.held.text[1].count ? &t->data.held.text[1] : &t->data.learn.text[1];
     int status = decide_model(s, &t->plan);
     if (status) return status;
     set_kind(s);
     if ((status = decide_batches(s, &t->plan)) || (status = check_parts(s))) return status;
-    if (fill_corpus(s, &t->data, (const trf_vocab *const *)t->vocabularies.of, &t->run.corpus,
-                    &t->plan)) return FAILED;
-    settle_metric(s, t->vocabularies.of[1], references);
+    if (set_corpus(s, &t->data, &t->plan)) return FAILED;
     return decide_schedule(s, &t->plan);
 }
 
@@ -118,15 +131,15 @@ int begin_training(struct training *t)
     trf_error err;
     int status = encode(t);
     if (status) return status;
-    unknown = count_unknown_targets(s, &t->data, (const trf_vocab *const *)t->vocabularies.of);
+    unknown = count_unknown_targets(s, &t->data);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
     tell_precision(s);
     if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
         return status;
-    set_limits(s, t->data.sizes.longest, &s->training);
+    set_limits(s, t->data.longest, &s->training);
     if (trf_trainer_create(&r->trainer, r->model, &s->training, &err))
         return refused("trainer", &err);
     r->learning = trf_trainer_learning(r->trainer);
-    r->state.held_out = held_out_hash(s, t->data.held.text);
+    r->state.held_out = held_out_hash(s, &t->data);
     return make_run(t);
 }

@@ -1,13 +1,19 @@
-// trf train: reading the data, and holding out a part of them. See data.h.
+// trf train, trf prepare: the files of the options become a data set of the library. See data.h.
 //
-// Text is read once, into memory, so it may come from a pipe. Unless pairs for validation are
-// given, some are held out.
+// Files may be packed, and text may come from a pipe, so lines are read here and added one by one.
+// The library splits, encodes and counts them (trf_dataset).
 
 #include "data.h"
+#include "progress.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>skips          lines that cannot be trained on: counted; the first five are reported
 // -----------------------------------------------------------------------------------------------
+
+const char *const *lines_of(const trf_data_lines *lines, int side)
+{
+    return side ? lines->target : lines->source;
+}
 
 const char *training_file(const struct settings *s, int side)
 {
@@ -15,37 +21,49 @@ const char *training_file(const struct settings *s, int side)
     return s->tsv ? s->tsv : side ? s->target : s->source;
 }
 
-int skip(const struct settings *s, struct examples *data, enum skip why, const char *file,
-         int64_t line, const char *reason)
+int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const char *why)
 {
     int64_t before = 0;
     int i;
-    for (i = 0; i < N_SKIPS; i++) before += data->skips[i];
-    data->skips[why]++;
-    if (s->strict) {
-        say("%s:%lld: %s (--strict)", file, (long long)line, reason);
-        return FAILED;
+    for (i = 0; i < TRF_FAULT_COUNT; i++) before += d->skips[i];
+    d->skips[fault]++;
+    if (d->s->strict) {
+        say("%s:%lld: %s (--strict)", file, (long long)line, why);
+        return d->status = FAILED;
     }
-    if (before < 5) say("left out: %s:%lld: %s", file, (long long)line, reason);
+    if (before < 5) say("left out: %s:%lld: %s", file, (long long)line, why);
     return DONE;
 }
 
-void say_skips(const struct settings *s, const struct examples *data, int64_t trained_on)
+/* The library asks about a line. An empty text is no document, and no fault. */
+static int skip_line(void *user, const trf_bad_line *line)
 {
-    static const char *const names[N_SKIPS] = {"unreadable", "too long", "empty",
-                                               "empty on one side", "without their labels"};
+    struct data *d = (struct data *)user;
+    const struct settings *s = d->s;
+    const char *file = line->path ? line->path : "";
+    if (line->fault == TRF_FAULT_EMPTY && learns_from_text(s)) return 0;
+    if (line->side && !learns_labels(s) && s->target && !strcmp(file, s->source)) file = s->target;
+    else if (line->side && !learns_labels(s) && s->valid_target && !strcmp(file, s->valid_source))
+        file = s->valid_target;
+    return skip(d, line->fault, file, line->number, line->why);
+}
+
+void say_skips(const struct data *d, int64_t trained_on)
+{
+    static const char *const names[TRF_FAULT_COUNT] = {"unreadable", "too long", "empty",
+                                                       "empty on one side", "without their labels"};
     char list[256] = "";
     int64_t all = 0;
     int i;
-    for (i = 0; i < N_SKIPS; i++) {
-        all += data->skips[i];
-        if (data->skips[i])
+    for (i = 0; i < TRF_FAULT_COUNT; i++) {
+        all += d->skips[i];
+        if (d->skips[i])
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s",
-                     *list ? ", " : "", (long long)data->skips[i], names[i]);
+                     *list ? ", " : "", (long long)d->skips[i], names[i]);
     }
     if (!all) return;
     inform("left out: %lld %s%s (%s)\n", (long long)all,
-            s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
+            d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
     if (all > trained_on / 9)
         say("warning: that is more than a tenth of the data; do the files match the options, and "
             "are they UTF-8?");
@@ -55,15 +73,27 @@ void say_skips(const struct settings *s, const struct examples *data, int64_t tr
 // >>reading        pairs, or lines of text alone
 // -----------------------------------------------------------------------------------------------
 
+int add_line(struct data *d, const trf_line *line)
+{
+    trf_error err;
+    if (learns_labels(d->s) && line->source && strchr(line->source, '\t') &&
+        d->s->objective != OBJECTIVE_TAG && !d->s->config.segments)
+        return skip(d, TRF_FAULT_UNREADABLE, line->path, line->number,
+                    "two texts, but the model has no segments (--segments 2)");
+    d->lines += !line->held_out;
+    if (!trf_dataset_add_line(d->set, line, &err)) return DONE;
+    if (!d->status) say_error(NULL, &err);
+    return FAILED;
+}
+
 /* The lines without a tab before the first line with one. Possibly no line has a tab. */
 struct no_tab { const char *fault; int64_t number[5], n; };
 
-static int skip_without_tab(const struct settings *s, struct examples *data, struct no_tab *lines,
-                            const char *file)
+static int skip_without_tab(struct data *d, struct no_tab *lines, const char *file)
 {
     int64_t i, n = lines->n;
     for (i = lines->n = 0; i < n; i++)
-        if (skip(s, data, SKIP_UNREADABLE, file, i < 5 ? lines->number[i] : 0, lines->fault))
+        if (skip(d, TRF_FAULT_UNREADABLE, file, i < 5 ? lines->number[i] : 0, lines->fault))
             return FAILED;
     return DONE;
 }
@@ -80,132 +110,59 @@ static void say_no_tab(const struct settings *s, const struct pair_reader *pairs
             : "; for two files of lines give --source and --target");
 }
 
-static int read_pairs(const struct settings *s, struct examples *data, struct pairs *to,
-                      const char *source, const char *target, const char *tsv)
+static int read_pairs(struct data *d, int held_out, const char *source, const char *target,
+                      const char *tsv)
 {
-    const char *what = to == &data->held ? "validate" : "train";
+    const struct settings *s = d->s;
     struct no_tab no_tab = {NULL, {0}, 0};
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? s->columns : NULL);
-    if (!status) {
-        pairs.two_texts = s->objective == OBJECTIVE_CLASSIFY;
-        while ((got = next_pair(&pairs)) > 0) {
-            if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->strict) {
-                if (no_tab.n < 5) no_tab.number[no_tab.n] = pairs.at->number;
-                no_tab.n++;
-                no_tab.fault = pairs.fault;
-                continue;
-            }
-            if (no_tab.n && skip_without_tab(s, data, &no_tab, pairs.at->name)) { got = -1; break; }
-            if (pairs.fault) {
-                if (!skip(s, data, SKIP_UNREADABLE, pairs.at->name, pairs.at->number, pairs.fault))
-                    continue;
-                got = -1;
-                break;
-            }
-            store_line(&to->text[0], pairs.source, pairs.side[0].number);
-            store_line(&to->text[1], pairs.target, pairs.side[0].number);
+    pairs.two_texts = s->objective == OBJECTIVE_CLASSIFY;
+    while (!status && (got = next_pair(&pairs)) > 0) {
+        trf_line line = {pairs.source, pairs.target, pairs.side[0].name, pairs.side[0].number,
+                         held_out, 0};
+        if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->strict) {
+            if (no_tab.n < 5) no_tab.number[no_tab.n] = pairs.at->number;
+            no_tab.n++;
+            no_tab.fault = pairs.fault;
+            continue;
         }
-        if (got == 0 && pairs.side[0].number == 0) {
-            say("%s is empty: nothing to %s on", pairs.side[0].name, what);
-            got = -1;
-        }
-        if (got == 0 && no_tab.n) {
-            say_no_tab(s, &pairs);
-            got = -1;
-        }
+        if (no_tab.n) status = skip_without_tab(d, &no_tab, pairs.at->name);
+        if (!status)
+            status = pairs.fault ? skip(d, TRF_FAULT_UNREADABLE, pairs.at->name, pairs.at->number,
+                                        pairs.fault)
+                                 : add_line(d, &line);
+    }
+    if (!status && got == 0 && pairs.side[0].number == 0) {
+        say("%s is empty: nothing to %s on", pairs.side[0].name, held_out ? "validate" : "train");
+        got = -1;
+    }
+    if (!status && got == 0 && no_tab.n) {
+        say_no_tab(s, &pairs);
+        got = -1;
     }
     close_pairs(&pairs);
     return status ? status : got ? FAILED : DONE;
 }
 
-/* Lines of text; those of the other side are empty. In a file that is one document they keep their
-   line ends. */
-static int read_documents(const struct settings *s, struct examples *data, struct pairs *to,
-                          const char *path)
+/* Lines of text. In a file that is one document they keep their line ends. */
+static int read_documents(struct data *d, int held_out, const char *path)
 {
     struct reader r;
-    int lead = leading_side(s), got = -1, status = open_reader(&r, path);
+    int got = -1, status = open_reader(&r, path);
     while (!status && (got = next_line(&r)) > 0) {
-        char *line = format_text("%s%s", r.line, s->documents == DOCUMENTS_FILE ? "\n" : "");
-        if (r.fault) got = skip(s, data, SKIP_UNREADABLE, r.name, r.number, r.fault) ? -1 : got;
-        else {
-            store_line(&to->text[lead], line, r.number);
-            store_line(&to->text[!lead], "", r.number);
-        }
-        free(line);
-        if (got < 0) break;
+        char *text = format_text("%s%s", r.line, d->s->documents == DOCUMENTS_FILE ? "\n" : "");
+        trf_line line = {NULL, text, r.name, r.number, held_out, 0};
+        status = r.fault ? skip(d, TRF_FAULT_UNREADABLE, r.name, r.number, r.fault)
+                         : add_line(d, &line);
+        free(text);
     }
     if (!status && got == 0 && r.number == 0) {
-        say("%s is empty: nothing to %s", r.name, to == &data->held ? "validate on" : "learn from");
+        say("%s is empty: nothing to %s", r.name, held_out ? "validate on" : "learn from");
         got = -1;
     }
     close_reader(&r);
     return status ? status : got ? FAILED : DONE;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>held-out       pairs for validation
-// -----------------------------------------------------------------------------------------------
-
-/* Marks about `size` pairs to hold out and counts them. */
-static int choose_held_out(const struct text *source, int64_t size, trf_hold_out_rule rule,
-                           char *held, int64_t *count)
-{
-    const char **lines = lines_of(source);
-    trf_error err;
-    int status = trf_hold_out(lines, (int64_t)source->count, size, rule, held, count, NULL, &err)
-                     ? FAILED
-                     : DONE;
-    if (status) say_error("held out", &err);
-    free((void *)lines);
-    return status;
-}
-
-/* Moves about a twentieth of the pairs or lines, a thousand or so at most, from the training text
-   to that of validation. */
-static int hold_out(struct settings *s, struct examples *data, trf_hold_out_rule rule)
-{
-    int64_t n = (int64_t)data->learn.text[0].count, size = s->valid_size, count;
-    char *held;
-    size_t i;
-    int side;
-    if (!is_given(s, AT(valid_size))) size = n / 20 < 1000 ? n / 20 : 1000;
-    if (size == 0) return DONE;
-    if (size >= n) {
-        say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)size,
-            (long long)n, plural(n));
-        return FAILED;
-    }
-    held = zeroed((size_t)n, 1);
-    if (learns_from_text(s) && s->documents == DOCUMENTS_FILE) {
-        memset(held + (n - size), 1, (size_t)size);     /* its end */
-        count = size;
-    } else if (choose_held_out(&data->learn.text[learns_from_text(s) && leading_side(s)], size,
-                               rule, held, &count)) {
-        free(held);
-        return FAILED;
-    }
-    if (learns_labels(s)) count -= keep_labels(s, data->learn.text, held);
-    if (count == n) {
-        say("holding out %lld pair%s leaves none to train on; give --valid-size 0", (long long)size,
-            plural(size));
-        free(held);
-        return FAILED;
-    }
-    for (side = 0; side < 2; side++) {
-        struct text *all = &data->learn.text[side], kept;
-        memset(&kept, 0, sizeof kept);
-        for (i = 0; i < (size_t)n; i++)
-            store_line(held[i] ? &data->held.text[side] : &kept, line_of(all, i), all->numbers[i]);
-        free_text(all);
-        *all = kept;
-    }
-    free(held);
-    s->valid_size = size;
-    inform("held out: %lld of %lld %s, for validation (--valid-size 0 trains on all)\n",
-           (long long)count, (long long)n, s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
-    return DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -233,15 +190,14 @@ static size_t draw(uint64_t *state, size_t n)
     return (size_t)((z ^ z >> 31) % n);
 }
 
-static int read_sentences(const struct settings *s, struct examples *data, const char *path,
-                          struct sentences *to)
+static int read_sentences(struct data *d, const char *path, struct sentences *to)
 {
     struct reader r;
     int begins = 1, got = -1, status = open_reader(&r, path);
     while (!status && (got = next_line(&r)) > 0) {
         char *at;
         if (r.fault) {
-            if (skip(s, data, SKIP_UNREADABLE, r.name, r.number, r.fault)) { got = -1; break; }
+            if ((status = skip(d, TRF_FAULT_UNREADABLE, r.name, r.number, r.fault))) break;
             continue;
         }
         for (at = r.line; (at = strchr(at, '\t')); at++) *at = ' ';     /* a tab ends a text */
@@ -266,95 +222,209 @@ static size_t draw_other(const struct sentences *from, size_t i, uint64_t *state
     return other;
 }
 
-static int read_next_sentences(const struct settings *s, struct examples *data, struct pairs *to,
-                        const char *path)
+static int add_sentences(struct data *d, const char *path, const struct sentences *from)
 {
-    struct sentences from;
-    uint64_t state = s->seed;
+    uint64_t state = d->s->seed;
     size_t i;
-    int status;
-    memset(&from, 0, sizeof from);
-    status = read_sentences(s, data, path, &from);
-    if (!status && from.text.count < 3) {
+    int status = DONE;
+    if (from->text.count < 3) {
         say("%s: next sentences need three sentences or more, one per line, got %d", path,
-            (int)from.text.count);
-        status = FAILED;
+            (int)from->text.count);
+        return FAILED;
     }
-    for (i = 0; !status && i + 1 < from.text.count; i++) {
+    for (i = 0; !status && i + 1 < from->text.count; i++) {
         int follows;
-        size_t second = i + 1;
         char *pair;
-        if (from.document[i + 1] != from.document[i]) continue;
+        if (from->document[i + 1] != from->document[i]) continue;
         follows = draw(&state, 2) == 0;
-        if (!follows) second = draw_other(&from, i, &state);
-        pair = format_text("%s\t%s", line_of(&from.text, i), line_of(&from.text, second));
-        store_line(&to->text[0], pair, from.text.numbers[i]);
-        store_line(&to->text[1], follows ? "next" : "random", from.text.numbers[i]);
+        pair = format_text("%s\t%s", line_of(&from->text, i),
+                           line_of(&from->text, follows ? i + 1 : draw_other(from, i, &state)));
+        {
+            trf_line line = {pair, follows ? "next" : "random", path, from->text.numbers[i], 0, 0};
+            status = add_line(d, &line);
+        }
         free(pair);
     }
-    if (!status && to->text[0].count == 0) {
-        say("%s: no sentence follows another one: documents end at empty lines", path);
-        status = FAILED;
-    }
+    if (status || d->lines) return status;
+    say("%s: no sentence follows another one: documents end at empty lines", path);
+    return FAILED;
+}
+
+static int read_next_sentences(struct data *d, const char *path)
+{
+    struct sentences from;
+    int status;
+    memset(&from, 0, sizeof from);
+    status = read_sentences(d, path, &from);
+    if (!status) status = add_sentences(d, path, &from);
     free_text(&from.text);
     free(from.document);
     return status;
 }
 
-int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule)
+// -----------------------------------------------------------------------------------------------
+// >>data-set       all lines, split and encoded
+// -----------------------------------------------------------------------------------------------
+
+trf_dataset_options data_options(struct data *d)
 {
-    struct pairs *learn = &data->learn;
-    int status = s->token_file       ? DONE     /* the pairs stay there */
-                 : s->text           ? read_documents(s, data, learn, s->text)
-                 : s->next_sentences ? read_next_sentences(s, data, learn, s->next_sentences)
-                                     : read_pairs(s, data, learn, s->source, s->target, s->tsv);
-    if (status) return status;
-    if (!s->valid_tsv && !s->valid_source && !s->valid_text)
-        return s->token_file ? DONE : hold_out(s, data, rule);
-    if (s->valid_text) return read_documents(s, data, &data->held, s->valid_text);
-    if ((status = read_pairs(s, data, &data->held, s->valid_source, s->valid_target, s->valid_tsv)))
-        return status;
-    if (data->held.text[0].count) return DONE;
-    say("%s: no pair to validate on", s->valid_tsv ? s->valid_tsv : s->valid_source);
-    return FAILED;
+    static const trf_data_kind kinds[] = {TRF_DATA_PAIRS,  TRF_DATA_TEXTS,   TRF_DATA_LABELLED,
+                                          TRF_DATA_TAGGED, TRF_DATA_SOURCES, TRF_DATA_SOURCES,
+                                          TRF_DATA_LABELLED};
+    const struct settings *s = d->s;
+    trf_dataset_options o = trf_dataset_defaults();
+    o.kind = kinds[s->objective];
+    o.config = &s->config;
+    o.max_length = s->corpus.max_length;
+    o.chunk = learns_from_text(s) ? s->chunk : 0;
+    o.pack = s->pack;
+    o.files = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
+    o.keep_empty = s->keep_empty;
+    o.source_first = s->search.source_first;
+    o.source_last = s->search.source_last;
+    o.target_first = s->search.forced_first;
+    o.seed = s->seed;
+    o.bad_line = skip_line;
+    o.user = d;
+    return o;
 }
 
-static uint64_t hash_pair(const struct text text[2], size_t i)
+static uint64_t hash_pair(const trf_data_lines *lines, int64_t i)
 {
-    return hash_line(line_of(&text[0], i)) * 1099511628211u ^ hash_line(line_of(&text[1], i));
+    return hash_line(lines->source[i]) * 1099511628211u ^ hash_line(lines->target[i]);
 }
 
 /* Validation needs data that training has not seen. */
-void warn_of_overlap(const struct settings *s, const struct examples *data)
+static void warn_of_overlap(const struct settings *s, const trf_data_lines *lines)
 {
-    size_t n = data->learn.text[0].count, held = data->held.text[0].count, i, both = 0;
-    uint64_t *hashes = zeroed(n, sizeof *hashes);
-    for (i = 0; i < n; i++) hashes[i] = hash_pair(data->learn.text, i);
-    qsort(hashes, n, sizeof *hashes, by_hash);
-    for (i = 0; i < held; i++) {
-        uint64_t hash = hash_pair(data->held.text, i);
-        both += bsearch(&hash, hashes, n, sizeof hash, by_hash) != NULL;
+    int64_t n = lines->n, held = lines->n_held_out, i, both = 0;
+    uint64_t *hashes = zeroed((size_t)n, sizeof *hashes);
+    for (i = 0; i < n; i++) hashes[i] = hash_pair(lines, i);
+    qsort(hashes, (size_t)n, sizeof *hashes, by_hash);
+    for (i = n; i < n + held; i++) {
+        uint64_t hash = hash_pair(lines, i);
+        both += bsearch(&hash, hashes, (size_t)n, sizeof hash, by_hash) != NULL;
     }
     free(hashes);
     if (2 * both > held)
-        say("warning: %zu of %zu validation %s%s %s among the training data: the scores show "
+        say("warning: %lld of %lld validation %s%s %s among the training data: the scores show "
             "what the model has memorised, not what it does with new data",
-            both, held, s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line",
-            plural((int64_t)held), both == 1 ? "is" : "are");
+            (long long)both, (long long)held, s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line",
+            plural(held), both == 1 ? "is" : "are");
 }
 
-static void free_pairs(struct pairs *pairs)
+static int has_valid_file(const struct settings *s)
 {
-    int side;
-    for (side = 0; side < 2; side++) {
-        free_text(&pairs->text[side]);
-        free_side(&pairs->ids[side]);
-    }
-    free(pairs->line);
+    return s->valid_tsv || s->valid_source || s->valid_text;
 }
 
-void free_examples(struct examples *data)
+/* The lines are split. */
+static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
+                            trf_error *err)
 {
-    free_pairs(&data->learn);
-    free_pairs(&data->held);
+    struct data *d = (struct data *)user;
+    const struct settings *s = d->s;
+    int64_t i;
+    d->n_held = lines->n_held_out;
+    d->held_hashes = zeroed((size_t)d->n_held, sizeof *d->held_hashes);
+    for (i = 0; i < d->n_held; i++)
+        d->held_hashes[i] = hash_line(lines->source[lines->n + i]) ^
+                            hash_line(lines->target[lines->n + i]) << 1;
+    if (has_valid_file(s) && !s->token_file) warn_of_overlap(s, lines);
+    if (!has_valid_file(s) && d->n_held)
+        inform("held out: %lld of %lld %s, for validation (--valid-size 0 trains on all)\n",
+               (long long)d->n_held, (long long)d->lines,
+               s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
+    d->status = d->make(d->user, lines, vocab);
+    busy_with("tokenizing the data ...\n");
+    (void)err;
+    return d->status ? TRF_E_CANCELLED : TRF_OK;
+}
+
+/* Reports why there is no data set. */
+static int say_unfinished(const struct data *d, const trf_error *err)
+{
+    const struct settings *s = d->s;
+    if (d->status) return d->status;
+    if (!strcmp(err->what, "data") && s->token_file)
+        say("%s: no pair has a token: nothing to learn from", s->token_file);
+    else if (!strcmp(err->what, "data"))
+        say("no %s is left to train on", s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
+    else if (!strcmp(err->what, "held_out"))
+        say("holding out %lld pair%s leaves none to train on; give --valid-size 0",
+            (long long)s->valid_size, plural(s->valid_size));
+    else if (!strcmp(err->what, "labels") && err->status == TRF_E_LIMIT)
+        say("more than 65536 labels: is this the column of the labels?");
+    else if (!strcmp(err->what, "labels"))
+        say("there %s, but two are needed", strstr(err->message, "got 1") ? "is one label"
+                                                                          : "are no labels");
+    else say_error(NULL, err);
+    if (s->token_file && err->status == TRF_E_LIMIT)
+        say("give the --max-length of trf prepare, or prepare the text with this one");
+    return FAILED;
+}
+
+static int finish(struct data *d)
+{
+    trf_error err;
+    if (trf_dataset_finish(d->set, &err)) return say_unfinished(d, &err);
+    d->longest = trf_dataset_facts(d->set, 0)->longest;
+    if (!d->n_held || trf_dataset_held_out(d->set)) return DONE;
+    say("no %s is left to validate on", d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
+    return FAILED;
+}
+
+static int read_files(struct data *d)
+{
+    const struct settings *s = d->s;
+    int status = s->token_file       ? DONE     /* the pairs stay there */
+                 : s->text           ? read_documents(d, 0, s->text)
+                 : s->next_sentences ? read_next_sentences(d, s->next_sentences)
+                                     : read_pairs(d, 0, s->source, s->target, s->tsv);
+    if (status || !has_valid_file(s)) return status;
+    return s->valid_text ? read_documents(d, 1, s->valid_text)
+                         : read_pairs(d, 1, s->valid_source, s->valid_target, s->valid_tsv);
+}
+
+/* Whether the user, or the checkpoint, says how many lines to hold out. */
+static int has_valid_size(const struct settings *s)
+{
+    return is_given(s, AT(valid_size)) || s->resume;
+}
+
+/* About a twentieth is held out, a thousand at most: trf_hold_out. */
+static int settle_valid_size(struct data *d)
+{
+    struct settings *s = d->s;
+    int64_t n = d->lines;
+    if (has_valid_file(s)) return DONE;
+    if (!has_valid_size(s)) s->valid_size = n / 20 < 1000 ? n / 20 : 1000;
+    if (s->valid_size == 0 || s->valid_size < n) return DONE;
+    say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)s->valid_size,
+        (long long)n, plural(n));
+    return FAILED;
+}
+
+int read_data(struct data *d, const trf_dataset_options *options)
+{
+    const struct settings *s = d->s;
+    trf_dataset_options o = *options;
+    trf_error err;
+    int status;
+    o.token_file = s->token_file;
+    o.keep_texts = s->subword_samples > 1;
+    o.make_vocabs = see_lines;
+    o.held_out = has_valid_file(s) || s->token_file ? -1 : s->valid_size;
+    if (o.held_out == 0 && has_valid_size(s)) o.held_out = -1;
+    if (trf_dataset_create(&d->set, &o, &err)) { say_error("data", &err); return FAILED; }
+    busy_with("reading the data ...\n");
+    status = read_files(d);
+    if (!status && !s->token_file) status = settle_valid_size(d);
+    return status ? status : finish(d);
+}
+
+void end_data(struct data *d)
+{
+    trf_dataset_destroy(d->set);
+    free(d->held_hashes);
 }

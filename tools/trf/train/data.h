@@ -1,42 +1,36 @@
-// trf train: reading the data, and holding out a part of them (data.c).
+// trf train, trf prepare: the files of the options become a data set of the library (data.c).
 
 #ifndef TRF_DATA_H
 #define TRF_DATA_H
 
-#include "labelled.h"
+#include "base/base.h"
 
-/* The size of the data, for the recipe. */
-struct data_sizes {
-    int64_t pairs, tokens[2];       /* tokens with one mark for each sentence */
-    int32_t longest;                /* tokens of the longest side of a pair */
+struct data {
+    struct settings *s;
+    trf_dataset *set;
+    int64_t lines;              /* read to learn from */
+    int64_t n_held;             /* lines for validation */
+    uint64_t *held_hashes;      /* (n_held), see held_out_hash */
+    int64_t skips[TRF_FAULT_COUNT];
+    int32_t longest;            /* tokens of the longest side of a pair to learn from */
+    int status;                 /* of a failure that is reported already, or DONE */
+    /* When the lines are split: makes the vocabularies that it can. */
+    int (*make)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2]);
+    void *user;
 };
 
-/* Pairs of lines, and their token ids (encode.c). A line of text alone is a pair with an empty
-   side; a text and its label are a pair too. */
-struct pairs {
-    struct text text[2];
-    struct side ids[2];
-    size_t *line,
-        line_capacity; /* line[i]: index in text of pair i of the ids; held-out pairs only */
-};
-
-/* All data of a training run. */
-struct examples {
-    struct pairs learn, held;       /* to train on, to validate on */
-    struct data_sizes sizes;        /* of the pairs to train on */
-    trf_token_facts facts;          /* of --token-file */
-    int64_t skips[N_SKIPS];
-};
-
-/* Reads the files of the options. rule: which pairs to hold out if no file for validation is
-   given. */
-int read_data(struct settings *s, struct examples *data, trf_hold_out_rule rule);
-void warn_of_overlap(const struct settings *s, const struct examples *data);
+/* The lines of a side. */
+const char *const *lines_of(const trf_data_lines *lines, int side);
 const char *training_file(const struct settings *s, int side);
-/* Reports and counts a pair that is left out. With --strict it is an error: FAILED. */
-int skip(const struct settings *s, struct examples *data, enum skip why, const char *file,
-         int64_t line, const char *reason);
-void say_skips(const struct settings *s, const struct examples *data, int64_t trained_on);
-void free_examples(struct examples *data);
+/* The options that follow from the settings; skips are counted in data. */
+trf_dataset_options data_options(struct data *d);
+/* Reads the files of the options, and makes the data set; `o` may say more. */
+int read_data(struct data *d, const trf_dataset_options *o);
+/* A line of the data; text alone is the target. Fails after a message. */
+int add_line(struct data *d, const trf_line *line);
+/* Reports and counts a line that is left out. With --strict it is an error: FAILED. */
+int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const char *why);
+void say_skips(const struct data *d, int64_t trained_on);
+void end_data(struct data *d);
 
 #endif

@@ -4,9 +4,10 @@
 #include "training.h"
 
 /* Copies a vocabulary of the model. joint: for both sides. */
-static int inherit_vocabulary(struct training *t, int side, int joint)
+static int inherit_vocabulary(struct training *t, const trf_data_lines *lines, int side)
 {
     const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
+    const char *path = t->s->init_from ? t->s->init_from : t->s->vocab_from;
     struct vocabularies *v = &t->vocabularies;
     trf_error err;
     if (!old) return DONE;
@@ -15,14 +16,14 @@ static int inherit_vocabulary(struct training *t, int side, int joint)
         return FAILED;
     }
     if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && t->s->subword_samples > 1 &&
-        stored_subwords(t->s, v, side, t->s->init_from)) return FAILED;
-    if (joint) {
+        stored_subwords(t->s, v, side, path)) return FAILED;
+    if (t->joint) {
         v->of[1] = v->of[0];
         v->pieces[1] = v->pieces[0];
         v->pieces_bytes[1] = v->pieces_bytes[0];
     }
     return t->s->extend_vocabulary
-               ? extend_vocabulary(t->s, t->data.learn.text, side, side || joint, v->of[side])
+               ? extend_vocabulary(t->s, lines, side, side || t->joint, v->of[side])
                : DONE;
 }
 
@@ -53,33 +54,28 @@ static int check_kinds(const struct training *t)
     return FAILED;
 }
 
-int begin_from(struct training *t)
+/* Whether both sides of the model have the same tokens. */
+static int has_one_vocabulary(const struct training *t)
+{
+    const trf_vocab *source = trf_model_source_vocab(t->from),
+                    *target = trf_model_target_vocab(t->from);
+    return source && target && same_tokens(source, target);
+}
+
+/* The architecture of --init-from. */
+static int begin_from(struct training *t)
 {
     struct settings *s = t->s;
-    const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
-    trf_load_options load = load_options(s);
-    trf_error err;
-    int side, joint, status;
-    if (trf_model_load(&t->from, s->init_from, &load, &err)) {
-        load_refused(s->init_from, &err);
-        return FAILED;
-    }
+    int status;
     if (check_floats(s->init_from, t->from) || check_kinds(t)) return FAILED;
     if ((status = take_architecture(t))) return status;
-    joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
-    if (joint && trf_model_target_vocab(t->from) &&
-        !same_tokens(trf_model_source_vocab(t->from), trf_model_target_vocab(t->from))) {
-        say("--tying %s needs one vocabulary for both sides, but %s has %s",
-            s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->init_from,
-            trf_model_source_vocab(t->from) ? "two" : "only that of the target");
-        return FAILED;
-    }
-    for (side = 0; side < 2 - joint; side++)
-        if (reads_side(s, side) && inherit_vocabulary(t, side, joint)) return FAILED;
-    if (check_inherited(s, vocab)) return USAGE;
-    if (check_tokens(s, vocab, s->init_from)) return FAILED;
-    s->joint_vocabulary = joint;
-    return DONE;
+    t->joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
+    if (!t->joint || !trf_model_target_vocab(t->from) || has_one_vocabulary(t))
+        return take_languages(t, t->from);
+    say("--tying %s needs one vocabulary for both sides, but %s has %s",
+        s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->init_from,
+        trf_model_source_vocab(t->from) ? "two" : "only that of the target");
+    return FAILED;
 }
 
 /* What a configuration says of the special ids that a vocabulary has. */
@@ -95,35 +91,43 @@ static void take_special_ids(trf_config *to, const trf_config *from)
 }
 
 /* The model of --vocab-from gives its vocabularies and special ids, and nothing else. */
-int take_vocabularies(struct training *t)
+int load_from(struct training *t)
+{
+    struct settings *s = t->s;
+    const char *path = s->init_from ? s->init_from : s->vocab_from;
+    trf_load_options load = load_options(s);
+    trf_error err;
+    if (!path) return DONE;
+    if (trf_model_load(&t->from, path, &load, &err)) {
+        load_refused(path, &err);
+        return FAILED;
+    }
+    if (s->init_from) return begin_from(t);
+    t->joint = s->objective == OBJECTIVE_TRANSLATE && has_one_vocabulary(t);
+    take_special_ids(&s->config, trf_model_config(t->from));
+    return DONE;
+}
+
+int inherit_vocabularies(struct training *t, const trf_data_lines *lines)
 {
     struct settings *s = t->s;
     const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
-    trf_load_options load = load_options(s);
-    trf_error err;
-    int side, joint, status = DONE;
-    if (trf_model_load(&t->from, s->vocab_from, &load, &err)) {
-        load_refused(s->vocab_from, &err);
-        return FAILED;
-    }
-    joint = s->objective == OBJECTIVE_TRANSLATE && trf_model_source_vocab(t->from) &&
-            trf_model_target_vocab(t->from) &&
-            same_tokens(trf_model_source_vocab(t->from), trf_model_target_vocab(t->from));
-    for (side = 0; side < 2 - joint && !status; side++)
-        if (reads_side(s, side)) status = inherit_vocabulary(t, side, joint);
-    for (side = 0; side < 2 && !status; side++)
+    const char *path = s->init_from ? s->init_from : s->vocab_from;
+    int side;
+    if (!t->from) return DONE;
+    for (side = 0; side < 2 - t->joint; side++)
+        if (reads_side(s, side) && inherit_vocabulary(t, lines, side)) return FAILED;
+    for (side = 0; side < 2 && !s->init_from; side++)
         if (reads_side(s, side) && !vocab[side]) {
-            say("--vocab-from '%s': it has no %s vocabulary", s->vocab_from,
-                side ? "target" : "source");
-            status = FAILED;
+            say("--vocab-from '%s': it has no %s vocabulary", path, side ? "target" : "source");
+            return FAILED;
         }
-    if (!status) take_special_ids(&s->config, trf_model_config(t->from));
+    if (check_inherited(s, vocab)) return USAGE;
+    if (check_tokens(s, vocab, path)) return FAILED;
+    s->joint_vocabulary = t->joint;
+    if (s->init_from) return DONE;
     trf_model_destroy(t->from);
     t->from = NULL;
-    if (status) return status;
-    if (check_inherited(s, vocab)) return USAGE;
-    if (check_tokens(s, vocab, s->vocab_from)) return FAILED;
-    s->joint_vocabulary = joint;
     return DONE;
 }
 

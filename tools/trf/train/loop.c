@@ -210,17 +210,13 @@ static int train_on(struct learning *l, const char **why)
     struct run *r = l->r;
     trf_learn_options o = options_of(l);
     trf_learn_report report;
-    trf_batch held;
     trf_error err;
     trf_status status;
-    memset(&held, 0, sizeof held);
-    held.source = sequences_of(&r->validator.pairs->ids[0]);
-    held.target = sequences_of(&r->validator.pairs->ids[1]);
     l->epoch = trf_corpus_epoch(r->corpus);
     l->p->first_pass = (double)r->state.batches / (double)r->batches;
     prepare_update(r);
     begin_validating();
-    status = trf_learn(r->trainer, r->corpus, &held, &o, &report, &err);
+    status = trf_learn(r->trainer, r->corpus, &r->validator.held, &o, &report, &err);
     end_validating();
     *why = ends[report.end];
     if (status == TRF_E_CANCELLED && !l->failed) return DONE;
@@ -373,7 +369,7 @@ static int learn_with_signals(struct run *r, struct progress *p, const char **wh
     if (!is_first_rank()) return train_on(&l, why);     /* leave_ranks waits for the first one */
     if (!r->s->resume && (r->s->keep || r->s->average > 1)) warn_of_kept(r);
     log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
-              (int64_t)r->validator.pairs->ids[0].count);
+              r->validator.held.source.count);
     restore_best(r);
     if (!r->s->resume && r->checkpoint && !access(r->checkpoint, F_OK) && save_checkpoint(r))
         return FAILED;                  /* else --resume would load that of an earlier training */

@@ -39,21 +39,21 @@ char *join_pieces(int cut, char *text)
 /* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words
    and their mean is six or more. If no reference has four, it is always 0. The words are those that
    BLEU counts. */
-int bleu_is_useful(const struct text *text, int cut, int *nothing)
+int bleu_is_useful(const char *const *references, int64_t n, int cut, int *nothing)
 {
     struct metrics_options options;
     struct metrics *m;
     const struct metrics_sums *sums;
-    int64_t grams = 0;
-    size_t i, four = 0;
+    int64_t grams = 0, four = 0, i;
+    int is;
     memset(&options, 0, sizeof options);
     options.figures = 1u << FIGURE_BLEU;
     options.tokens = cut ? METRICS_NONE : METRICS_13A;
     m = metrics_create(&options);
     if (!m) { say("out of memory"); exit(FAILED); }
     sums = metrics_sums(m);
-    for (i = 0; i < text->count; i++) {
-        char *line = join_pieces(cut, format_text("%s", line_of(text, i)));
+    for (i = 0; i < n; i++) {
+        char *line = join_pieces(cut, format_text("%s", references[i]));
         const char *reference = line;
         if (metrics_add(m, line, &reference, 1)) { say("out of memory"); exit(FAILED); }
         free(line);
@@ -61,28 +61,29 @@ int bleu_is_useful(const struct text *text, int cut, int *nothing)
         grams = sums->bleu[3].hypothesis;
     }
     *nothing = grams == 0;
-    i = (double)four >= 0.9 * (double)text->count &&
-        (double)sums->reference_length >= 6 * (double)text->count;
+    is = (double)four >= 0.9 * (double)n && (double)sums->reference_length >= 6 * (double)n;
     metrics_destroy(m);
-    return (int)i;
+    return is;
 }
 
 /* The metric counts what the target consists of: characters, words, or, if there are few words or
    no blanks between them, characters of subwords. */
-static enum metric translation_metric(const trf_vocab *vocab, const struct text *references)
+static enum metric translation_metric(const trf_vocab *vocab, const char *const *references,
+                                      int64_t n)
 {
     trf_token_kind kind = trf_vocab_kind(vocab);
     int nothing;
     if (kind == TRF_CHARACTERS) return METRIC_CER;
-    if (trf_vocab_size(vocab) > 500 && bleu_is_useful(references, kind == TRF_WORDS, &nothing))
+    if (trf_vocab_size(vocab) > 500 && bleu_is_useful(references, n, kind == TRF_WORDS, &nothing))
         return METRIC_BLEU;     /* sentences of a language */
     return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
 }
 
-void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text *references)
+void settle_metric(struct settings *s, const trf_vocab *vocab, const char *const *references,
+                   int64_t n)
 {
     if (s->metric != METRIC_AUTO) return;
     if (s->objective == OBJECTIVE_TRANSLATE)
-        s->metric = (int32_t)translation_metric(vocab, references);
+        s->metric = (int32_t)translation_metric(vocab, references, n);
     else s->metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
 }

@@ -11,11 +11,12 @@ int is_translating(enum metric metric);         /* whether it needs translations
 trf_metric library_metric(enum metric metric);  /* by which the library compares scores */
 /* Whether BLEU is useful for these references. cut: join_pieces joins their words first. *nothing:
    BLEU would always be 0. */
-int bleu_is_useful(const struct text *references, int cut, int *nothing);
+int bleu_is_useful(const char *const *references, int64_t n, int cut, int *nothing);
 /* Joins pieces of subword-nmt in place: "ein gro@@ ßer Hund" -> "ein großer Hund". cut 0: changes
    nothing. */
 char *join_pieces(int cut, char *text);
 /* Replaces --metric auto. vocab, references: those of the target. */
-void settle_metric(struct settings *s, const trf_vocab *vocab, const struct text *references);
+void settle_metric(struct settings *s, const trf_vocab *vocab, const char *const *references,
+                   int64_t n);
 
 #endif

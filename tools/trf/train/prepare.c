@@ -1,7 +1,7 @@
 // trf prepare: writes texts as a token file, from which trf train reads each batch.
 //
-// Texts are read line by line and never kept. The lines, the pairs that are left out, and the
-// chunks of documents are those of trf train (encode.c), so both train the same model.
+// Texts are read line by line and never kept. The library's data set makes the pairs and chunks, and
+// leaves lines out, as for trf train, so both train the same model.
 //
 // The mark of a pair is the number of its line, counted over all files, times 2^30, plus how many
 // pairs the line has up to this one, plus 2^20 times ten bits of a hash of all text up to this
@@ -11,7 +11,7 @@
 // text is another one.
 
 #include "train.h"
-#include "encode.h"
+#include "data.h"
 #include "hold_out.h"
 
 #include <dirent.h>
@@ -29,8 +29,7 @@ struct preparation {
     trf_token_file *file;
     struct stat part;               /* of the token file, when it was opened */
     struct hold_out held;
-    struct examples data;           /* one line and what became of it */
-    struct stream stream;
+    struct data data;               /* its pairs go to the file */
     int64_t line, from_line;        /* read so far; the first that counts */
     int64_t of_line, to_skip;       /* pairs of this line so far; pairs that the file has already */
     int64_t mark;                   /* of the last of those */
@@ -78,85 +77,68 @@ static int64_t next_mark(struct preparation *p)
     return -1;
 }
 
-/* Writes what the last line completed. */
-static int write_pairs(struct preparation *p)
+/* Writes a pair that a line completed, unless the file has it already. */
+static trf_status write_pair(void *user, const int32_t *source, int32_t n_source,
+                             const int32_t *target, int32_t n_target, trf_error *err)
 {
-    struct side *ids = p->data.learn.ids;
-    size_t i, used[2] = {0, 0};
-    trf_error err;
-    int status = DONE;
-    for (i = 0; i < ids[0].count && !status; i++) {
-        int64_t mark = next_mark(p);
-        int32_t n[2] = {ids[0].lengths[i], ids[1].lengths[i]};
-        if (mark < 0) status = FAILED;
-        else if (p->to_skip > 0) p->to_skip--;
-        else if (trf_token_file_add(p->file, ids[0].ids + used[0], n[0], ids[1].ids + used[1], n[1],
-                                    mark, &err)) {
-            say_error(NULL, &err);
-            status = FAILED;
-        }
-        used[0] += (size_t)n[0];
-        used[1] += (size_t)n[1];
+    struct preparation *p = ((struct data *)user)->user;
+    int64_t mark = next_mark(p);
+    if (mark < 0) {
+        p->data.status = FAILED;
+        return TRF_E_CANCELLED;
     }
-    clear_side(&ids[0]);
-    clear_side(&ids[1]);
+    if (p->to_skip == 0)
+        return trf_token_file_add(p->file, source, n_source, target, n_target, mark, err);
+    p->to_skip--;
+    return TRF_OK;
+}
+
+/* A line of pairs, or of text; `fault`: why it is neither. */
+static int add_prepared(struct preparation *p, const trf_line *line, const char *fault,
+                        const struct reader *at)
+{
+    int status, leads = leading_side(p->s);
+    const char *source = line->source ? line->source : leads ? "" : line->target,
+               *target = line->source || leads ? line->target : "";
+    p->line++;
+    p->of_line = 0;
+    p->hash = hash_bytes(hash_bytes(p->hash, source, strlen(source)), target, strlen(target));
+    if (!fault && (line->source ? hold_out_pair(&p->held, line->source, line->target)
+                                : hold_out_text(&p->held, line->target))) return DONE;
+    if (p->line < p->from_line) return DONE;
+    if (fault) return skip(&p->data, TRF_FAULT_UNREADABLE, at->name, at->number, fault);
+    status = add_line(&p->data, line);
     show(p, 0);
     return status;
 }
 
-static void store_only(struct text *text, const char *line, int64_t number)
-{
-    text->used = text->count = 0;
-    store_line(text, line, number);
-}
-
-/* A line of pairs, or of text; `fault`: why it is neither. */
-static int add_line(struct preparation *p, const char *source, const char *target,
-                    const char *fault, const struct reader *at, const char *const files[2])
-{
-    const struct settings *s = p->s;
-    struct pairs *one = &p->data.learn;
-    p->line++;
-    p->of_line = 0;
-    p->hash = hash_bytes(hash_bytes(p->hash, source, strlen(source)), target, strlen(target));
-    if (!fault && (learns_from_text(s)
-                       ? hold_out_text(&p->held, leading_side(s) ? target : source)
-                       : hold_out_pair(&p->held, source, target))) return DONE;
-    if (p->line < p->from_line) return DONE;
-    if (fault) return skip(s, &p->data, SKIP_UNREADABLE, at->name, at->number, fault);
-    store_only(&one->text[0], source, at->number);
-    store_only(&one->text[1], target, at->number);
-    return encode_line(s, &p->data, p->vocab, files, &p->stream) || write_pairs(p) ? FAILED : DONE;
-}
-
 static int add_pairs(struct preparation *p, const char *source, const char *target, const char *tsv)
 {
-    const char *const files[2] = {tsv ? tsv : source, tsv ? tsv : target};
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? p->s->columns : NULL);
-    while (!status && (got = next_pair(&pairs)) > 0)
-        status = add_line(p, pairs.source, pairs.target, pairs.fault, pairs.at, files);
+    while (!status && (got = next_pair(&pairs)) > 0) {
+        trf_line line = {pairs.source, pairs.target, pairs.side[0].name, pairs.side[0].number, 0, 0};
+        status = add_prepared(p, &line, pairs.fault, pairs.at);
+    }
     close_pairs(&pairs);
     return status ? status : got ? FAILED : DONE;
 }
 
 static int add_text_file(struct preparation *p, const char *path)
 {
-    const struct settings *s = p->s;
-    const char *const files[2] = {path, path};
-    int lead = leading_side(s), got = -1, status;
+    const trf_line end = {NULL, NULL, path, 0, 0, 1};
     struct reader r;
-    status = open_reader(&r, path);
+    int got = -1, status = open_reader(&r, path);
     while (!status && (got = next_line(&r)) > 0) {
-        char *line = format_text("%s%s", r.line, s->documents == DOCUMENTS_FILE ? "\n" : "");
-        status = add_line(p, lead ? "" : line, lead ? line : "", r.fault, &r, files);
-        free(line);
+        char *text = format_text("%s%s", r.line, p->s->documents == DOCUMENTS_FILE ? "\n" : "");
+        trf_line line = {NULL, text, r.name, r.number, 0, 0};
+        status = add_prepared(p, &line, r.fault, &r);
+        free(text);
     }
     close_reader(&r);
     if (status || got) return status ? status : FAILED;
     p->of_line = 0;
-    end_text(s, &p->data, &p->stream, 0);
-    return write_pairs(p);
+    return p->s->documents == DOCUMENTS_FILE ? add_line(&p->data, &end) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -232,14 +214,16 @@ static int add_path(struct preparation *p, const char *path)
 static int add_all(struct preparation *p, int argc, char **argv)
 {
     const struct settings *s = p->s;
+    trf_error err;
     int i, status = DONE;
     if (s->source) return add_pairs(p, s->source, s->target, NULL);
     if (argc == 0) status = add_path(p, "-");
     for (i = 0; i < argc && !status; i++) status = add_path(p, argv[i]);
     if (status) return status;
     p->of_line = 0;
-    end_text(s, &p->data, &p->stream, 1);
-    return write_pairs(p);
+    if (!trf_dataset_finish(p->data.set, &err)) return DONE;
+    if (!p->data.status) say_error(NULL, &err);
+    return FAILED;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -381,12 +365,25 @@ static int open_tokens(struct preparation *p)
     return DONE;
 }
 
+/* A data set whose pairs go to the file. */
+static int begin_set(struct preparation *p)
+{
+    trf_dataset_options o = data_options(&p->data);
+    trf_error err;
+    o.source_vocab = p->vocab[0];
+    o.target_vocab = p->vocab[1];
+    o.pair = write_pair;
+    if (!trf_dataset_create(&p->data.set, &o, &err)) return DONE;
+    say_error(NULL, &err);
+    return FAILED;
+}
+
 static int finish(struct preparation *p)
 {
     const trf_token_facts *f = trf_token_file_facts(p->file);
     trf_error err;
     show(p, 1);
-    say_skips(p->s, &p->data, f->pairs);
+    say_skips(&p->data, f->pairs);
     say_held_out(&p->held, learns_from_text(p->s) ? "line" : "pair");
     if (p->to_skip > 0 || p->line < p->from_line) {
         say("the text ends before the place where the file was interrupted: --resume needs the "
@@ -425,7 +422,8 @@ int command_prepare(struct settings *s, int argc, char **argv)
     trf_error err;
     int empty, complete, status;
     memset(&p, 0, sizeof p);
-    p.s = s;
+    p.s = p.data.s = s;
+    p.data.user = &p;
     if ((status = check_inputs(s, argc, argv)) || (status = check_existing(s, &complete)))
         return status;
     if (complete) return DONE;
@@ -435,14 +433,14 @@ int command_prepare(struct settings *s, int argc, char **argv)
     status = settle(s, model, p.vocab);
     if (!status) status = read_fixed_tags(s, model, p.vocab, p.tags);
     if (!status) status = open_tokens(&p);
+    if (!status) status = begin_set(&p);
     if (!status) status = add_all(&p, argc, argv);
     if (!status) status = finish(&p);
     empty = p.file && trf_token_file_facts(p.file)->pairs == 0;
     trf_token_file_destroy(p.file);
     if (empty) remove_part(&p);
     end_hold_out(&p.held, empty);
-    free_examples(&p.data);
-    free(p.stream.ids);
+    end_data(&p.data);
     free(p.tags[0]);
     free(p.tags[1]);
     trf_model_destroy(model);

@@ -89,35 +89,32 @@ static void say_kind(const struct settings *s, struct plan *plan, int side,
                token_names[kind], unknown);
 }
 
-static int choose_tokens(const struct settings *s, const struct text text[2],
+static int choose_tokens(const struct settings *s, const trf_data_lines *lines,
                          const trf_vocab *const vocab[2], trf_token_choice *choice,
                          const int open[2])
 {
-    const char **lines[2] = {NULL, NULL};
     trf_error err;
-    int side, again = 0, status;
-    for (side = 0; side < 2; side++) if (reads_side(s, side)) lines[side] = lines_of(&text[side]);
+    int side, again;
     do {
         choice->vocabularies = settle_vocabularies(s, vocab);
         choice->no_subwords = !subwords_can_be_learned();
         choice->vocab_size[0] = s->source_vocab_size;
         choice->vocab_size[1] = s->target_vocab_size;
-        status = trf_tokens_choose(choice, lines[0], lines[1], (int64_t)text[0].count, NULL, &err)
-                     ? FAILED
-                     : DONE;
-        for (side = 0, again = 0; side < 2 && !status; side++) {
+        if (trf_tokens_choose(choice, reads_side(s, 0) ? lines->source : NULL,
+                              reads_side(s, 1) ? lines->target : NULL, lines->n, NULL, &err)) {
+            say_error("vocabulary", &err);
+            return FAILED;
+        }
+        for (side = 0, again = 0; side < 2; side++) {
             if (!open[side] || !wants_subwords(s, choice->tokens[side])) continue;
             choice->tokens[side] = TRF_TOKENS_SUBWORDS;
             again = 1;
         }
     } while (again);
-    if (status) say_error("vocabulary", &err);
-    free((void *)lines[0]);
-    free((void *)lines[1]);
-    return status;
+    return DONE;
 }
 
-int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2],
+int decide_tokens(struct settings *s, const trf_data_lines *lines, const trf_vocab *const vocab[2],
                   struct plan *plan)
 {
     static const int kinds[] = {TOKENS_AUTO, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM};
@@ -126,7 +123,7 @@ int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab
     memset(&choice, 0, sizeof choice);
     for (side = 0; side < 2; side++)
         open[side] = settle_kind(s, vocab[side], side, &choice.tokens[side]);
-    if (choose_tokens(s, text, vocab, &choice, open)) return FAILED;
+    if (choose_tokens(s, lines, vocab, &choice, open)) return FAILED;
     if (open[0]) s->source_tokens = kinds[choice.tokens[0]];
     if (open[1]) s->target_tokens = kinds[choice.tokens[1]];
     for (side = 0; side < 2; side++) if (open[side]) say_kind(s, plan, side, &choice);
@@ -153,10 +150,10 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
     a.kind = kind_of_model(s);
     a.head = head_of_model(s);
     a.n_labels = hides_words(s) ? 0 : plan->n_labels;
-    a.pairs = plan->sizes.pairs;
-    a.source_tokens = plan->sizes.tokens[0];
-    a.target_tokens = plan->sizes.tokens[1];
-    a.longest = plan->sizes.longest;
+    a.pairs = plan->facts.pairs;
+    a.source_tokens = plan->facts.source_ids + plan->facts.pairs;
+    a.target_tokens = plan->facts.target_ids + plan->facts.pairs;
+    a.longest = plan->longest;
     a.source_vocab = plan->vocab_size[0];
     a.target_vocab = plan->vocab_size[1];
     a.one_vocabulary = s->joint_vocabulary;
@@ -345,7 +342,7 @@ void say_schedule(const struct settings *s, const struct plan *plan)
     int64_t planned = planned_updates(s, plan);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
     long long most =
-        (long long)fmax(s->corpus.batch_tokens, plan->sizes.longest + 1) * s->accumulate;
+        (long long)fmax(s->corpus.batch_tokens, plan->longest + 1) * s->accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
     else if (isfinite(s->minutes))

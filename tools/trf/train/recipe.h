@@ -19,7 +19,8 @@ enum reason {
 /* What the recipe needs to know of the data and the training, and what it decides besides the
    settings. */
 struct plan {
-    struct data_sizes sizes;
+    trf_token_facts facts;          /* of the pairs to train on */
+    int32_t longest;                /* tokens of their longest side, also of random segmentations */
     int32_t vocab_size[2], n_labels;
     int validates;                  /* 1: there are pairs to validate on */
     int64_t batches, per_epoch;     /* of one pass: batches, and updates, approximately */
@@ -33,7 +34,7 @@ struct plan {
 };
 
 /* Each chooses a part of the settings that no option sets, and prints its choice. */
-int decide_tokens(struct settings *s, const struct text text[2], const trf_vocab *const vocab[2],
+int decide_tokens(struct settings *s, const trf_data_lines *lines, const trf_vocab *const vocab[2],
                   struct plan *plan);
 int decide_model(struct settings *s, const struct plan *plan);
 int decide_batches(struct settings *s, const struct plan *plan);

@@ -8,22 +8,6 @@
 
 #include <math.h>
 
-/* A resumed run holds out the same pairs. A checkpoint without this note held out every n-th
-   one. */
-int read_hold_out_rule(struct training *t)
-{
-    trf_load_options load = load_options(t->s);
-    trf_file *file;
-    trf_error err;
-    if (trf_file_open(&file, t->run.checkpoint, &load, &err)) {
-        say_error(NULL, &err);
-        return FAILED;
-    }
-    t->run.state.every_nth = trf_file_metadata(file, "training.picks") == NULL;
-    trf_file_close(file);
-    return DONE;
-}
-
 /* Fails if --sentencepiece names another SentencePiece model than the checkpoint has. */
 static int check_pieces(struct training *t, int side)
 {
@@ -262,19 +246,39 @@ static int check_languages(struct training *t)
     return take_languages(t, t->run.model);
 }
 
-/* Encodes the data with the vocabularies of the checkpoint. */
+/* Nothing is made: the vocabularies are those of the checkpoint. */
+static int make(void *user, const trf_data_lines *lines, trf_vocab *vocab[2])
+{
+    (void)user;
+    (void)lines;
+    (void)vocab;
+    return DONE;
+}
+
+/* Encodes the data with the vocabularies and labels of the checkpoint, and holds out the same
+   pairs. A checkpoint without a note about them held out every n-th one. */
 static int encode(struct training *t, const trf_vocab *const vocab[2])
 {
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
     struct run *r = &t->run;
+    trf_dataset_options o = data_options(&t->data);
+    int status;
     if (s->subword_samples > 1 &&
         (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
          stored_subwords(s, v, 1, r->checkpoint)))
         return FAILED;
-    if (encode_data(s, &t->data, v, vocab, &t->labels)) return FAILED;
+    r->state.every_nth = trf_model_metadata(r->model, "training.picks") == NULL;
+    o.hold_out_rule = r->state.every_nth ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM;
+    o.source_vocab = vocab[0];
+    o.target_vocab = vocab[1];
+    o.labels = learns_labels(s) ? trf_model_metadata(r->model, "labels") : NULL;
+    t->data.make = make;
+    if ((status = read_data(&t->data, &o))) return status;
+    if (s->subword_samples > 1 && add_samples(&t->data, v, vocab)) return FAILED;
     note_data(t, vocab);
-    if (restore_state(r) || fill_corpus(s, &t->data, vocab, &r->corpus, &t->plan)) return FAILED;
+    if (restore_state(r, &t->data) || set_corpus(s, &t->data, &t->plan)) return FAILED;
+    r->corpus = trf_dataset_corpus(t->data.set);
     t->plan.drawn = r->state.batches;
     t->plan.updates = trf_trainer_step(r->trainer);
     t->plan.cosine_follows = r->state.cosine_follows;
@@ -312,7 +316,7 @@ int resume_training(struct training *t)
         check_pieces(t, 1))
         return FAILED;
     if (check_combinations(s)) return USAGE;
-    if (encode(t, vocab)) return FAILED;
+    if ((status = encode(t, vocab))) return status;
     if ((status = make_noise(s, vocab[0], &r->noise, &r->validator.noise))) return status;
     settle_validation(s, &t->plan);
     if (check_ends(s, &t->plan) || settle_cosine(s, &t->plan, &stored)) return USAGE;
@@ -321,7 +325,7 @@ int resume_training(struct training *t)
         inform_line("--init-from has no effect with --resume: the weights come from %s",
                     r->checkpoint);
     say_schedule(s, &t->plan);
-    set_limits(s, t->data.sizes.longest, &s->training);
+    set_limits(s, t->data.longest, &s->training);
     if (trf_trainer_set_options(r->trainer, &s->training, &err)) {
         say_error("trainer", &err);
         return FAILED;

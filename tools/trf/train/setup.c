@@ -59,10 +59,14 @@ static int freeze(struct run *r)
 void note_data(struct training *t, const trf_vocab *const vocab[2])
 {
     struct plan *plan = &t->plan;
+    const trf_batch *held = trf_dataset_held_out(t->data.set);
     int side;
-    plan->sizes = t->data.sizes;
+    plan->facts = *trf_dataset_facts(t->data.set, 0);
+    plan->longest = t->data.longest;
     plan->n_labels = t->labels.n;
-    plan->validates = t->data.held.ids[0].count > 0;
+    plan->validates = held != NULL;
+    if (held) t->run.validator.held = *held;
+    t->run.validator.set = t->data.set;
     for (side = 0; side < 2; side++)
         plan->vocab_size[side] = vocab[side] ? trf_vocab_size(vocab[side]) : 0;
 }
@@ -73,6 +77,7 @@ int make_run(struct training *t)
     v->model = t->run.model;
     v->trainer = t->run.trainer;
     v->n_labels = t->labels.n;
+    t->run.corpus = trf_dataset_corpus(t->data.set);
     t->run.batches = t->plan.batches;
     t->run.state.cosine_follows = t->plan.cosine_follows;
     t->s->search.ban_unk = never_writes_unk(t->run.model);

@@ -146,7 +146,7 @@ int save_checkpoint(struct run *r)
 
 /* A fingerprint of the held-out pairs and of the options of their validation: only equal ones have
    comparable scores. */
-uint64_t held_out_hash(const struct settings *s, const struct text held[2])
+uint64_t held_out_hash(const struct settings *s, const struct data *data)
 {
     static const size_t relevant[] = {
         AT(valid_beam), AT(noise.density), AT(noise.mean_span), AT(noise.masked),
@@ -156,7 +156,7 @@ uint64_t held_out_hash(const struct settings *s, const struct text held[2])
     uint64_t hash = 0;
     char value[64];
     int k;
-    if (!held[0].count) return 0;
+    if (!data->n_held) return 0;
     for (k = 0; k < n_rows; k++)
         for (j = 0; j < n; j++) {
             if (!(rows[k].commands & TRAIN) || rows[k].offset != relevant[j]) continue;
@@ -164,9 +164,8 @@ uint64_t held_out_hash(const struct settings *s, const struct text held[2])
             value_text(&rows[k], s, value, sizeof value);
             hash = hash * 1099511628211u ^ hash_line(value);
         }
-    for (i = 0; i < held[0].count; i++)
-        hash = (hash ^ hash_line(line_of(&held[0], i)) ^ hash_line(line_of(&held[1], i)) << 1) *
-               1099511628211u;
+    for (i = 0; i < (size_t)data->n_held; i++)
+        hash = (hash ^ data->held_hashes[i]) * 1099511628211u;
     return hash;
 }
 
@@ -303,13 +302,13 @@ static void restore_old_state(struct run *r)
 }
 
 /* The best score by another metric or on other pairs is not comparable, and is dropped. */
-int restore_state(struct run *r)
+int restore_state(struct run *r, const struct data *data)
 {
     struct state *state = &r->state;
     trf_early_stopping none;
     const char *text = trf_model_metadata(r->model, "training.held_out");
     int comparable;
-    state->held_out = held_out_hash(r->s, r->validator.pairs->text);
+    state->held_out = held_out_hash(r->s, data);
     comparable = state->same_metric && text && strtoull(text, NULL, 10) == state->held_out;
     restore_old_state(r);
     if (!comparable) {
@@ -490,7 +489,6 @@ void end_run(struct run *r)
 {
     trf_trainer_destroy(r->trainer);
     trf_model_destroy(r->model);
-    trf_corpus_destroy(r->corpus);
     trf_noise_destroy(r->noise);
     trf_noise_destroy(r->validator.noise);
     free_samples(&r->validator);

@@ -44,12 +44,12 @@ int note(trf_model *model, const char *key,
          const char *value); /* in the model's metadata; value NULL: removes it */
 int save_model(const struct run *r, const char *path);
 int save_checkpoint(struct run *r);
-uint64_t held_out_hash(const struct settings *s, const struct text held[2]);
+uint64_t held_out_hash(const struct settings *s, const struct data *data);
 
 /* After loading a checkpoint: read the state from the metadata of the model, and remove it
    there. */
 int restore_options(struct run *r);
-int restore_state(struct run *r);
+int restore_state(struct run *r, const struct data *data);
 /* The moving average of a checkpoint that has it in a file beside it. */
 int restore_average(struct run *r);
 

@@ -2,6 +2,7 @@
 // segmentations.
 
 #include "subwords.h"
+#include "data.h"
 #include "progress.h"
 #include "spm.h"
 
@@ -27,16 +28,16 @@ enum { UNUSED = 2 };
 int subwords_can_be_learned(void) { return 1; }
 
 /* A position in the lines of one or both sides. */
-struct lines { const struct text *text; int side, last; size_t line, most; };
+struct lines { const trf_data_lines *all; int side, last; int64_t line; size_t most; };
 
 static const char *next_of(void *user)
 {
     struct lines *at = (struct lines *)user;
-    while (at->side <= at->last && at->line >= at->text[at->side].count) {
+    while (at->side <= at->last && at->line >= at->all->n) {
         at->side++;
         at->line = 0;
     }
-    return at->side > at->last ? NULL : line_of(&at->text[at->side], at->line++);
+    return at->side > at->last ? NULL : lines_of(at->all, at->side)[at->line++];
 }
 
 static int has_more_characters(const char *line, size_t most)
@@ -73,13 +74,13 @@ static int32_t other_size(const char *why, int32_t size, int given)
     return given ? -1 : characters + characters / 3;
 }
 
-static int any_line(const struct text text[2], int first_side, int last_side,
+static int any_line(const trf_data_lines *lines, int first_side, int last_side,
                     int (*is)(const char *line))
 {
     int side;
-    size_t i;
+    int64_t i;
     for (side = first_side; side <= last_side; side++)
-        for (i = 0; i < text[side].count; i++) if (is(line_of(&text[side], i))) return 1;
+        for (i = 0; i < lines->n; i++) if (is(lines_of(lines, side)[i])) return 1;
     return 0;
 }
 
@@ -89,21 +90,20 @@ static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") 
 /* Text that is only read is composed, so that a letter with a mark is known in both spellings. Text
    that is written must stay as it is: a vocabulary of both sides composes only if that changes no
    line of the target. */
-static int decide_normalise(const struct settings *s, const struct text text[2], int first_side,
+static int decide_normalise(const struct settings *s, const trf_data_lines *lines, int first_side,
                             int last_side, const char *map)
 {
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
-    const struct text *written = &text[last_side];
-    size_t i;
+    int64_t i;
     if (s->normalise != NORMALISE_AUTO) return s->normalise;
     if (!writes) return NORMALISE_NFC;
     if (first_side) return NORMALISE_IDENTITY;
-    for (i = 0; i < written->count; i++)
-        if (!is_composed(map, line_of(written, i))) return NORMALISE_IDENTITY;
+    for (i = 0; i < lines->n; i++)
+        if (!is_composed(map, lines_of(lines, last_side)[i])) return NORMALISE_IDENTITY;
     return NORMALISE_NFC;
 }
 
-int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2],
+int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_data_lines *text,
                    int first_side, int last_side)
 {
     int given = is_given(s, AT(vocab_size)) ||
@@ -185,10 +185,10 @@ static void take_piece(void *user, const char *piece)
     c->line[c->n++] = trf_vocab_id(c->vocab, piece);
 }
 
-int sample_subwords(const struct vocabularies *v, int side, const struct text *text,
+int sample_subwords(const struct vocabularies *v, int side, const trf_data_lines *lines,
                     const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids)
 {
-    struct cutting cutting = {{text, 0, 0, 0, 0}, vocab, ids, NULL, 0, 0};
+    struct cutting cutting = {{lines, side, side, 0, 0}, vocab, ids, NULL, 0, 0};
     char why[512];
     int status;
     clear_side(ids);
@@ -203,19 +203,19 @@ int sample_subwords(const struct vocabularies *v, int side, const struct text *t
 
 int subwords_can_be_learned(void) { return 0; }
 
-int sample_subwords(const struct vocabularies *v, int side, const struct text *text,
+int sample_subwords(const struct vocabularies *v, int side, const trf_data_lines *lines,
                     const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids)
 {
-    (void)v; (void)side; (void)text; (void)vocab; (void)alpha; (void)seed; (void)ids;
+    (void)v; (void)side; (void)lines; (void)vocab; (void)alpha; (void)seed; (void)ids;
     say("this trf was built without libsentencepiece, so it cannot sample segmentations "
         "(--subword-samples)");
     return FAILED;
 }
 
-int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2],
+int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_data_lines *lines,
                    int first_side, int last_side)
 {
-    (void)s; (void)v; (void)text; (void)first_side; (void)last_side;
+    (void)s; (void)v; (void)lines; (void)first_side; (void)last_side;
     say("this trf was built without libsentencepiece, so it cannot learn subwords: install "
         "libsentencepiece-dev and make again, or give a model with --sentencepiece");
     return FAILED;

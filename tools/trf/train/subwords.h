@@ -6,8 +6,7 @@
 
 #include "base/base.h"
 
-/* The vocabularies of source and target until the model has copies. A joint one is in both
-   fields. */
+/* The vocabularies of source and target; the data set frees them. A joint one is in both fields. */
 struct vocabularies {
     trf_vocab *of[2];
     char *pieces[2];                /* the bytes of their SentencePiece models, or NULL */
@@ -17,7 +16,7 @@ struct vocabularies {
 int subwords_can_be_learned(void);
 /* Learns a vocabulary from the text of one or both sides. Fails with a message if trf has no
    libsentencepiece. */
-int learn_subwords(const struct settings *s, struct vocabularies *v, const struct text text[2],
+int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_data_lines *lines,
                    int first_side, int last_side);
 int read_subwords(struct vocabularies *v, int first_side, int last_side, const char *path,
                   trf_vocab **vocab);
@@ -25,7 +24,7 @@ int check_subwords(
     const char *path); /* fails unless it is a SentencePiece model; NULL: none to check */
 int stored_subwords(const struct settings *s, struct vocabularies *v, int side, const char *path);
 /* Segments all lines of a side at random: one sequence for each line. */
-int sample_subwords(const struct vocabularies *v, int side, const struct text *text,
+int sample_subwords(const struct vocabularies *v, int side, const trf_data_lines *lines,
                     const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids);
 void free_subwords(struct vocabularies *v);
 

@@ -2,7 +2,6 @@
 
 #include "train.h"
 #include "check.h"
-#include "labelled.h"
 #include "loop.h"
 #include "measure.h"
 #include "mpi.h"
@@ -20,7 +19,7 @@ static void describe(const struct training *t)
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     int64_t n = trf_corpus_size(t->run.corpus);
-    say_skips(t->s, &t->data, n);
+    say_skips(&t->data, n);
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
@@ -64,30 +63,18 @@ static void free_training(struct training *t)
     free(t->tags[0]);
     free(t->tags[1]);
     free_labels(&t->labels);
-    free_vocabularies(&t->vocabularies);
     free_subwords(&t->vocabularies);
-    free_examples(&t->data);
+    end_data(&t->data);
 }
 
 /* Prepares t->run from the data, and frees what it does not need. */
 static int prepare(struct training *t)
 {
     struct settings *s = t->s;
-    int status = DONE;
-    busy_with("reading the data ...\n");
-    if (s->resume) status = read_hold_out_rule(t);
-    if (!status)
-        status = read_data(s, &t->data,
-                           t->run.state.every_nth ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM);
-    if (!status && !s->token_file && (s->valid_tsv || s->valid_source || s->valid_text))
-        warn_of_overlap(s, &t->data);
-    if (!status) status = s->resume ? resume_training(t) : begin_training(t);
+    int status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;
-    free_text(&t->data.learn.text[0]);
-    free_text(&t->data.learn.text[1]);
-    free_vocabularies(&t->vocabularies);        /* the model has its own */
     free_subwords(&t->vocabularies);
     describe(t);
     return DONE;
@@ -173,7 +160,8 @@ static int train_once(struct settings *s, double *score)
     memset(&t, 0, sizeof t);
     t.s = t.run.s = s;
     t.run.validator.s = s;
-    t.run.validator.pairs = &t.data.held;
+    t.data.s = s;
+    t.data.user = &t;
     t.run.score = NAN;
     watch_signals(s);
     status = agree_status(check_training(s, &t.run.checkpoint));

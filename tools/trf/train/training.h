@@ -3,6 +3,7 @@
 #ifndef TRF_TRAINING_H
 #define TRF_TRAINING_H
 
+#include "data.h"
 #include "encode.h"
 #include "state.h"
 #include "vocabulary.h"
@@ -10,9 +11,11 @@
 /* Only the files that prepare a training run use this struct. The others use its parts. */
 struct training {
     struct settings *s;
-    struct examples data;
+    struct data data;
     struct vocabularies vocabularies;
-    trf_model *from;                    /* --init-from, until its weights are copied */
+    trf_model *from;                    /* --init-from, until its weights are copied; --vocab-from,
+                                           until its vocabularies are */
+    int joint;                          /* 1: its vocabulary is one for both sides */
     char *tags[2];                      /* malloc'd, see read_tags */
     struct labels labels;               /* for --objective classify and tag */
     struct plan plan;
@@ -22,12 +25,12 @@ struct training {
 /* begin.c: a new model; resume.c: a checkpoint and its data. */
 int begin_training(struct training *t);
 int resume_training(struct training *t);
-int read_hold_out_rule(struct training *t);     /* how the checkpoint's training held out pairs */
 
-/* inherit.c: --init-from, --vocab-from. */
-int take_vocabularies(struct training *t);      /* --vocab-from */
-int begin_from(struct training *t);     /* vocabularies and architecture */
-int take_weights(struct training *t);   /* weights */
+/* inherit.c: --init-from, --vocab-from: before the data are read, when their lines are there, and
+   when there is a model. */
+int load_from(struct training *t);      /* architecture, or special ids */
+int inherit_vocabularies(struct training *t, const trf_data_lines *lines);
+int take_weights(struct training *t);
 
 /* setup.c: what both have in common. take_languages: the tags that `model` gives the pairs. */
 int take_languages(struct training *t, const trf_model *model);

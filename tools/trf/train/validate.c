@@ -13,6 +13,13 @@
 
 enum { CHUNK = 64 };    /* sources in one call of the library */
 
+static size_t count_held(const struct validator *v) { return (size_t)v->held.source.count; }
+
+static const char *text_of_pair(const struct validator *v, size_t pair, int side)
+{
+    return trf_dataset_held_out_text(v->set, (int32_t)pair, side);
+}
+
 static int cancelled(trf_status status, const trf_error *err)
 {
     if (status == TRF_E_CANCELLED) return 1;
@@ -24,13 +31,8 @@ static int cancelled(trf_status status, const trf_error *err)
 static int mean_loss(struct validator *v, struct validation *result)
 {
     trf_step_report report;
-    trf_batch pairs;
     trf_error err;
-    trf_status status;
-    memset(&pairs, 0, sizeof pairs);
-    pairs.source = sequences_of(&v->pairs->ids[0]);
-    pairs.target = sequences_of(&v->pairs->ids[1]);
-    status = trf_evaluate_all(v->trainer, &pairs, v->noise, &report, &err);
+    trf_status status = trf_evaluate_all(v->trainer, &v->held, v->noise, &report, &err);
     if (status) return (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     result->loss = report.loss;
     result->nll = report.nll;
@@ -65,7 +67,7 @@ static size_t references_of(struct translations *r, size_t pair, const size_t *n
         r->references = grow(r->references, &r->references_capacity, n + 1, sizeof *r->references);
         r->joined = grow(r->joined, &r->joined_capacity, n + 1, sizeof *r->joined);
         r->joined[n] =
-            join_pieces(r->cut, format_text("%s", line_of(&v->pairs->text[1], v->pairs->line[i])));
+            join_pieces(r->cut, format_text("%s", text_of_pair(v, i, 1)));
         r->references[n] = r->joined[n];
     }
     return n;
@@ -95,14 +97,14 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
    of them. */
 static void chain_sources(const struct validator *v, size_t *next, char *first)
 {
-    size_t n = v->pairs->ids[0].count, buckets = 1, *head, *tail, i;
+    size_t n = count_held(v), buckets = 1, *head, *tail, i;
     while (buckets < 2 * n) buckets *= 2;
     head = zeroed(buckets, sizeof *head);
     tail = zeroed(n, sizeof *tail);
     for (i = 0; i < n; i++) {
-        const char *line = line_of(&v->pairs->text[0], v->pairs->line[i]);
+        const char *line = text_of_pair(v, i, 0);
         size_t at = (size_t)hash_line(line) & (buckets - 1);
-        while (head[at] && strcmp(line, line_of(&v->pairs->text[0], v->pairs->line[head[at] - 1])))
+        while (head[at] && strcmp(line, text_of_pair(v, head[at] - 1, 0)))
             at = (at + 1) & (buckets - 1);
         next[i] = SIZE_MAX;
         first[i] = head[at] == 0;
@@ -117,7 +119,7 @@ static void chain_sources(const struct validator *v, size_t *next, char *first)
 /* The pair of sample k: the same in every validation. */
 static size_t sample_pair(const struct validator *v, int k)
 {
-    return (size_t)(2 * k + 1) * v->pairs->ids[0].count / (2 * N_SAMPLES);
+    return (size_t)(2 * k + 1) * count_held(v) / (2 * N_SAMPLES);
 }
 
 static void choose_samples(struct translations *r, const size_t *next, const char *first)
@@ -125,7 +127,7 @@ static void choose_samples(struct translations *r, const size_t *next, const cha
     size_t pair, i;
     int k;
     free_samples(r->v);
-    for (pair = 0; pair < r->v->pairs->ids[0].count; pair++)
+    for (pair = 0; pair < count_held(r->v); pair++)
         for (i = first[pair] ? pair : SIZE_MAX; i != SIZE_MAX; i = next[i])
             for (k = 0; k < N_SAMPLES; k++) if (sample_pair(r->v, k) == i) r->sample[k] = pair;
 }
@@ -135,7 +137,7 @@ static void choose_samples(struct translations *r, const size_t *next, const cha
 static int translate_some(struct translations *r, size_t *at, size_t *used, const size_t *next,
                           const char *first, struct validation *result)
 {
-    const struct side *side = &r->v->pairs->ids[0];
+    const trf_sequences *side = &r->v->held.source;
     const struct around tags = tags_of(r->v->s, 0);     /* left out: the search adds them */
     size_t pairs[CHUNK], i;
     struct side sources;
@@ -144,7 +146,7 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
     trf_status status;
     int failed = DONE;
     memset(&sources, 0, sizeof sources);
-    for (; *at < side->count && sources.count < CHUNK; *used += (size_t)side->lengths[(*at)++]) {
+    for (; *at < count_held(r->v) && sources.count < CHUNK; *used += (size_t)side->lengths[(*at)++]) {
         int32_t n = side->lengths[*at] - tags.n;
         if (!first[*at]) continue;
         if (n == 0) {
@@ -178,17 +180,26 @@ static int make_translator(struct validator *v, trf_translator **translator)
 
 static int translates(const struct validator *v) { return is_translating(metric_of(v->s)); }
 
+static void warn_of_references(const struct validator *v)
+{
+    int cut = trf_vocab_kind(trf_model_target_vocab(v->model)) == TRF_WORDS, nothing;
+    size_t n = count_held(v), i;
+    const char **references = zeroed(n, sizeof *references);
+    for (i = 0; i < n; i++) references[i] = text_of_pair(v, i, 1);
+    if (!bleu_is_useful(references, (int64_t)n, cut, &nothing) && nothing)
+        say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it "
+            "means nothing here; use --metric chrf");
+    free((void *)references);
+}
+
 int check_translating(struct validator *v)
 {
     trf_translator *translator;
-    int cut = trf_vocab_kind(trf_model_target_vocab(v->model)) == TRF_WORDS, status, nothing;
-    if (!translates(v) || v->pairs->ids[0].count == 0) return DONE;
+    int status;
+    if (!translates(v) || count_held(v) == 0) return DONE;
     status = make_translator(v, &translator);
     trf_translator_destroy(translator);
-    if (!status && metric_of(v->s) == METRIC_BLEU &&
-        !bleu_is_useful(&v->pairs->text[1], cut, &nothing) && nothing)
-        say("warning: no reference has four words: BLEU counts n-grams of up to four words, so it "
-            "means nothing here; use --metric chrf");
+    if (!status && metric_of(v->s) == METRIC_BLEU) warn_of_references(v);
     return status;
 }
 
@@ -198,7 +209,7 @@ static int translate_held_out(struct validator *v, struct validation *result)
                                   FIGURE_WER, FIGURE_CER};
     struct translations r;
     struct metrics_options options;
-    size_t n = v->pairs->ids[0].count, at = 0, used = 0, *next = zeroed(n, sizeof *next);
+    size_t n = count_held(v), at = 0, used = 0, *next = zeroed(n, sizeof *next);
     char *first = zeroed(n, 1);
     int status = DONE;
     memset(&r, 0, sizeof r);
@@ -268,7 +279,8 @@ static trf_status label_some(trf_translator *translator, const trf_sequences *so
 
 static int label_held_out(struct validator *v, struct validation *result)
 {
-    const struct side *valid = v->pairs->ids;
+    const trf_sequences *const valid[2] = {&v->held.source, &v->held.target};
+    size_t all = count_held(v);
     int32_t n_labels = v->n_labels;
     struct counts *counts = zeroed((size_t)n_labels, sizeof *counts);
     trf_translator *translator;
@@ -276,15 +288,15 @@ static int label_held_out(struct validator *v, struct validation *result)
     size_t i, source = 0, target = 0, n;
     trf_status status = TRF_OK;
     trf_error err;
-    for (i = 0; made && i < valid[0].count && !status; i += n) {
-        trf_sequences some = {valid[0].ids + source, valid[0].lengths + i, 0};
+    for (i = 0; made && i < all && !status; i += n) {
+        trf_sequences some = {valid[0]->ids + source, valid[0]->lengths + i, 0};
         size_t from = target;
-        n = valid[0].count - i < CHUNK ? valid[0].count - i : CHUNK;
+        n = all - i < CHUNK ? all - i : CHUNK;
         for (; some.count < (int32_t)n; some.count++) {
-            source += (size_t)valid[0].lengths[i + (size_t)some.count];
-            target += (size_t)valid[1].lengths[i + (size_t)some.count];
+            source += (size_t)valid[0]->lengths[i + (size_t)some.count];
+            target += (size_t)valid[1]->lengths[i + (size_t)some.count];
         }
-        status = label_some(translator, &some, valid[1].ids + from, (int64_t)(target - from),
+        status = label_some(translator, &some, valid[1]->ids + from, (int64_t)(target - from),
                             n_labels, v->s->objective == OBJECTIVE_TAG, counts, &err);
         if (signal_here()) { result->cancelled = 1; break; }
     }
@@ -324,8 +336,8 @@ static char *clipped(const char *text)
 
 static void show_sample(const struct validator *v, size_t pair, const char *answer)
 {
-    const char *reference = line_of(&v->pairs->text[1], v->pairs->line[pair]);
-    char *source = clipped(line_of(&v->pairs->text[0], v->pairs->line[pair])),
+    const char *reference = text_of_pair(v, pair, 1);
+    char *source = clipped(text_of_pair(v, pair, 0)),
          *got = clipped(answer), *wanted = clipped(reference);
     if (!strcmp(answer, reference)) inform_line("    %s -> %s  (right)", source, got);
     else inform_line("    %s -> %s  (reference: %s)", source, *got ? got : "(nothing)", wanted);
@@ -341,11 +353,11 @@ static char *answer_of(struct validator *v, trf_translator *translator, size_t p
     const trf_hypothesis *h;
     trf_sequences source;
     size_t i, capacity = 0;
-    int32_t length = v->pairs->ids[0].lengths[pair] - tags.n;
+    int32_t length = v->held.source.lengths[pair] - tags.n;
     char *text = NULL;
     trf_error err;
-    source.ids = v->pairs->ids[0].ids + (tags.first >= 0);
-    for (i = 0; i < pair; i++) source.ids += v->pairs->ids[0].lengths[i];
+    source.ids = v->held.source.ids + (tags.first >= 0);
+    for (i = 0; i < pair; i++) source.ids += v->held.source.lengths[i];
     source.lengths = &length;
     source.count = 1;
     if (!length) return format_text("%s", "");
@@ -357,7 +369,7 @@ static char *answer_of(struct validator *v, trf_translator *translator, size_t p
 /* A validation by loss has no translations yet. */
 void show_samples(struct validator *v)
 {
-    size_t n = v->pairs->ids[0].count;
+    size_t n = count_held(v);
     trf_translator *translator = NULL;
     int k, status = DONE;
     if (quiet || v->s->objective != OBJECTIVE_TRANSLATE || n == 0) return;
@@ -399,7 +411,7 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     flush_log(log);
 }
 
-int validates(const struct validator *v) { return v->pairs->ids[0].count > 0; }
+int validates(const struct validator *v) { return count_held(v) > 0; }
 
 void free_samples(struct validator *v)
 {

@@ -18,7 +18,8 @@ enum { N_SAMPLES = 3 };
 /* The model, and the pairs to validate it on. */
 struct validator {
     const struct settings *s;
-    const struct pairs *pairs;
+    const trf_dataset *set;         /* has the texts of the pairs */
+    trf_batch held;                 /* the pairs; none: empty */
     trf_model *model;
     trf_trainer *trainer;
     trf_noise *noise;               /* or NULL */

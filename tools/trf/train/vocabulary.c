@@ -5,33 +5,31 @@
 
 /* Counts the tokens of one side. Ignores a line with a token that is too long; encoding leaves it
    out. */
-static int learn_side(const struct settings *s, const struct text text[2], trf_vocab *vocab,
-                      int side)
+static int learn_side(const trf_data_lines *lines, trf_vocab *vocab, int side)
 {
     trf_error err;
-    size_t i;
-    for (i = 0; i < text[side].count; i++)
-        if (trf_vocab_learn(vocab, line_of(&text[side], i), &err) && err.status != TRF_E_LIMIT) {
-            say("%s:%lld: %s", training_file(s, side), (long long)text[side].numbers[i],
-                err.message);
+    int64_t i;
+    for (i = 0; i < lines->n; i++)
+        if (trf_vocab_learn(vocab, lines_of(lines, side)[i], &err) && err.status != TRF_E_LIMIT) {
+            say_error("vocabulary", &err);
             return FAILED;
         }
     return DONE;
 }
 
-static int learn_tokens(const struct settings *s, const struct text text[2], int first_side,
+static int learn_tokens(const struct settings *s, const trf_data_lines *lines, int first_side,
                         int last_side, trf_token_kind kind, trf_vocab **vocab)
 {
     trf_error err;
     int side;
     trf_status status = trf_vocab_create(vocab, kind, NULL, &err);
     for (side = first_side; side <= last_side && !status; side++)
-        if (learn_side(s, text, *vocab, side)) return FAILED;
+        if (learn_side(lines, *vocab, side)) return FAILED;
     if (!status)
         status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size,
                                   s->min_count, &err);
     if (status) return refused("vocabulary", &err);
-    if (trf_vocab_size(*vocab) > 4 || text[0].count == 0) return DONE;
+    if (trf_vocab_size(*vocab) > 4 || lines->n == 0) return DONE;
     if (s->min_count == 1) {
         say("%s has no token to learn", training_file(s, first_side));
         return FAILED;
@@ -42,14 +40,14 @@ static int learn_tokens(const struct settings *s, const struct text text[2], int
 }
 
 static int make_vocabulary(const struct settings *s, struct vocabularies *v,
-                           const struct text text[2], int first_side, int last_side)
+                           const trf_data_lines *lines, int first_side, int last_side)
 {
     const char *file = first_side ? s->target_sentencepiece : s->source_sentencepiece;
     int tokens = first_side ? s->target_tokens : s->source_tokens;
     if (file) return read_subwords(v, first_side, last_side, file, &v->of[first_side]);
     if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE)
-        return learn_subwords(s, v, text, first_side, last_side);
-    return learn_tokens(s, text, first_side, last_side,
+        return learn_subwords(s, v, lines, first_side, last_side);
+    return learn_tokens(s, lines, first_side, last_side,
                         tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
                         &v->of[first_side]);
 }
@@ -87,7 +85,7 @@ int check_samples(const struct settings *s, const trf_vocab *const vocab[2])
 }
 
 /* Adds the tokens of the text that the vocabulary lacks, the most frequent first. */
-int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side,
+int extend_vocabulary(const struct settings *s, const trf_data_lines *lines, int first_side,
                       int last_side, trf_vocab *vocab)
 {
     trf_vocab *seen = NULL;
@@ -101,7 +99,7 @@ int extend_vocabulary(const struct settings *s, const struct text text[2], int f
     }
     status = trf_vocab_create(&seen, trf_vocab_kind(vocab), NULL, &err);
     for (side = first_side; side <= last_side && !status; side++)
-        if (learn_side(s, text, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
+        if (learn_side(lines, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
     if (!status) status = trf_vocab_finish(seen, most ? most : 32000, s->min_count, &err);
     for (i = 4; !status && i < trf_vocab_size(seen); i++)
         if (trf_vocab_id(vocab, trf_vocab_token(seen, i)) == UNK) {
@@ -138,10 +136,10 @@ static int add_sentinels(trf_vocab *vocab)
 
 /* The vocabulary of text alone. Missing spans consist of tokens of the same text. */
 static int make_one_vocabulary(const struct settings *s, struct vocabularies *v,
-                               const struct text text[2])
+                               const trf_data_lines *lines)
 {
     int status, side = reads_side(s, 1);
-    if (!v->of[side] && (status = make_vocabulary(s, v, text, side, side))) return status;
+    if (!v->of[side] && (status = make_vocabulary(s, v, lines, side, side))) return status;
     if (s->objective != OBJECTIVE_SPAN) return DONE;
     v->of[1] = v->of[0];
     return add_sentinels(v->of[0]);
@@ -175,18 +173,18 @@ static int check_made(const struct settings *s, const struct vocabularies *v)
     return DONE;
 }
 
-int make_vocabularies(struct settings *s, struct vocabularies *v, const struct text text[2],
+int make_vocabularies(struct settings *s, struct vocabularies *v, const trf_data_lines *lines,
                       struct plan *plan)
 {
     int status, one_file = same_file(s->source_sentencepiece, s->target_sentencepiece);
     int inherited = v->of[0] || v->of[1];
     if ((!v->of[0] && reads_side(s, 0)) || (!v->of[1] && reads_side(s, 1)))
-        if ((status = decide_tokens(s, text, (const trf_vocab *const *)v->of, plan))) return status;
+        if ((status = decide_tokens(s, lines, (const trf_vocab *const *)v->of, plan))) return status;
     if ((status = check_made(s, v))) return status;
-    if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(s, v, text);
+    if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(s, v, lines);
     if (inherited) {
-        status = v->of[0] ? DONE : make_vocabulary(s, v, text, 0, 0);
-        return status || v->of[1] ? status : make_vocabulary(s, v, text, 1, 1);
+        status = v->of[0] ? DONE : make_vocabulary(s, v, lines, 0, 0);
+        return status || v->of[1] ? status : make_vocabulary(s, v, lines, 1, 1);
     }
     if (s->joint_vocabulary && (s->source_tokens != s->target_tokens ||
                                 (s->source_sentencepiece || s->target_sentencepiece) != one_file)) {
@@ -198,14 +196,7 @@ int make_vocabularies(struct settings *s, struct vocabularies *v, const struct t
         say("one vocabulary for both sides has one size: give --vocab-size");
         return USAGE;
     }
-    if ((status = make_vocabulary(s, v, text, 0, s->joint_vocabulary))) return status;
+    if ((status = make_vocabulary(s, v, lines, 0, s->joint_vocabulary))) return status;
     if (s->joint_vocabulary) v->of[1] = v->of[0];
-    return s->joint_vocabulary ? DONE : make_vocabulary(s, v, text, 1, 1);
-}
-
-void free_vocabularies(struct vocabularies *v)
-{
-    if (v->of[1] != v->of[0]) trf_vocab_destroy(v->of[1]);
-    trf_vocab_destroy(v->of[0]);
-    v->of[0] = v->of[1] = NULL;
+    return s->joint_vocabulary ? DONE : make_vocabulary(s, v, lines, 1, 1);
 }

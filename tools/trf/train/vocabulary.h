@@ -7,13 +7,12 @@
 #include "subwords.h"
 
 /* Makes the vocabularies that v lacks. */
-int make_vocabularies(struct settings *s, struct vocabularies *v, const struct text text[2],
+int make_vocabularies(struct settings *s, struct vocabularies *v, const trf_data_lines *lines,
                       struct plan *plan);
-int extend_vocabulary(const struct settings *s, const struct text text[2], int first_side,
+int extend_vocabulary(const struct settings *s, const trf_data_lines *lines, int first_side,
                       int last_side, trf_vocab *vocab);
 int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], const char *path);
 int check_samples(const struct settings *s,
                   const trf_vocab *const vocab[2]); /* --subword-samples */
-void free_vocabularies(struct vocabularies *v);
 
 #endif
