@@ -2578,6 +2578,20 @@ typedef struct trf_search {
 } trf_search;
 
 TRF_API trf_search trf_search_defaults(void);
+/* Sets source_first, source_last, forced_first, start and source_tagged for the languages of a
+   model of many. `source` and `target` are codes as the model knows them: "en", "eng_Latn". NULL:
+   the language that the model remembers, of its training or of its folder; of Marian, whose texts
+   may begin with a tag already, none. A field that is not -1 stays. Without a language it sets the
+   token with which all answers begin, if the model has one. It changes nothing else, and nothing at
+   all if it fails.
+   The model's metadata have the rules: "languages" all codes, "source.tag" and "target.tag" a field
+   and a token in which * stands for the code ("forced-first __*__"), "source.language" and
+   "target.language" what it remembers, "target.first" the first token's id. trf import writes them.
+   TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
+   given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
+   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id. */
+TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
+                                        const char *source, const char *target, trf_error *err);
 /* Checks options; makes nothing. */
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
 
@@ -3212,7 +3226,7 @@ typedef enum trf_fault {
 typedef struct trf_bad_line {
     trf_fault fault;
     const char *why;            /* in words */
-    const char *path;           /* as in trf_line; trf_dataset_read gives the file of the side */
+    const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
     int32_t side;               /* 0: the source is at fault, or both; 1: the target */
 } trf_bad_line;
@@ -3259,7 +3273,8 @@ typedef struct trf_dataset_options {
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
-                                   then takes only pairs to hold out, and needs vocabularies.
+                                   then takes only pairs to hold out, and needs vocabularies,
+                                   given or by make_vocabs.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
@@ -26926,6 +26941,92 @@ TRF_API trf_search trf_search_defaults(void)
     return search;
 }
 
+// >>languages      the tokens that stand for languages
+//
+// A model of many languages is told them by tokens: the first or last of the source, the first of
+// the answer, or another start. Its metadata say which, so that a code is enough.
+
+/* The field that a rule names, or NULL. */
+TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
+{
+    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
+                               &search->start};
+    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
+    int i;
+    for (i = 0; rule && i < 4; i++) if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
+    return NULL;
+}
+
+TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
+                                    trf_error *err)
+{
+    if (code) return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
+                               "the model does not know the language '%.40s', but %.150s", code,
+                               codes);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
+                     codes);
+}
+
+/* Sets the field of one side. A start token that answers begin with anyway may be no text, and then
+   has no id of its own. */
+TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *model, int target,
+                                        const char *given, trf_error *err)
+{
+    const char *side = target ? "target" : "source", *code = given, *token, *star;
+    const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
+    const char *codes = trf_model_metadata(model, "languages");
+    int32_t *field = trf__tag_field(search, rule);
+    int answers = field == &search->forced_first || field == &search->start;
+    const trf_vocab *vocab = answers ? trf_model_target_vocab(model) : trf_model_source_vocab(model);
+    char text[128];
+    token = rule ? strchr(rule, ' ') : NULL;
+    star = token ? strchr(token, '*') : NULL;
+    if (!field || !codes || !star || !vocab) {
+        if (!given) return TRF_OK;
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, side,
+                         "the model has no tokens for the languages of its %ss", side);
+    }
+    if (*field >= 0) return TRF_OK;
+    if (!code && !(target && field == &search->source_first))
+        code = trf_model_metadata(model, target ? "target.language" : "source.language");
+    if (!code && target && field != &search->forced_first) return TRF_OK;
+    if (!code) return trf__no_language(side, NULL, codes, err);
+    snprintf(text, sizeof text, "%.*s%.60s%s", (int)trf__min64(star - token - 1, 30), token + 1,
+             code, star + 1);
+    if (field == &search->start && trf_vocab_special(vocab, TRF_SPECIAL_BOS) >= 0 &&
+        !strcmp(trf_vocab_token(vocab, trf_vocab_special(vocab, TRF_SPECIAL_BOS)), text))
+        return TRF_OK;
+    if (trf_vocab_id(vocab, text) == trf_vocab_special(vocab, TRF_SPECIAL_UNK))
+        return trf__no_language(side, code, codes, err);
+    *field = trf_vocab_id(vocab, text);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
+                                        const char *source, const char *target, trf_error *err)
+{
+    const char *first;
+    trf_search found;
+    TRF__TRY(trf__begin(search, "search", err));
+    if (!model) return trf__fail_null(err, "model");
+    found = *search;
+    TRF__TRY(trf__search_language(&found, model, 0, source, err));
+    TRF__TRY(trf__search_language(&found, model, 1, target, err));
+    first = trf_model_metadata(model, "target.first");
+    if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
+        char *end;
+        long id = strtol(first, &end, 10);
+        if (end == first || *end || id < 0 || id >= trf_model_config(model)->target_vocab)
+            return trf__fail(err, TRF_E_FORMAT, -1, "target.first",
+                             "expected an id in the metadata \"target.first\", got \"%.60s\"",
+                             first);
+        found.forced_first = (int32_t)id;
+    }
+    found.source_tagged = found.source_last >= 0;
+    *search = found;
+    return TRF_OK;
+}
+
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
 //
@@ -33888,7 +33989,7 @@ TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *e
     if (trf__is_labelled(o))
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, what, "%s: pairs with labels must be kept in "
                          "memory", what);
-    for (side = 0; side < 2; side++)
+    for (side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
         if (trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab))
             return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                              "%s needs finished vocabularies", what);
@@ -36308,4 +36409,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1890318568
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1907131632

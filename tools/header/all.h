@@ -138,6 +138,7 @@ extern "C" {
 #include "data/noise.h"
 
 #include "search/options.h"
+#include "search/languages.h"
 #include "search/translator.h"
 #include "search/hypotheses.h"
 #include "search/rounds.h"

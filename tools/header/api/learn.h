@@ -329,7 +329,7 @@ typedef enum trf_fault {
 typedef struct trf_bad_line {
     trf_fault fault;
     const char *why;            /* in words */
-    const char *path;           /* as in trf_line; trf_dataset_read gives the file of the side */
+    const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
     int32_t side;               /* 0: the source is at fault, or both; 1: the target */
 } trf_bad_line;
@@ -376,7 +376,8 @@ typedef struct trf_dataset_options {
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
     const char *token_file;     /* path of a token file with the pairs to learn from. The data set
-                                   then takes only pairs to hold out, and needs vocabularies.
+                                   then takes only pairs to hold out, and needs vocabularies,
+                                   given or by make_vocabs.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */

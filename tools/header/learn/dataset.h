@@ -147,7 +147,7 @@ TRF__FN trf_status trf__dataset_given(const trf_dataset_options *o, trf_error *e
     if (trf__is_labelled(o))
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, what, "%s: pairs with labels must be kept in "
                          "memory", what);
-    for (side = 0; side < 2; side++)
+    for (side = 0; side < 2 && (o->pair || !o->make_vocabs); side++)
         if (trf__dataset_reads(o, side) && !(side ? o->target_vocab : o->source_vocab))
             return trf__fail(err, TRF_E_INVALID_ARG, -1, side ? "target_vocab" : "source_vocab",
                              "%s needs finished vocabularies", what);

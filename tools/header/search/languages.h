@@ -1,0 +1,96 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/vocab.h"
+#include "api/model.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "model/texts.h"
+
+// >>languages      the tokens that stand for languages
+//
+// A model of many languages is told them by tokens: the first or last of the source, the first of
+// the answer, or another start. Its metadata say which, so that a code is enough.
+
+/* The field that a rule names, or NULL. */
+TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
+{
+    int32_t *const fields[] = {&search->source_first, &search->source_last, &search->forced_first,
+                               &search->start};
+    static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
+    int i;
+    for (i = 0; rule && i < 4; i++) if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
+    return NULL;
+}
+
+TRF__FN trf_status trf__no_language(const char *side, const char *code, const char *codes,
+                                    trf_error *err)
+{
+    if (code) return trf__fail(err, TRF_E_INVALID_ARG, -1, side,
+                               "the model does not know the language '%.40s', but %.150s", code,
+                               codes);
+    return trf__fail(err, TRF_E_INVALID_ARG, -1, side, "expected one of the languages %.150s",
+                     codes);
+}
+
+/* Sets the field of one side. A start token that answers begin with anyway may be no text, and then
+   has no id of its own. */
+TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *model, int target,
+                                        const char *given, trf_error *err)
+{
+    const char *side = target ? "target" : "source", *code = given, *token, *star;
+    const char *rule = trf_model_metadata(model, target ? "target.tag" : "source.tag");
+    const char *codes = trf_model_metadata(model, "languages");
+    int32_t *field = trf__tag_field(search, rule);
+    int answers = field == &search->forced_first || field == &search->start;
+    const trf_vocab *vocab = answers ? trf_model_target_vocab(model) : trf_model_source_vocab(model);
+    char text[128];
+    token = rule ? strchr(rule, ' ') : NULL;
+    star = token ? strchr(token, '*') : NULL;
+    if (!field || !codes || !star || !vocab) {
+        if (!given) return TRF_OK;
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, side,
+                         "the model has no tokens for the languages of its %ss", side);
+    }
+    if (*field >= 0) return TRF_OK;
+    if (!code && !(target && field == &search->source_first))
+        code = trf_model_metadata(model, target ? "target.language" : "source.language");
+    if (!code && target && field != &search->forced_first) return TRF_OK;
+    if (!code) return trf__no_language(side, NULL, codes, err);
+    snprintf(text, sizeof text, "%.*s%.60s%s", (int)trf__min64(star - token - 1, 30), token + 1,
+             code, star + 1);
+    if (field == &search->start && trf_vocab_special(vocab, TRF_SPECIAL_BOS) >= 0 &&
+        !strcmp(trf_vocab_token(vocab, trf_vocab_special(vocab, TRF_SPECIAL_BOS)), text))
+        return TRF_OK;
+    if (trf_vocab_id(vocab, text) == trf_vocab_special(vocab, TRF_SPECIAL_UNK))
+        return trf__no_language(side, code, codes, err);
+    *field = trf_vocab_id(vocab, text);
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
+                                        const char *source, const char *target, trf_error *err)
+{
+    const char *first;
+    trf_search found;
+    TRF__TRY(trf__begin(search, "search", err));
+    if (!model) return trf__fail_null(err, "model");
+    found = *search;
+    TRF__TRY(trf__search_language(&found, model, 0, source, err));
+    TRF__TRY(trf__search_language(&found, model, 1, target, err));
+    first = trf_model_metadata(model, "target.first");
+    if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
+        char *end;
+        long id = strtol(first, &end, 10);
+        if (end == first || *end || id < 0 || id >= trf_model_config(model)->target_vocab)
+            return trf__fail(err, TRF_E_FORMAT, -1, "target.first",
+                             "expected an id in the metadata \"target.first\", got \"%.60s\"",
+                             first);
+        found.forced_first = (int32_t)id;
+    }
+    found.source_tagged = found.source_last >= 0;
+    *search = found;
+    return TRF_OK;
+}
