@@ -34189,203 +34189,6 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
     return trf__fail(err, TRF_E_FORMAT, number, "line", "line %lld: %s", (long long)number, why);
 }
 
-/* Encodes the only line, and gives it to the caller. */
-TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err);
-
-/* A line that is checked: stores it, or passes it on. */
-TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
-                                     trf_error *err)
-{
-    if (d->options.token_file && !line->held_out)
-        return trf__fail(err, TRF_E_STATE, -1, "token_file",
-                         "the pairs to learn from are those of the token file");
-    TRF__TRY(trf__dataset_append(d, line, n, k, err));
-    return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
-}
-
-TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
-{
-    const trf_dataset_options *o;
-    trf_line pair;
-    TRF__TRY(trf__dataset_open(data, err));
-    if (!line) return trf__fail_null(err, "line");
-    o = &data->options;
-    pair = *line;
-    if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
-    if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
-    if (!pair.target) pair.target = "";
-    /* texts alone have an empty side, so that both sides always have as many lines */
-    pair.source = trf__is_alone(o) ? "" : pair.source;
-    if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
-    TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
-    TRF__TRY(trf__check_utf8(pair.target, "target", err));
-    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
-        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
-                         "expected a label of one line");
-    return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
-}
-
-TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
-                                   trf_error *err)
-{
-    trf_line line = {source, target, NULL, 0, 0, 0};
-    return trf_dataset_add_line(data, &line, err);
-}
-
-// >>dataset-read   lines of files
-//
-// A file is read as a whole, then cut into lines. An error in any line removes all lines of that
-// call, so a corrected file can be read again.
-
-/* A text that is read line by line. number: of the last line read, from 1. */
-typedef struct trf__lines {
-    const char *path;
-    char *text;
-    size_t n, bytes, at;
-    int64_t number;
-} trf__lines;
-
-/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped. */
-TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
-{
-    const char *line = l->text + l->at, *end;
-    if (l->at >= l->n) return NULL;
-    end = (const char *)memchr(line, '\n', l->n - l->at);
-    *n = end ? (size_t)(end - line) : l->n - l->at;
-    l->at += *n + (end != NULL);
-    if (*n && line[*n - 1] == '\r') --*n;
-    l->number++;
-    return line;
-}
-
-/* Why a line is not text, or NULL. */
-TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
-{
-    int64_t fault = trf_find_invalid_utf8(line, n);
-    if (memchr(line, 0, n)) return "expected text, got a NUL byte";
-    if (fault < 0) return NULL;
-    snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
-             (unsigned)(unsigned char)line[fault], (long long)fault);
-    return why;
-}
-
-/* Cuts a line at its only tab. Returns the fault, or NULL. */
-TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, size_t n[2])
-{
-    const char *tab = (const char *)memchr(pair->source, '\t', n[0]);
-    if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - pair->source) - 1))
-        return o->kind == TRF_DATA_PAIRS ? "expected source, one tab, target"
-             : o->kind == TRF_DATA_TAGGED ? "expected words, one tab, their labels"
-             : "expected text, one tab, label";
-    pair->target = tab + 1;
-    n[1] = n[0] - (size_t)(tab - pair->source) - 1;
-    n[0] = (size_t)(tab - pair->source);
-    return NULL;
-}
-
-/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
-   its LF. */
-TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
-                                   trf_error *err)
-{
-    const trf_dataset_options *o = &d->options;
-    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
-    const char *line[2] = {NULL, NULL};
-    char why[80];
-    for (;;) {
-        const char *fault;
-        size_t n[2] = {0, 0};
-        line[0] = trf__next_line(&l[0], &n[0]);
-        line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
-        if (!line[0] || !line[1]) break;
-        fault = trf__line_fault(line[0], n[0], why);
-        side = !fault && two;
-        if (side) fault = trf__line_fault(line[1], n[1], why);
-        pair->source = line[0];
-        pair->target = line[1];
-        pair->number = l[0].number;
-        if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
-        if (fault) {
-            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
-                                                  pair->number, fault, err), l[side].path, err));
-            continue;
-        }
-        if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);
-        if (alone && lead) {
-            pair->source = "";
-            pair->target = line[0];
-            n[1] = n[0];
-            n[0] = 0;
-        }
-        TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
-    }
-    if (!two || (!line[0] && !line[1])) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
-                     "the other, but one ends after %lld line%s",
-                     (long long)(line[0] ? l[1].number : l[0].number),
-                     trf__plural(line[0] ? l[1].number : l[0].number));
-}
-
-/* Removes the lines of a call that failed. */
-TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
-                                 int64_t unreadable)
-{
-    int side;
-    d->unreadable = unreadable;
-    for (side = 0; side < 2; side++) {
-        d->texts[side].count = count;
-        d->texts[side].used = used[side];
-    }
-}
-
-TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
-                                     int held_out, trf_error *err)
-{
-    const char *const paths[2] = {source, target};
-    trf_line pair = {NULL, NULL, source, 0, 0, 0};
-    int64_t used[2], count, unreadable;
-    trf__lines l[2];
-    trf_status status = TRF_OK;
-    int i, two = target != NULL;
-    TRF__TRY(trf__dataset_open(data, err));
-    if (!source) return trf__fail_null(err, "source");
-    if (two && trf__is_alone(&data->options))
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "texts without labels come from one file: target must be NULL");
-    TRF__ZERO(l);
-    count = data->texts[0].count;
-    unreadable = data->unreadable;
-    pair.held_out = held_out;
-    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
-    for (i = 0; i <= two && status == TRF_OK; i++) {
-        l[i].path = paths[i];
-        status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
-        status = trf__name_file(status, paths[i], err);
-        l[i].bytes = l[i].n + 1;
-    }
-    if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
-    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
-        pair.source = pair.target = "";
-        pair.ends_document = 1;
-        status = trf__dataset_take(data, &pair, 0, 0, err);
-    }
-    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
-    for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
-    return status;
-}
-
-TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
-                                    trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 0, err);
-}
-
-TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
-                                             const char *target, trf_error *err)
-{
-    return trf__dataset_read(data, source, target, 1, err);
-}
-
 // >>labels         texts of labels as numbers
 //
 // A label's number is its rank among all labels by their bytes: the same data give the same
@@ -34519,210 +34322,6 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
-    }
-    return TRF_OK;
-}
-
-// >>hold-out       which pairs are for validation
-//
-// And what is learned from the others: labels and vocabularies. Validation must not know more than
-// training, so held-out lines add no tokens.
-
-/* Chooses the pairs to hold out; the end of a text that is a file. Sources are compared, of texts
-   alone the texts. */
-TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
-                                       trf_error *err)
-{
-    const trf_dataset_options *o = &d->options;
-    const trf__texts *lead = &d->texts[trf__lead_of(o)];
-    int64_t size = o->held_out > s->n ? s->n : o->held_out, i;
-    /* fewer than 20 pairs are too few to hold out one by default */
-    if (size < 0 || (size == 0 && s->n < 20)) return TRF_OK;
-    if (trf__is_alone(o) && o->files) {
-        *count = size ? size : trf__min64(s->n / 20, 1000);
-        memset(s->held + (s->n - *count), 1, (size_t)*count);
-        return TRF_OK;
-    }
-    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
-    return trf_hold_out(s->lines[0], s->n, size, o->hold_out_rule, s->held, count, &o->hooks, err);
-}
-
-/* Marks the held-out pairs in s->held: those of the caller, or some. */
-TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
-{
-    const trf_dataset_options *o = &d->options;
-    int64_t count = 0, i;
-    int given;
-    for (i = 0; i < s->n; i++) count += s->held[i] = d->origins[i].held_out != 0;
-    given = count > 0;
-    if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
-    for (i = 0; i < s->n; i++) s->lines[0][i] = d->texts[0].bytes + d->texts[0].starts[i];
-    if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
-    if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
-    if (count < s->n || o->token_file) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "held_out",
-                     "holding out %lld pair%s leaves none of %lld to learn from",
-                     (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
-}
-
-/* Splits the data set, and sorts the lines by it. */
-TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
-{
-    const trf_hooks *hooks = &d->options.hooks;
-    int64_t i, at = 0;
-    int side, held;
-    s->n = d->texts[0].count;
-    if (s->n == 0 && d->options.token_file) return TRF_OK;
-    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data",
-                                    "expected one pair or more, got none");
-    for (side = 0; side < 2; side++)
-        s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
-    s->origins = (trf__line_from *)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->origins));
-    s->held = (char *)trf__alloc(hooks, (size_t)s->n);
-    s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
-    if (!s->lines[0] || !s->lines[1] || !s->origins || !s->held || !s->used)
-        return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
-    TRF__TRY(trf__dataset_hold_out(d, s, err));
-    for (held = 0; held < 2; held++) {
-        for (i = 0; i < s->n; i++) {
-            if (s->held[i] != held) continue;
-            for (side = 0; side < 2; side++)
-                s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
-            s->origins[at++] = d->origins[i];
-        }
-        if (!held) s->train = at;
-    }
-    return TRF_OK;
-}
-
-/* Joins the labels to a text, which the model stores. */
-TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
-{
-    int64_t i;
-    char *to;
-    if (!trf__is_labelled(&d->options)) return TRF_OK;
-    if (l->n < 2)
-        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
-                         (int)l->n);
-    d->labels_bytes = 0;
-    for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
-    to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
-    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
-    for (i = 0; i < l->n; to += l->items[i++].n + 1) {
-        memcpy(to, l->items[i].text, l->items[i].n);
-        to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
-    }
-    return TRF_OK;
-}
-
-/* Learns the vocabulary of the lines of one side, or of both. */
-TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int first, int last,
-                                    trf_tokens tokens, int32_t size, trf_error *err)
-{
-    trf_vocab **vocab = &d->vocab[first];
-    int side;
-    int64_t i;
-    TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
-                              &d->options.hooks, err));
-    for (side = first; side <= last; side++)
-        for (i = 0; i < s->train; i++) {
-            trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
-            /* TRF_E_LIMIT: a word too long for a vocabulary stays unknown */
-            if (status != TRF_OK && status != TRF_E_LIMIT) return status;
-        }
-    /* max_vocab bounds the size that trf_tokens_choose proposes */
-    if (size > d->options.max_vocab) size = d->options.max_vocab;
-    return trf_vocab_finish(*vocab, size, d->options.min_count, err);
-}
-
-/* The kind of tokens of a vocabulary, or without one the caller's choice. */
-TRF__FN trf_tokens trf__tokens_of(const trf_vocab *vocab, trf_tokens otherwise)
-{
-    if (!vocab) return otherwise;
-    return trf_vocab_kind(vocab) == TRF_WORDS ? TRF_TOKENS_WORDS
-         : trf_vocab_kind(vocab) == TRF_CHARACTERS ? TRF_TOKENS_CHARACTERS : TRF_TOKENS_SUBWORDS;
-}
-
-/* Appends a line to the recipe's reasons; a full text drops it. */
-TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
-{
-    size_t n = strlen(r->reasons);
-    if (n < sizeof r->reasons) snprintf(r->reasons + n, sizeof r->reasons - n, "%s\n", line);
-}
-
-/* Appends the reason for the tokens of one side. */
-TRF__COLD
-TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
-{
-    static const char *const names[4] = {"", "words", "characters", "subwords"};
-    char line[200], why[120] = "as given";
-    if (!d->chosen[side]) { }
-    else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
-                                                                      "too few lines to tell");
-    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
-                  choice->unknown[side],
-                  choice->would_be_subwords[side]
-                  ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
-    snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
-             names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);
-    trf__put_reason(&d->recipe, line);
-}
-
-/* All lines, as callers see them. */
-TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
-{
-    trf_data_lines lines;
-    lines.source = s->lines[0];
-    lines.target = s->lines[1];
-    lines.n = s->train;
-    lines.n_held_out = s->n - s->train;
-    lines.used = s->used;
-    return lines;
-}
-
-/* Copies the given vocabularies, and asks the caller for others. */
-TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s, trf_error *err)
-{
-    const trf_dataset_options *o = &d->options;
-    const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
-    trf_data_lines lines = trf__lines_of(s);
-    int side;
-    for (side = 0; side < 2; side++) {
-        if (!trf__dataset_reads(o, side) || !given[side]) continue;
-        if (side && d->vocab[0] && given[0] == given[1]) d->vocab[1] = d->vocab[0];
-        else TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
-    }
-    if (!o->make_vocabs) return TRF_OK;
-    lines.used = NULL;
-    TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
-    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
-    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
-}
-
-/* Makes the vocabularies: those of the caller, others from the lines to learn from. */
-TRF__COLD
-TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
-                                       trf_token_choice *choice, trf_error *err)
-{
-    const trf_dataset_options *o = &d->options;
-    const int first = !trf__dataset_reads(o, 0), last = trf__dataset_reads(o, 1);
-    int side, one;
-    TRF__TRY(trf__dataset_given_vocabs(d, s, err));
-    memset(choice, 0, sizeof *choice);
-    choice->tokens[0] = trf__tokens_of(d->vocab[0], o->source_tokens);
-    choice->tokens[1] = trf__tokens_of(d->vocab[1], o->target_tokens);
-    for (side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
-    if ((first || d->vocab[0]) && (!last || d->vocab[1])) return TRF_OK;
-    choice->vocabularies = d->vocab[0] || d->vocab[1] ? 2 : 0;
-    choice->no_subwords = 1;
-    TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL,
-                               s->train, &o->hooks, err));
-    one = first < last && choice->vocabularies == 1;
-    for (side = first; side <= last; side++) {
-        if (side && one) d->vocab[1] = d->vocab[0];
-        else if (!d->vocab[side]) TRF__TRY(trf__learn_vocab(d, s, side, side || one,
-                                                            choice->tokens[side],
-                                                            choice->vocab_size[side], err));
     }
     return TRF_OK;
 }
@@ -35058,6 +34657,11 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
     return held ? trf__keep_held(d, text, err) : TRF_OK;
 }
 
+// >>dataset-add    pairs of the caller
+//
+// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at once.
+
+/* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
 {
     const char *text[2];
@@ -35070,6 +34674,406 @@ TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
     d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
     return status;
 }
+
+/* A line that is checked: stores it, or passes it on. */
+TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
+                                     trf_error *err)
+{
+    if (d->options.token_file && !line->held_out)
+        return trf__fail(err, TRF_E_STATE, -1, "token_file",
+                         "the pairs to learn from are those of the token file");
+    TRF__TRY(trf__dataset_append(d, line, n, k, err));
+    return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
+}
+
+TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
+{
+    const trf_dataset_options *o;
+    trf_line pair;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!line) return trf__fail_null(err, "line");
+    o = &data->options;
+    pair = *line;
+    if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
+    if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
+    if (!pair.target) pair.target = "";
+    /* texts alone have an empty side, so that both sides always have as many lines */
+    pair.source = trf__is_alone(o) ? "" : pair.source;
+    if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
+    TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
+    TRF__TRY(trf__check_utf8(pair.target, "target", err));
+    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
+                         "expected a label of one line");
+    return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
+}
+
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
+                                   trf_error *err)
+{
+    trf_line line = {source, target, NULL, 0, 0, 0};
+    return trf_dataset_add_line(data, &line, err);
+}
+
+// >>dataset-read   lines of files
+//
+// A file is read as a whole, then cut into lines. An error in any line removes all lines of that
+// call, so a corrected file can be read again.
+
+/* A text that is read line by line. number: of the last line read, from 1. */
+typedef struct trf__lines {
+    const char *path;
+    char *text;
+    size_t n, bytes, at;
+    int64_t number;
+} trf__lines;
+
+/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped. */
+TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
+{
+    const char *line = l->text + l->at, *end;
+    if (l->at >= l->n) return NULL;
+    end = (const char *)memchr(line, '\n', l->n - l->at);
+    *n = end ? (size_t)(end - line) : l->n - l->at;
+    l->at += *n + (end != NULL);
+    if (*n && line[*n - 1] == '\r') --*n;
+    l->number++;
+    return line;
+}
+
+/* Why a line is not text, or NULL. */
+TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
+{
+    int64_t fault = trf_find_invalid_utf8(line, n);
+    if (memchr(line, 0, n)) return "expected text, got a NUL byte";
+    if (fault < 0) return NULL;
+    snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
+             (unsigned)(unsigned char)line[fault], (long long)fault);
+    return why;
+}
+
+/* Cuts a line at its only tab. Returns the fault, or NULL. */
+TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, size_t n[2])
+{
+    const char *tab = (const char *)memchr(pair->source, '\t', n[0]);
+    if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - pair->source) - 1))
+        return o->kind == TRF_DATA_PAIRS ? "expected source, one tab, target"
+             : o->kind == TRF_DATA_TAGGED ? "expected words, one tab, their labels"
+             : "expected text, one tab, label";
+    pair->target = tab + 1;
+    n[1] = n[0] - (size_t)(tab - pair->source) - 1;
+    n[0] = (size_t)(tab - pair->source);
+    return NULL;
+}
+
+/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
+   its LF. */
+TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
+                                   trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
+    const char *line[2] = {NULL, NULL};
+    char why[80];
+    for (;;) {
+        const char *fault;
+        size_t n[2] = {0, 0};
+        line[0] = trf__next_line(&l[0], &n[0]);
+        line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
+        if (!line[0] || !line[1]) break;
+        fault = trf__line_fault(line[0], n[0], why);
+        side = !fault && two;
+        if (side) fault = trf__line_fault(line[1], n[1], why);
+        pair->source = line[0];
+        pair->target = line[1];
+        pair->number = l[0].number;
+        if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
+        if (fault) {
+            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
+                                                  pair->number, fault, err), l[side].path, err));
+            continue;
+        }
+        if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);
+        if (alone && lead) {
+            pair->source = "";
+            pair->target = line[0];
+            n[1] = n[0];
+            n[0] = 0;
+        }
+        TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
+    }
+    if (!two || (!line[0] && !line[1])) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
+                     "the other, but one ends after %lld line%s",
+                     (long long)(line[0] ? l[1].number : l[0].number),
+                     trf__plural(line[0] ? l[1].number : l[0].number));
+}
+
+/* Removes the lines of a call that failed. */
+TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
+                                 int64_t unreadable)
+{
+    int side;
+    d->unreadable = unreadable;
+    for (side = 0; side < 2; side++) {
+        d->texts[side].count = count;
+        d->texts[side].used = used[side];
+    }
+}
+
+TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
+                                     int held_out, trf_error *err)
+{
+    const char *const paths[2] = {source, target};
+    trf_line pair = {NULL, NULL, source, 0, 0, 0};
+    int64_t used[2], count, unreadable;
+    trf__lines l[2];
+    trf_status status = TRF_OK;
+    int i, two = target != NULL;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!source) return trf__fail_null(err, "source");
+    if (two && trf__is_alone(&data->options))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "texts without labels come from one file: target must be NULL");
+    TRF__ZERO(l);
+    count = data->texts[0].count;
+    unreadable = data->unreadable;
+    pair.held_out = held_out;
+    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
+    for (i = 0; i <= two && status == TRF_OK; i++) {
+        l[i].path = paths[i];
+        status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
+        status = trf__name_file(status, paths[i], err);
+        l[i].bytes = l[i].n + 1;
+    }
+    if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
+    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
+        pair.source = pair.target = "";
+        pair.ends_document = 1;
+        status = trf__dataset_take(data, &pair, 0, 0, err);
+    }
+    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
+    for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    return status;
+}
+
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 0, err);
+}
+
+TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
+                                             const char *target, trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 1, err);
+}
+
+// >>hold-out       which pairs are for validation
+//
+// And what is learned from the others: labels and vocabularies. Validation must not know more than
+// training, so held-out lines add no tokens.
+
+/* Chooses the pairs to hold out; the end of a text that is a file. Sources are compared, of texts
+   alone the texts. */
+TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
+                                       trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const trf__texts *lead = &d->texts[trf__lead_of(o)];
+    int64_t size = o->held_out > s->n ? s->n : o->held_out, i;
+    /* fewer than 20 pairs are too few to hold out one by default */
+    if (size < 0 || (size == 0 && s->n < 20)) return TRF_OK;
+    if (trf__is_alone(o) && o->files) {
+        *count = size ? size : trf__min64(s->n / 20, 1000);
+        memset(s->held + (s->n - *count), 1, (size_t)*count);
+        return TRF_OK;
+    }
+    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
+    return trf_hold_out(s->lines[0], s->n, size, o->hold_out_rule, s->held, count, &o->hooks, err);
+}
+
+/* Marks the held-out pairs in s->held: those of the caller, or some. */
+TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    int64_t count = 0, i;
+    int given;
+    for (i = 0; i < s->n; i++) count += s->held[i] = d->origins[i].held_out != 0;
+    given = count > 0;
+    if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
+    for (i = 0; i < s->n; i++) s->lines[0][i] = d->texts[0].bytes + d->texts[0].starts[i];
+    if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
+    if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
+    if (count < s->n || o->token_file) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "held_out",
+                     "holding out %lld pair%s leaves none of %lld to learn from",
+                     (long long)o->held_out, trf__plural(o->held_out), (long long)s->n);
+}
+
+/* Splits the data set, and sorts the lines by it. */
+TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    int64_t i, at = 0;
+    int side, held;
+    s->n = d->texts[0].count;
+    if (s->n == 0 && d->options.token_file) return TRF_OK;
+    if (s->n == 0) return trf__fail(err, TRF_E_STATE, -1, "data",
+                                    "expected one pair or more, got none");
+    for (side = 0; side < 2; side++)
+        s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
+    s->origins = (trf__line_from *)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->origins));
+    s->held = (char *)trf__alloc(hooks, (size_t)s->n);
+    s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
+    if (!s->lines[0] || !s->lines[1] || !s->origins || !s->held || !s->used)
+        return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
+    TRF__TRY(trf__dataset_hold_out(d, s, err));
+    for (held = 0; held < 2; held++) {
+        for (i = 0; i < s->n; i++) {
+            if (s->held[i] != held) continue;
+            for (side = 0; side < 2; side++)
+                s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
+            s->origins[at++] = d->origins[i];
+        }
+        if (!held) s->train = at;
+    }
+    return TRF_OK;
+}
+
+/* Joins the labels to a text, which the model stores. */
+TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
+{
+    int64_t i;
+    char *to;
+    if (!trf__is_labelled(&d->options)) return TRF_OK;
+    if (l->n < 2)
+        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
+                         (int)l->n);
+    d->labels_bytes = 0;
+    for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
+    to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
+    if (!to) return trf__fail(err, TRF_E_NOMEM, -1, "labels", "no memory for %d labels", (int)l->n);
+    for (i = 0; i < l->n; to += l->items[i++].n + 1) {
+        memcpy(to, l->items[i].text, l->items[i].n);
+        to[l->items[i].n] = i + 1 < l->n ? '\n' : 0;
+    }
+    return TRF_OK;
+}
+
+/* Learns the vocabulary of the lines of one side, or of both. */
+TRF__FN trf_status trf__learn_vocab(trf_dataset *d, const trf__split *s, int first, int last,
+                                    trf_tokens tokens, int32_t size, trf_error *err)
+{
+    trf_vocab **vocab = &d->vocab[first];
+    int side;
+    int64_t i;
+    TRF__TRY(trf_vocab_create(vocab, tokens == TRF_TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
+                              &d->options.hooks, err));
+    for (side = first; side <= last; side++)
+        for (i = 0; i < s->train; i++) {
+            trf_status status = trf_vocab_learn(*vocab, s->lines[side][i], err);
+            /* TRF_E_LIMIT: a word too long for a vocabulary stays unknown */
+            if (status != TRF_OK && status != TRF_E_LIMIT) return status;
+        }
+    /* max_vocab bounds the size that trf_tokens_choose proposes */
+    if (size > d->options.max_vocab) size = d->options.max_vocab;
+    return trf_vocab_finish(*vocab, size, d->options.min_count, err);
+}
+
+/* The kind of tokens of a vocabulary, or without one the caller's choice. */
+TRF__FN trf_tokens trf__tokens_of(const trf_vocab *vocab, trf_tokens otherwise)
+{
+    if (!vocab) return otherwise;
+    return trf_vocab_kind(vocab) == TRF_WORDS ? TRF_TOKENS_WORDS
+         : trf_vocab_kind(vocab) == TRF_CHARACTERS ? TRF_TOKENS_CHARACTERS : TRF_TOKENS_SUBWORDS;
+}
+
+/* Appends a line to the recipe's reasons; a full text drops it. */
+TRF__FN void trf__put_reason(trf_recipe *r, const char *line)
+{
+    size_t n = strlen(r->reasons);
+    if (n < sizeof r->reasons) snprintf(r->reasons + n, sizeof r->reasons - n, "%s\n", line);
+}
+
+/* Appends the reason for the tokens of one side. */
+TRF__COLD
+TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
+{
+    static const char *const names[4] = {"", "words", "characters", "subwords"};
+    char line[200], why[120] = "as given";
+    if (!d->chosen[side]) { }
+    else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
+                                                                      "too few lines to tell");
+    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
+                  choice->unknown[side],
+                  choice->would_be_subwords[side]
+                  ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
+    snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
+             names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);
+    trf__put_reason(&d->recipe, line);
+}
+
+/* All lines, as callers see them. */
+TRF__FN trf_data_lines trf__lines_of(const trf__split *s)
+{
+    trf_data_lines lines;
+    lines.source = s->lines[0];
+    lines.target = s->lines[1];
+    lines.n = s->train;
+    lines.n_held_out = s->n - s->train;
+    lines.used = s->used;
+    return lines;
+}
+
+/* Copies the given vocabularies, and asks the caller for others. */
+TRF__FN trf_status trf__dataset_given_vocabs(trf_dataset *d, const trf__split *s, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const trf_vocab *const given[2] = {o->source_vocab, o->target_vocab};
+    trf_data_lines lines = trf__lines_of(s);
+    int side;
+    for (side = 0; side < 2; side++) {
+        if (!trf__dataset_reads(o, side) || !given[side]) continue;
+        if (side && d->vocab[0] && given[0] == given[1]) d->vocab[1] = d->vocab[0];
+        else TRF__TRY(trf_vocab_copy(&d->vocab[side], given[side], &o->hooks, err));
+    }
+    if (!o->make_vocabs) return TRF_OK;
+    lines.used = NULL;
+    TRF__TRY(o->make_vocabs(o->user, &lines, d->vocab, err));
+    if (!o->config) TRF__TRY(trf__usual_ids(d->vocab[0], "source_vocab", err));
+    return o->config ? TRF_OK : trf__usual_ids(d->vocab[1], "target_vocab", err);
+}
+
+/* Makes the vocabularies: those of the caller, others from the lines to learn from. */
+TRF__COLD
+TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
+                                       trf_token_choice *choice, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const int first = !trf__dataset_reads(o, 0), last = trf__dataset_reads(o, 1);
+    int side, one;
+    TRF__TRY(trf__dataset_given_vocabs(d, s, err));
+    memset(choice, 0, sizeof *choice);
+    choice->tokens[0] = trf__tokens_of(d->vocab[0], o->source_tokens);
+    choice->tokens[1] = trf__tokens_of(d->vocab[1], o->target_tokens);
+    for (side = 0; side < 2; side++) d->chosen[side] = choice->tokens[side] == TRF_TOKENS_AUTO;
+    if ((first || d->vocab[0]) && (!last || d->vocab[1])) return TRF_OK;
+    choice->vocabularies = d->vocab[0] || d->vocab[1] ? 2 : 0;
+    choice->no_subwords = 1;
+    TRF__TRY(trf_tokens_choose(choice, first ? NULL : s->lines[0], last ? s->lines[1] : NULL,
+                               s->train, &o->hooks, err));
+    one = first < last && choice->vocabularies == 1;
+    for (side = first; side <= last; side++) {
+        if (side && one) d->vocab[1] = d->vocab[0];
+        else if (!d->vocab[side]) TRF__TRY(trf__learn_vocab(d, s, side, side || one,
+                                                            choice->tokens[side],
+                                                            choice->vocab_size[side], err));
+    }
+    return TRF_OK;
+}
+
+// >>dataset-lines  all lines as ids
 
 /* Encodes all lines, those to learn from and those held out. */
 TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_error *err)
@@ -36409,4 +36413,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1907131632
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3238808933

@@ -1041,6 +1041,99 @@ static void test_tagged_sources(void **state)
     free_models(&m);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   Languages by their codes. */
+
+static trf_model *model_of_languages(const char *const *metadata, size_t n)
+{
+    static const char *const tokens[] = {"__en__", "__de__", ">>fr<<", "x"};
+    trf_config config = trf_config_tiny();
+    trf_vocab *vocab[2];
+    trf_model *model;
+    trf_error err;
+    size_t i;
+    int side;
+    for (side = 0; side < 2; side++) {
+        OK(trf_vocab_create(&vocab[side], TRF_WORDS, NULL, &err));
+        OK(trf_vocab_finish(vocab[side], 5, 1, &err));
+        for (i = 0; i < 4; i++)         /* 4 to 7; among targets 7 to 4 */
+            OK(trf_vocab_add(vocab[side], tokens[side ? 3 - i : i], &err));
+    }
+    config.source_vocab = config.target_vocab = trf_vocab_size(vocab[0]);
+    config.d_model = config.d_ff = 8;
+    config.n_heads = 1;
+    OK(trf_model_create(&model, &config, &err));
+    OK(trf_model_set_vocabs(model, vocab[0], vocab[1], &err));
+    for (i = 0; i + 1 < n; i += 2) OK(trf_model_set_metadata(model, metadata[i], metadata[i + 1], &err));
+    trf_vocab_destroy(vocab[0]);
+    trf_vocab_destroy(vocab[1]);
+    return model;
+}
+
+/* The fields as text, "first last forced start tagged", or the error's argument. */
+static const char *languages_are(const char *const *metadata, size_t n, const char *source,
+                                 const char *target, int32_t forced_first)
+{
+    static char text[64];
+    trf_model *model = model_of_languages(metadata, n);
+    trf_search s = trf_search_defaults();
+    trf_error err;
+    s.forced_first = forced_first;
+    if (trf_search_languages(&s, model, source, target, &err)) {
+        trf_search before = trf_search_defaults();
+        before.forced_first = forced_first;
+        assert_true(s.source_first == -1 && s.source_last == -1 && s.start == before.start &&
+                    s.forced_first == forced_first);
+        snprintf(text, sizeof text, "%s %s", trf_status_name(err.status), err.what);
+    } else
+        snprintf(text, sizeof text, "%d %d %d %d %d", (int)s.source_first, (int)s.source_last,
+                 (int)s.forced_first, (int)s.start, (int)s.source_tagged);
+    trf_model_destroy(model);
+    return text;
+}
+
+static void test_languages(void **state)
+{
+    static const char *const m2m[] = {"languages", "en de", "source.tag", "source-first __*__",
+                                      "target.tag", "forced-first __*__"};
+    static const char *const remembers[] = {"languages", "en de", "source.tag", "source-last __*__",
+                                            "target.tag", "start __*__", "source.language", "en",
+                                            "target.language", "de"};
+    static const char *const marian[] = {"languages", "fr", "target.tag", "source-first >>*<<",
+                                         "target.language", "fr"};
+    static const char *const starts[] = {"languages", "bos en", "target.tag", "start <*>"};
+    static const char *const first[] = {"target.first", "7"};
+    static const char *const wrong[] = {"target.first", "9x"};
+    static const char *const high[] = {"target.first", "8"};
+    trf_search s = trf_search_defaults();
+    trf_error err;
+    (void)state;
+#define ARE(of, source, target, forced, wanted) \
+    assert_string_equal(languages_are(of, sizeof of / sizeof *of, source, target, forced), wanted)
+    ARE(m2m, "en", "de", -1, "4 -1 6 -1 0");
+    ARE(m2m, "de", "en", -1, "5 -1 7 -1 0");
+    ARE(m2m, "en", "de", 7, "4 -1 7 -1 0");             /* what is set stays */
+    ARE(m2m, NULL, "de", -1, "TRF_E_INVALID_ARG source");
+    ARE(m2m, "en", NULL, -1, "TRF_E_INVALID_ARG target");
+    ARE(m2m, "en", "fr", -1, "TRF_E_INVALID_ARG target");
+    ARE(m2m, "en", "a code of more than sixty bytes, which no vocabulary could have anyway, and on", -1,
+        "TRF_E_INVALID_ARG target");
+    ARE(remembers, NULL, NULL, -1, "-1 4 -1 6 1");
+    ARE(remembers, "de", "en", -1, "-1 5 -1 7 1");
+    ARE(marian, NULL, NULL, -1, "-1 -1 -1 -1 0");       /* the text may have its tag */
+    ARE(marian, NULL, "fr", -1, "6 -1 -1 -1 0");
+    ARE(marian, "fr", "fr", -1, "TRF_E_UNSUPPORTED source");
+    ARE(starts, NULL, NULL, -1, "-1 -1 -1 -1 0");
+    ARE(starts, NULL, "en", -1, "TRF_E_INVALID_ARG target");
+    ARE(first, NULL, NULL, -1, "-1 -1 7 -1 0");
+    ARE(first, NULL, NULL, 5, "-1 -1 5 -1 0");
+    ARE(wrong, NULL, NULL, -1, "TRF_E_FORMAT target.first");
+    ARE(high, NULL, NULL, -1, "TRF_E_FORMAT target.first");
+    ARE(first, "en", NULL, -1, "TRF_E_UNSUPPORTED source");
+    assert_int_equal(trf_search_languages(NULL, NULL, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_search_languages(&s, NULL, NULL, NULL, &err), TRF_E_INVALID_ARG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1057,6 +1150,7 @@ int main(void)
         cmocka_unit_test(test_banned_tokens_hide_nothing),
         cmocka_unit_test(test_everything_banned),
         cmocka_unit_test(test_refusals),
+        cmocka_unit_test(test_languages),
         cmocka_unit_test(test_tags_count_in_max_length)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -164,6 +164,8 @@ extern "C" {
 #include "learn/judge.h"
 #include "learn/learn.h"
 #include "learn/dataset.h"
+#include "learn/dataset_ids.h"
+#include "learn/dataset_read.h"
 #include "learn/dataset_finish.h"
 
 #endif

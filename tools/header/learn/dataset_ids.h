@@ -1,0 +1,348 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/vocab.h"
+#include "api/batch.h"
+#include "api/learn.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "text/vocab.h"
+#include "text/vocab_use.h"
+#include "model/batches.h"
+#include "data/corpus.h"
+#include "data/corpus_calls.h"
+#include "learn/dataset.h"
+
+// >>dataset-ids    texts as ids
+//
+// A line that cannot be learned from is left out and counted, unless bad_line objects. Only memory
+// and invalid text are errors.
+
+/* What is wrong with a line; why is empty if nothing is. */
+typedef struct trf__misfit { trf_fault fault; int side; char why[200]; } trf__misfit;
+
+TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char *why)
+{
+    bad->fault = fault;
+    bad->side = side;
+    trf__copy_text(bad->why, sizeof bad->why, why);
+}
+
+/* Whether so many ids fit; tags take a part of the places. */
+TRF__FN int trf__ids_fit(const trf_dataset *d, int side, int32_t n, int32_t tags, trf__misfit *bad)
+{
+    int32_t most = d->options.max_length, room = most > tags ? most - tags : 0;
+    char beside[80] = "", why[160];
+    if (n <= room) return 1;
+    if (tags) snprintf(beside, sizeof beside, ", because tags take %d of %d places", (int)tags,
+                       (int)most);
+    snprintf(why, sizeof why, "%d tokens, at most %d%s", (int)n, (int)room, beside);
+    trf__unfit(bad, TRF_FAULT_LONG, side, why);
+    return 0;
+}
+
+/* Whether a vocabulary of words can take all words of a text. */
+TRF__FN int trf__words_fit(const trf_vocab *vocab, const char *text, int side, trf__misfit *bad)
+{
+    const char *word;
+    size_t n;
+    if (!vocab || trf_vocab_kind(vocab) != TRF_WORDS) return 1;
+    while ((n = trf__next_token(TRF_WORDS, &text, &word)) > 0) {
+        if (n <= TRF__MAX_TOKEN_BYTES) continue;
+        trf__unfit(bad, TRF_FAULT_LONG, side,
+                   "a word of more than 1 MiB, the most that a vocabulary takes");
+        return 0;
+    }
+    return 1;
+}
+
+TRF__FN trf_status trf__ids_add(trf__text_ids *to, const int32_t *ids, int32_t n,
+                                const trf_hooks *hooks, trf_error *err)
+{
+    TRF__GROW(int32_t, to->ids, to->capacity, (int64_t)to->n + n + 1, hooks);
+    if (n) memcpy(to->ids + to->n, ids, (size_t)n * sizeof *ids);
+    to->n += n;
+    return TRF_OK;
+}
+
+/* Encodes one side of a pair, with the ids around it. *n: without these. */
+TRF__FN trf_status trf__encode_side(trf_dataset *d, int side, const char *text, int32_t *n,
+                                    trf__misfit *bad, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf__text_ids *word = &d->encoding.word, *to = &d->encoding.ids[side];
+    int32_t first = side ? o->target_first : o->source_first, last = side ? -1 : o->source_last;
+    if (!trf__words_fit(d->vocab[side], text, side, bad)) return TRF_OK;
+    TRF__TRY(trf__encode_all(d->vocab[side], text, word, &o->hooks, err));
+    *n = word->n;
+    if (!trf__ids_fit(d, side, *n, (first >= 0) + (last >= 0), bad)) return TRF_OK;
+    if (first >= 0) TRF__TRY(trf__ids_add(to, &first, 1, &o->hooks, err));
+    TRF__TRY(trf__ids_add(to, word->ids, word->n, &o->hooks, err));
+    return last >= 0 ? trf__ids_add(to, &last, 1, &o->hooks, err) : TRF_OK;
+}
+
+TRF__FN trf_status trf__encode_pair(trf_dataset *d, const char *const text[2], trf__misfit *bad,
+                                    trf_error *err)
+{
+    int32_t n[2] = {0, 0};
+    int side;
+    for (side = 0; side < 2 && !*bad->why; side++)
+        TRF__TRY(trf__encode_side(d, side, text[side], &n[side], bad, err));
+    if (*bad->why || (n[0] && n[1]) || ((n[0] || n[1]) && d->options.keep_empty)) return TRF_OK;
+    if (!n[0] && !n[1]) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty on both sides");
+    else trf__unfit(bad, TRF_FAULT_HALF, n[0] != 0, "empty, but its other side is not");
+    return TRF_OK;
+}
+
+/* Encodes a text with a label; with segments, two texts that a tab separates. */
+TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text_ids *to,
+                                     trf_error *err)
+{
+    const trf_config *c = d->options.config;
+    const trf_hooks *hooks = &d->options.hooks;
+    const char *tab = c && c->segments ? strchr(text, '\t') : NULL;
+    trf__texts *part = &d->encoding.part;
+    trf_status status;
+    int32_t between = 0;
+    if (!tab) return trf__encode_all(d->vocab[0], text, to, hooks, err);
+    part->used = part->count = 0;
+    TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
+    (void)trf_join(c, NULL, 0, NULL, 0, NULL, 0, &between, NULL);
+    TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
+    status = trf_join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+                            (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    if (status == TRF_E_LIMIT && to->n > to->capacity) {
+        TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
+        status = trf_join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+                                (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
+    }
+    if (to->n == between) to->n = 0;            /* both are empty */
+    return status;
+}
+
+/* The number of a line's label, or -1. Labels of a caller may have blanks around them. */
+TRF__FN int32_t trf__line_label(const trf_dataset *d, const char *line, trf__misfit *bad)
+{
+    trf__label label;
+    int32_t number;
+    char why[200];
+    label.text = line;
+    label.n = strlen(line);
+    number = trf__label_number(&d->split.labels, &label);
+    if (number >= 0) return number;
+    if (!trf__next_label(&label, &line, 0)) {
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "no label");
+        return -1;
+    }
+    number = trf__label_number(&d->split.labels, &label);
+    if (label.n > TRF__LONGEST_LABEL)
+        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label.n,
+                 (int)TRF__LONGEST_LABEL);
+    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
+                  (int)(label.n < 140 ? label.n : 140), label.text);
+    if (number < 0) trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    return number;
+}
+
+TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
+                                        trf__misfit *bad, trf_error *err)
+{
+    trf__text_ids *ids = d->encoding.ids;
+    int32_t number;
+    if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
+    number = trf__line_label(d, text[1], bad);
+    if (number < 0) return TRF_OK;
+    TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
+    if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
+    else if (trf__ids_fit(d, 0, ids[0].n, 0, bad))
+        return trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err);
+    return TRF_OK;
+}
+
+/* Encodes one word, with its label at its first token; the others have -1, which has no loss. Among
+   characters a blank precedes each word but the first, and the label belongs to the token after it;
+   with byte-level BPE the blank is a part of the word. A word of invisible characters may have no
+   subword: it becomes one unknown token. */
+TRF__FN trf_status trf__encode_word(trf_dataset *d, const trf__label *word, int32_t number,
+                                    trf_error *err)
+{
+    const trf_hooks *hooks = &d->options.hooks;
+    trf__encoding *e = &d->encoding;
+    trf_token_kind kind = trf_vocab_kind(d->vocab[0]);
+    int blank = (kind == TRF_CHARACTERS || kind == TRF_BYTE_BPE) && e->ids[0].n > 0;
+    int32_t k;
+    e->part.used = e->part.count = 0;
+    /* the byte before the word may be any blank, or a tab: the copy gets a space */
+    TRF__TRY(trf__texts_add(&e->part, word->text - blank, word->n + (size_t)blank, hooks, err));
+    if (blank) *e->part.bytes = ' ';
+    TRF__TRY(trf__encode_all(d->vocab[0], e->part.bytes, &e->word, hooks, err));
+    if (e->word.n == 0)
+        e->word.ids[e->word.n++] = trf_vocab_special(d->vocab[0], TRF_SPECIAL_UNK);
+    TRF__TRY(trf__ids_add(&e->ids[0], e->word.ids, e->word.n, hooks, err));
+    for (k = 0; k < e->word.n; k++)
+        e->word.ids[k] = k == (blank && kind == TRF_CHARACTERS) ? number : -1;
+    return trf__ids_add(&e->ids[1], e->word.ids, e->word.n, hooks, err);
+}
+
+TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2], trf__misfit *bad,
+                                      trf_error *err)
+{
+    const char *words = text[0], *tags = text[1];
+    long n_words = 0, n_tags = 0, unknown = 0;
+    trf__label word, tag;
+    char why[120];
+    if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
+    for (; trf__next_label(&word, &words, 1); n_words++) {
+        int more = trf__next_label(&tag, &tags, 1);
+        int32_t number = more ? trf__label_number(&d->split.labels, &tag) : -1;
+        n_tags += more;
+        unknown += more && number < 0;
+        TRF__TRY(trf__encode_word(d, &word, number, err));
+    }
+    while (trf__next_label(&tag, &tags, 1)) n_tags++;
+    if (n_words != n_tags) {
+        snprintf(why, sizeof why, "%ld word%s, but %ld label%s", n_words, trf__plural(n_words),
+                 n_tags, trf__plural(n_tags));
+        trf__unfit(bad, TRF_FAULT_LABEL, 0, why);
+    } else if (!n_words) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
+    else if (trf__ids_fit(d, 0, d->encoding.ids[0].n, 0, bad) && unknown) {
+        snprintf(why, sizeof why,
+                 "%ld label%s that the training data do not have, or of more than %d bytes",
+                 unknown, trf__plural(unknown), (int)TRF__LONGEST_LABEL);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    }
+    return TRF_OK;
+}
+
+// >>dataset-give   where ids go
+//
+// Pairs to learn from go straight to the corpus, or to the caller. Texts alone are a stream of ids,
+// from which chunks are cut.
+
+TRF__FN trf_status trf__side_add(trf__side *to, const int32_t *ids, int32_t n,
+                                 const trf_hooks *hooks, trf_error *err)
+{
+    TRF__GROW(int32_t, to->ids, to->capacity, to->used + n, hooks);
+    TRF__GROW(int32_t, to->lengths, to->lengths_capacity, to->count + 1, hooks);
+    if (n) memcpy(to->ids + to->used, ids, (size_t)n * sizeof *ids);
+    to->used += n;
+    to->lengths[to->count++] = n;
+    return TRF_OK;
+}
+
+/* The number of ids that are unk. */
+TRF__FN int64_t trf__count_unk(const trf_vocab *vocab, const int32_t *ids, int32_t n)
+{
+    int32_t unk = vocab ? trf_vocab_special(vocab, TRF_SPECIAL_UNK) : -1, i;
+    int64_t count = 0;
+    for (i = 0; i < n && vocab; i++) count += ids[i] == unk;
+    return count;
+}
+
+TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *source, int32_t n,
+                                     const int32_t *target, int32_t k, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf_token_facts *f = &d->facts[held];
+    f->pairs++;
+    f->source_ids += n;
+    f->target_ids += k;
+    f->source_unknown += trf__count_unk(d->vocab[0], source, n);
+    f->target_unknown += trf__count_unk(d->vocab[1], target, k);
+    f->longest = (int32_t)trf__max64(f->longest, trf__max64(n, k));
+    if (o->pair) return o->pair(o->user, source, n, target, k, err);
+    if (!held) return trf_corpus_add(d->corpus, source, n, target, k, err);
+    TRF__TRY(trf__side_add(&d->held[0], source, n, &o->hooks, err));
+    return trf__side_add(&d->held[1], target, k, &o->hooks, err);
+}
+
+/* Cuts chunks off the stream; all: also what is shorter than a chunk. */
+TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error *err)
+{
+    trf__text_ids *stream = &d->encoding.stream;
+    int32_t chunk = d->options.chunk ? d->options.chunk : d->options.max_length, at, n;
+    for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
+        const int32_t *ids = stream->ids + at;
+        n = stream->n - at < chunk ? stream->n - at : chunk;
+        TRF__TRY(trf__lead_of(&d->options) ? trf__dataset_give(d, held, NULL, 0, ids, n, err)
+                                           : trf__dataset_give(d, held, ids, n, NULL, 0, err));
+    }
+    if (at) memmove(stream->ids, stream->ids + at, (size_t)(stream->n - at) * sizeof *stream->ids);
+    stream->n -= at;
+    return TRF_OK;
+}
+
+/* Ends a document: EOS follows a text of a language model. */
+TRF__FN trf_status trf__end_document(trf_dataset *d, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    const int32_t eos = o->config ? o->config->eos : 2;
+    int ends = d->encoding.document && o->kind == TRF_DATA_TEXTS;
+    d->encoding.document = 0;
+    return ends ? trf__ids_add(&d->encoding.stream, &eos, 1, &o->hooks, err) : TRF_OK;
+}
+
+/* Ends the last document, and gives what is left of the stream. */
+TRF__FN trf_status trf__end_stream(trf_dataset *d, int held, trf_error *err)
+{
+    if (!trf__is_alone(&d->options)) return TRF_OK;
+    TRF__TRY(trf__end_document(d, err));
+    return trf__cut_chunks(d, held, 1, err);
+}
+
+/* A text alone: a document, or a line of one. */
+TRF__FN trf_status trf__stream_text(trf_dataset *d, const char *text, const trf__line_from *from,
+                                    int held, trf__misfit *bad, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf__encoding *e = &d->encoding;
+    int lead = trf__lead_of(o);
+    e->word.n = 0;
+    if (trf__words_fit(d->vocab[lead], text, lead, bad))
+        TRF__TRY(trf__encode_all(d->vocab[lead], text, &e->word, &o->hooks, err));
+    TRF__TRY(trf__ids_add(&e->stream, e->word.ids, e->word.n, &o->hooks, err));
+    e->document |= e->word.n > 0;
+    if (o->files) return from->ends_document ? trf__end_stream(d, held, err)
+                                             : trf__cut_chunks(d, held, 0, err);
+    if (!e->word.n && !*bad->why) trf__unfit(bad, TRF_FAULT_EMPTY, lead, "empty");
+    TRF__TRY(trf__end_document(d, err));
+    return trf__cut_chunks(d, held, !o->pack, err);
+}
+
+/* Keeps the texts of a held-out pair. */
+TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf_error *err)
+{
+    int side;
+    for (side = 0; side < 2; side++)
+        TRF__TRY(trf__texts_add(&d->held_texts[side], text[side], strlen(text[side]),
+                                &d->options.hooks, err));
+    return TRF_OK;
+}
+
+/* Encodes a line, and gives its pair away. *used: whether it has one. */
+TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
+                                    const trf__line_from *from, int held, char *used, trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    trf__text_ids *ids = d->encoding.ids;
+    trf__misfit bad;
+    *bad.why = 0;
+    ids[0].n = ids[1].n = 0;
+    switch (o->kind) {
+    case TRF_DATA_PAIRS: TRF__TRY(trf__encode_pair(d, text, &bad, err)); break;
+    case TRF_DATA_LABELLED: TRF__TRY(trf__encode_labelled(d, text, &bad, err)); break;
+    case TRF_DATA_TAGGED: TRF__TRY(trf__encode_tagged(d, text, &bad, err)); break;
+    default: TRF__TRY(trf__stream_text(d, text[trf__lead_of(o)], from, held, &bad, err)); break;
+    }
+    *used = !*bad.why;
+    if (*bad.why)
+        return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
+                             : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,
+                             err);
+    if (trf__is_alone(o)) return TRF_OK;
+    TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
+    return held ? trf__keep_held(d, text, err) : TRF_OK;
+}

@@ -1,0 +1,226 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/vocab.h"
+#include "api/batch.h"
+#include "api/learn.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "system/text.h"
+#include "system/files.h"
+#include "learn/dataset.h"
+#include "learn/dataset_ids.h"
+
+// >>dataset-add    pairs of the caller
+//
+// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at once.
+
+/* Encodes the only line, and gives it to the caller. */
+TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
+{
+    const char *text[2];
+    trf__line_from from = d->origins[0];
+    trf_status status;
+    char used;
+    text[0] = d->texts[0].bytes;
+    text[1] = d->texts[1].bytes;
+    status = trf__encode_line(d, text, &from, 0, &used, err);
+    d->texts[0].used = d->texts[0].count = d->texts[1].used = d->texts[1].count = 0;
+    return status;
+}
+
+/* A line that is checked: stores it, or passes it on. */
+TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_t n, size_t k,
+                                     trf_error *err)
+{
+    if (d->options.token_file && !line->held_out)
+        return trf__fail(err, TRF_E_STATE, -1, "token_file",
+                         "the pairs to learn from are those of the token file");
+    TRF__TRY(trf__dataset_append(d, line, n, k, err));
+    return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
+}
+
+TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
+{
+    const trf_dataset_options *o;
+    trf_line pair;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!line) return trf__fail_null(err, "line");
+    o = &data->options;
+    pair = *line;
+    if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
+    if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
+    if (!pair.target) pair.target = "";
+    /* texts alone have an empty side, so that both sides always have as many lines */
+    pair.source = trf__is_alone(o) ? "" : pair.source;
+    if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
+    TRF__TRY(trf__check_utf8(pair.source, trf__lead_of(o) ? "target" : "source", err));
+    TRF__TRY(trf__check_utf8(pair.target, "target", err));
+    if (o->kind == TRF_DATA_LABELLED && strchr(pair.target, '\n'))
+        return trf__fail(err, TRF_E_FORMAT, (int64_t)strcspn(pair.target, "\n"), "target",
+                         "expected a label of one line");
+    return trf__dataset_take(data, &pair, strlen(pair.source), strlen(pair.target), err);
+}
+
+TRF_API trf_status trf_dataset_add(trf_dataset *data, const char *source, const char *target,
+                                   trf_error *err)
+{
+    trf_line line = {source, target, NULL, 0, 0, 0};
+    return trf_dataset_add_line(data, &line, err);
+}
+
+// >>dataset-read   lines of files
+//
+// A file is read as a whole, then cut into lines. An error in any line removes all lines of that
+// call, so a corrected file can be read again.
+
+/* A text that is read line by line. number: of the last line read, from 1. */
+typedef struct trf__lines {
+    const char *path;
+    char *text;
+    size_t n, bytes, at;
+    int64_t number;
+} trf__lines;
+
+/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped. */
+TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
+{
+    const char *line = l->text + l->at, *end;
+    if (l->at >= l->n) return NULL;
+    end = (const char *)memchr(line, '\n', l->n - l->at);
+    *n = end ? (size_t)(end - line) : l->n - l->at;
+    l->at += *n + (end != NULL);
+    if (*n && line[*n - 1] == '\r') --*n;
+    l->number++;
+    return line;
+}
+
+/* Why a line is not text, or NULL. */
+TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
+{
+    int64_t fault = trf_find_invalid_utf8(line, n);
+    if (memchr(line, 0, n)) return "expected text, got a NUL byte";
+    if (fault < 0) return NULL;
+    snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
+             (unsigned)(unsigned char)line[fault], (long long)fault);
+    return why;
+}
+
+/* Cuts a line at its only tab. Returns the fault, or NULL. */
+TRF__FN const char *trf__cut_line(const trf_dataset_options *o, trf_line *pair, size_t n[2])
+{
+    const char *tab = (const char *)memchr(pair->source, '\t', n[0]);
+    if (!tab || memchr(tab + 1, '\t', n[0] - (size_t)(tab - pair->source) - 1))
+        return o->kind == TRF_DATA_PAIRS ? "expected source, one tab, target"
+             : o->kind == TRF_DATA_TAGGED ? "expected words, one tab, their labels"
+             : "expected text, one tab, label";
+    pair->target = tab + 1;
+    n[1] = n[0] - (size_t)(tab - pair->source) - 1;
+    n[0] = (size_t)(tab - pair->source);
+    return NULL;
+}
+
+/* Reads the pairs of one file or two, or texts alone. Of a file that is one text, each line keeps
+   its LF. */
+TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair, int two,
+                                   trf_error *err)
+{
+    const trf_dataset_options *o = &d->options;
+    int alone = trf__is_alone(o), lead = trf__lead_of(o), side;
+    const char *line[2] = {NULL, NULL};
+    char why[80];
+    for (;;) {
+        const char *fault;
+        size_t n[2] = {0, 0};
+        line[0] = trf__next_line(&l[0], &n[0]);
+        line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
+        if (!line[0] || !line[1]) break;
+        fault = trf__line_fault(line[0], n[0], why);
+        side = !fault && two;
+        if (side) fault = trf__line_fault(line[1], n[1], why);
+        pair->source = line[0];
+        pair->target = line[1];
+        pair->number = l[0].number;
+        if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
+        if (fault) {
+            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
+                                                  pair->number, fault, err), l[side].path, err));
+            continue;
+        }
+        if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);
+        if (alone && lead) {
+            pair->source = "";
+            pair->target = line[0];
+            n[1] = n[0];
+            n[0] = 0;
+        }
+        TRF__TRY(trf__name_file(trf__dataset_take(d, pair, n[0], n[1], err), l[0].path, err));
+    }
+    if (!two || (!line[0] && !line[1])) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "line", "line n of one file must belong to line n of "
+                     "the other, but one ends after %lld line%s",
+                     (long long)(line[0] ? l[1].number : l[0].number),
+                     trf__plural(line[0] ? l[1].number : l[0].number));
+}
+
+/* Removes the lines of a call that failed. */
+TRF__FN void trf__dataset_shrink(trf_dataset *d, int64_t count, const int64_t used[2],
+                                 int64_t unreadable)
+{
+    int side;
+    d->unreadable = unreadable;
+    for (side = 0; side < 2; side++) {
+        d->texts[side].count = count;
+        d->texts[side].used = used[side];
+    }
+}
+
+TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, const char *target,
+                                     int held_out, trf_error *err)
+{
+    const char *const paths[2] = {source, target};
+    trf_line pair = {NULL, NULL, source, 0, 0, 0};
+    int64_t used[2], count, unreadable;
+    trf__lines l[2];
+    trf_status status = TRF_OK;
+    int i, two = target != NULL;
+    TRF__TRY(trf__dataset_open(data, err));
+    if (!source) return trf__fail_null(err, "source");
+    if (two && trf__is_alone(&data->options))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
+                         "texts without labels come from one file: target must be NULL");
+    TRF__ZERO(l);
+    count = data->texts[0].count;
+    unreadable = data->unreadable;
+    pair.held_out = held_out;
+    for (i = 0; i < 2; i++) used[i] = data->texts[i].used;
+    for (i = 0; i <= two && status == TRF_OK; i++) {
+        l[i].path = paths[i];
+        status = trf__read_text(paths[i], &l[i].text, &l[i].n, &data->options.hooks, err);
+        status = trf__name_file(status, paths[i], err);
+        l[i].bytes = l[i].n + 1;
+    }
+    if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
+    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
+        pair.source = pair.target = "";
+        pair.ends_document = 1;
+        status = trf__dataset_take(data, &pair, 0, 0, err);
+    }
+    if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
+    for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
+    return status;
+}
+
+TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
+                                    trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 0, err);
+}
+
+TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *source,
+                                             const char *target, trf_error *err)
+{
+    return trf__dataset_read(data, source, target, 1, err);
+}
