@@ -387,9 +387,9 @@ static int read_files(struct data *d)
 }
 
 /* Whether the user, or the checkpoint, says how many lines to hold out. */
-static int has_valid_size(const struct settings *s)
+static int has_valid_size(const struct data *d)
 {
-    return is_given(s, AT(valid_size)) || s->resume;
+    return is_given(d->s, AT(valid_size)) || d->knows_size;
 }
 
 /* About a twentieth is held out, a thousand at most: trf_hold_out. */
@@ -398,7 +398,7 @@ static int settle_valid_size(struct data *d)
     struct settings *s = d->s;
     int64_t n = d->lines;
     if (has_valid_file(s)) return DONE;
-    if (!has_valid_size(s)) s->valid_size = n / 20 < 1000 ? n / 20 : 1000;
+    if (!has_valid_size(d)) s->valid_size = n / 20 < 1000 ? n / 20 : 1000;
     if (s->valid_size == 0 || s->valid_size < n) return DONE;
     say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)s->valid_size,
         (long long)n, plural(n));
@@ -415,7 +415,7 @@ int read_data(struct data *d, const trf_dataset_options *options)
     o.keep_texts = s->subword_samples > 1;
     o.make_vocabs = see_lines;
     o.held_out = has_valid_file(s) || s->token_file ? -1 : s->valid_size;
-    if (o.held_out == 0 && has_valid_size(s)) o.held_out = -1;
+    if (o.held_out == 0 && has_valid_size(d)) o.held_out = -1;
     if (trf_dataset_create(&d->set, &o, &err)) { say_error("data", &err); return FAILED; }
     busy_with("reading the data ...\n");
     status = read_files(d);

@@ -8,6 +8,7 @@
 struct data {
     struct settings *s;
     trf_dataset *set;
+    int knows_size;             /* 1: the checkpoint has --valid-size */
     int64_t lines;              /* read to learn from */
     int64_t n_held;             /* lines for validation */
     uint64_t *held_hashes;      /* (n_held), see held_out_hash */

@@ -263,6 +263,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     struct vocabularies *v = &t->vocabularies;
     struct run *r = &t->run;
     trf_dataset_options o = data_options(&t->data);
+    const char *held;
     int status;
     if (s->subword_samples > 1 &&
         (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
@@ -274,6 +275,10 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     o.target_vocab = vocab[1];
     o.labels = learns_labels(s) ? trf_model_metadata(r->model, "labels") : NULL;
     t->data.make = make;
+    /* 0 also stands for a file of its own, whose pairs may be gone now */
+    held = trf_model_metadata(r->model, "training.held_out");
+    t->data.knows_size = trf_model_metadata(r->model, "option.valid-size") &&
+                         (s->valid_size > 0 || (held && !strcmp(held, "0")));
     if ((status = read_data(&t->data, &o))) return status;
     if (s->subword_samples > 1 && add_samples(&t->data, v, vocab)) return FAILED;
     note_data(t, vocab);
