@@ -38,6 +38,9 @@ expect 1 "only what no log has" "no log has numbers for --only speed" "$trf" plo
 mkdir -p a/x b/x
 cp first.json a/x/log.json; cp second.json b/x/log.json
 check "the folders, where the files have one name" test "$(numbers a/x/log.json b/x/log.json | cut -d, -f1 | sort -u | tr '\n' ' ')" = '"a" "b" '
+cp first.json b/x/other.json
+check "one folder has two: the folders without the extension" test "$(numbers a/x/log.json b/x/log.json b/x/other.json |
+    cut -d, -f1 | sort -u | tr '\n' ' ')" = '"a/x/log" "b/x/log" "b/x/other" '
 cp second.json a/x/log.jsonl
 check "the extensions" test "$(numbers a/x/log.json a/x/log.jsonl | cut -d, -f1 | sort -u | tr '\n' ' ')" = '"log.json" "log.jsonl" '
 cp first.json first

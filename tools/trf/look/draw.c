@@ -15,6 +15,18 @@ int deliver(const struct settings *s, FILE *drawn)
     return close_output(out, s->output) || bad ? FAILED : DONE;
 }
 
+struct curve curve_of(const struct series *s, int run)
+{
+    struct curve c;
+    memset(&c, 0, sizeof c);
+    c.x = s->update;
+    c.y = s->value;
+    c.n = (long)s->n;
+    c.color = run + 1;
+    c.points = is_validation(s->of);
+    return c;
+}
+
 static void say_undrawn(const char *message)
 {
     say("%s%s", message, strncmp(message, "gnuplot", 7) ? "" : "; --csv prints the numbers");

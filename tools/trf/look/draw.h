@@ -6,9 +6,12 @@
 
 #include "base/base.h"
 
+#include "log.h"
 #include "picture.h"
 
 int deliver(const struct settings *s, FILE *drawn);     /* a picture in a temporary file */
+/* A curve in the colour of a run, from 0. */
+struct curve curve_of(const struct series *s, int run);
 /* Panels to --output, or to the terminal. */
 int draw_curves(const struct settings *s, const struct panel *list, int n, int across);
 /* Heat maps to --output. title: may be NULL. */

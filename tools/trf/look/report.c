@@ -162,7 +162,7 @@ int command_report(struct settings *s, int argc, char **argv)
     if (status) return status;
     memset(&data, 0, sizeof data);
     runs = zeroed((size_t)argc, sizeof *runs);
-    for (i = 0; i < argc && !status; i++) status = read_run(&runs[i], argv[i]);
+    for (i = 0; i < argc && !status; i++) status = read_log(&runs[i], argv[i]);
     if (!status) name_runs(runs, argc);
     if (!status && s->model) status = open_data(&data, s);
     if (!status && data.n) status = answer_data(&data);

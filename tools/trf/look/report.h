@@ -1,7 +1,7 @@
 // trf report: what its files share.
 //
 //   report.c             the command, the order of work, the page
-//   report_log.c         logs of training runs: what they say, and what differs between them
+//   report_runs.c        training runs, and what differs between them
 //   report_curves.c      their curves, drawn by gnuplot
 //   report_data.c        the data: what the model answers, and how good that is
 //   report_answers.c     answers beside references, scores by length, labels
@@ -14,6 +14,8 @@
 
 #include "base/base.h"
 #include "tools/metrics/metrics.h"
+
+#include "log.h"
 
 // -----------------------------------------------------------------------------------------------
 // Text (report_text.c)
@@ -52,45 +54,12 @@ void end_head(FILE *to);
 void end_table(FILE *to);
 
 // -----------------------------------------------------------------------------------------------
-// Logs (report_log.c)
+// Runs (report_runs.c)
 // -----------------------------------------------------------------------------------------------
 
-enum series {
-    SERIES_LOSS,
-    SERIES_VALID_LOSS,
-    SERIES_SCORE,
-    SERIES_VALID_ACCURACY,
-    SERIES_ACCURACY,
-    SERIES_RATE,
-    SERIES_SPEED,
-    SERIES_NORM,
-    N_SERIES
-};
-struct points {
-    double *update, *value;
-    size_t n, capacity[2];
-};
-
-struct run {
-    const char *path;
-    char *name;            /* unique among the runs */
-    struct fields options; /* of the last start, and other facts of the training */
-    struct points series[N_SERIES];
-    char metric[16], why[16];           /* why: "" if the log has no end */
-    double weights, update, seconds;    /* NAN: the log does not say */
-    double speed_seconds, speed_tokens; /* of the lines of progress */
-    double session_seconds;             /* when its session began, or the last line of progress */
-    int64_t starts, unusable;           /* lines of the log */
-};
-
-int read_run(struct run *run, const char *path);
-void name_runs(struct run *runs, int n);
-void free_run(struct run *run);
+int read_log(struct run *run, const char *path); /* refuses what is no log */
 void put_runs(FILE *to, const struct run *runs, int n);
-/* The best value of a series and its update. low: the smallest is the best. */
-double best_point(const struct points *p, int low, double *update);
-int is_error(const char *metric); /* whether smaller is better */
-const char *series_title(const struct run *runs, int n, enum series series);
+const char *series_title(const struct run *runs, int n, enum quantity of);
 
 // -----------------------------------------------------------------------------------------------
 // Curves (report_curves.c)

@@ -3,38 +3,20 @@
 // Each panel is a picture of its own, so a browser puts as many side by side as fit. Ids get the
 // number of the panel, as they must differ within the page.
 
-#ifndef _GNU_SOURCE
-/* picture.h comes first: it would hide the 'rows' of trf.h. */
-#define _GNU_SOURCE
-#endif
-#include "picture.h"
+#include "draw.h"
 #include "report.h"
+
+#include <math.h>
 
 enum { ROWS = 60 }; /* largest number of rows of a table */
 
-/* Series that share a panel: those behind are drawn thin where the others have values. */
-static const struct {
-    enum series front, behind;
-    const char *unit;
-} panels[] = {{SERIES_VALID_LOSS, SERIES_LOSS, "nats a token"},
-              {SERIES_SCORE, N_SERIES, ""},
-              {SERIES_VALID_ACCURACY, SERIES_ACCURACY, "share of tokens"},
-              {SERIES_RATE, N_SERIES, ""},
-              {SERIES_SPEED, N_SERIES, "tokens/s"},
-              {SERIES_NORM, N_SERIES, ""}};
-
-enum { N_PANELS = (int)(sizeof panels / sizeof *panels) };
-
-static const char *const panel_titles[] = {"loss",          "",      "accuracy",
-                                           "learning rate", "speed", "gradient norm"};
-
-static int has_series(const struct run *runs, int n, enum series series)
-{
-    int i;
-    for (i = 0; i < n && series < N_SERIES; i++)
-        if (runs[i].series[series].n) return 1;
-    return 0;
-}
+static const struct { const char *title, *unit; int from_zero; } panels[N_PANELS] = {
+    {"loss", "nats a token", 0},
+    {NULL, "", 0}, /* the title of the metric */
+    {"accuracy", "share of tokens", 0},
+    {"learning rate", "", 1},
+    {"speed", "tokens/s", 1},
+    {"gradient norm", "", 0}};
 
 // -----------------------------------------------------------------------------------------------
 // >>pictures
@@ -56,43 +38,31 @@ static void put_svg(FILE *to, const char *svg, int number)
     }
 }
 
-static int add_curve(struct curve *curves, int n, const struct run *runs, int run,
-                     enum series series, int thin)
-{
-    const struct points *p = &runs[run].series[series];
-    if (!p->n) return n;
-    memset(&curves[n], 0, sizeof curves[n]);
-    curves[n].x = p->update;
-    curves[n].y = p->value;
-    curves[n].n = (long)p->n;
-    curves[n].color = run + 1;
-    curves[n].thin = thin;
-    curves[n].points =
-        series == SERIES_VALID_LOSS || series == SERIES_VALID_ACCURACY || series == SERIES_SCORE;
-    return n + 1;
-}
-
 /* Returns 0 if it is drawn or there is nothing to draw, 1 if gnuplot failed; message has the
    reason. */
 static int put_panel(FILE *to, const struct run *runs, int n, int number, char *message,
                      size_t size)
 {
-    enum series front = panels[number].front, behind = panels[number].behind;
+    const enum quantity *of = panel_quantities[number];
+    int thin = has_numbers(runs, n, of[1]), drawn = thin || has_numbers(runs, n, of[0]);
     struct curve *curves = zeroed(2 * (size_t)n, sizeof *curves);
     struct panel panel;
     char *svg = NULL;
     size_t bytes;
     FILE *picture;
-    int i, failed = 0, drawn = has_series(runs, n, front) || has_series(runs, n, behind);
+    int i, k, failed = 0;
     memset(&panel, 0, sizeof panel);
-    panel.title = *panel_titles[number] ? panel_titles[number] : series_title(runs, n, front);
+    panel.title = panels[number].title ? panels[number].title : series_title(runs, n, of[1]);
     panel.x_label = "update";
     panel.y_label = panels[number].unit;
     panel.curves = curves;
-    panel.from_zero = front == SERIES_RATE || front == SERIES_SPEED;
-    for (i = 0; i < n && behind < N_SERIES; i++)
-        panel.n = add_curve(curves, panel.n, runs, i, behind, has_series(runs, n, front));
-    for (i = 0; i < n; i++) panel.n = add_curve(curves, panel.n, runs, i, front, 0);
+    panel.from_zero = panels[number].from_zero;
+    for (k = 0; k < 2; k++)
+        for (i = 0; i < n && of[k] < N_QUANTITIES; i++) {
+            if (!series_of(&runs[i], of[k])->n) continue;
+            curves[panel.n] = curve_of(series_of(&runs[i], of[k]), i);
+            curves[panel.n++].thin = thin && k == 0;
+        }
     if (drawn && (picture = open_memstream(&svg, &bytes))) {
         failed = picture_curves_to(picture, "page", &panel, 1, 1, message, size);
         if (fclose(picture) && !failed) {
@@ -142,11 +112,11 @@ static int by_size(const void *a, const void *b)
 /* The updates that have a row, at most ROWS: only those of validations if all would be too many. */
 static size_t choose_rows(const struct run *run, double **updates)
 {
-    size_t n = 0, kept = 0, capacity = 0, i, validations = run->series[SERIES_VALID_LOSS].n;
-    int k, all = run->series[SERIES_LOSS].n + validations <= ROWS || !validations;
-    for (k = 0; k < N_SERIES; k++) {
-        const struct points *p = &run->series[k];
-        if (!all && k != SERIES_VALID_LOSS) continue;
+    size_t n = 0, kept = 0, capacity = 0, i, validations = series_of(run, LOG_VALID_LOSS)->n;
+    int k, all = series_of(run, LOG_LOSS)->n + validations <= ROWS || !validations;
+    for (k = 0; k < N_QUANTITIES; k++) {
+        const struct series *p = series_of(run, (enum quantity)k);
+        if (!all && k != LOG_VALID_LOSS) continue;
         *updates = grow(*updates, &capacity, n + p->n + 1, sizeof **updates);
         if (p->n) memcpy(*updates + n, p->update, p->n * sizeof **updates);
         n += p->n;
@@ -160,7 +130,7 @@ static size_t choose_rows(const struct run *run, double **updates)
 }
 
 /* The last value between one row (excluded) and another (included), or NAN. */
-static double value_between(const struct points *p, double after, double update)
+static double value_between(const struct series *p, double after, double update)
 {
     size_t low = 0, high = p->n;
     while (low < high) {
@@ -173,7 +143,7 @@ static double value_between(const struct points *p, double after, double update)
 
 static void put_table(FILE *to, const struct run *run)
 {
-    static const int digits[N_SERIES] = {4, 4, 2, 4, 4, -3, 0, -3};
+    static const int digits[N_QUANTITIES] = {4, 4, 2, 4, 4, -3, 0, -3};
     double *updates = NULL;
     size_t n = choose_rows(run, &updates), i;
     int k;
@@ -181,19 +151,18 @@ static void put_table(FILE *to, const struct run *run)
     put_html_text(to, run->name);
     fputs("</h3>\n", to);
     begin_head(to, "Numbers of the curves", "#update");
-    for (k = 0; k < N_SERIES; k++)
-        if (run->series[k].n)
-            fprintf(to, "<th scope=col class=n>%s", series_title(run, 1, (enum series)k));
+    for (k = 0; k < N_QUANTITIES; k++)
+        if (series_of(run, (enum quantity)k)->n)
+            fprintf(to, "<th scope=col class=n>%s", series_title(run, 1, (enum quantity)k));
     end_head(to);
     for (i = 0; i < n; i++) {
         fputs("<tr><th scope=row class=n>", to);
         put_whole(to, updates[i]);
-        for (k = 0; k < N_SERIES; k++) {
-            if (!run->series[k].n) continue;
+        for (k = 0; k < N_QUANTITIES; k++) {
+            const struct series *p = series_of(run, (enum quantity)k);
+            if (!p->n) continue;
             fputs("<td class=n>", to);
-            put_number(to,
-                       value_between(&run->series[k], i ? updates[i - 1] : -HUGE_VAL, updates[i]),
-                       digits[k]);
+            put_number(to, value_between(p, i ? updates[i - 1] : -HUGE_VAL, updates[i]), digits[k]);
         }
         fputs("\n", to);
     }
@@ -205,7 +174,7 @@ void put_curves(FILE *to, const struct run *runs, int n)
 {
     char message[300] = "";
     int i, failed = 0,
-           thin = has_series(runs, n, SERIES_LOSS) && has_series(runs, n, SERIES_VALID_LOSS);
+           thin = has_numbers(runs, n, LOG_LOSS) && has_numbers(runs, n, LOG_VALID_LOSS);
     fputs("<section id=curves><h2>Curves</h2>\n", to);
     put_key(to, runs, n);
     fputs("<div class=curves>\n", to);
