@@ -235,6 +235,7 @@ check "are an image" grep -q '<image ' long.svg
 check "of moderate size" test "$(wc -c <long.svg)" -lt 8000000
 expect 0 "500 tokens in the terminal" "501 tokens" \
     "$trf" attention translator --source "$long" --kind encoder --head 0
+check "as means" grep -q "^Each cell is the mean of" out
 expect 1 "600 tokens" "--source: 600 tokens, at most 511" \
     "$trf" attention translator --source "$long $(echo "$long" | cut -c 1-200)"
 expect 0 "unknown words" "1 of 2 tokens of --source is unknown to the model" \

@@ -1,5 +1,5 @@
 #!/bin/sh
-# trf plot: logs over one another, schedules, positions, masks; broken logs, hostile names, no gnuplot. sh tests/test_trf_plot.sh TRF
+# trf plot: logs over one another; broken logs, hostile names, no gnuplot. sh tests/test_trf_plot.sh TRF
 
 . "$(dirname "$0")/trf.sh"
 
@@ -87,133 +87,36 @@ expect 1 "no number at all" "no numbers of a training run" "$trf" plot none.json
 sed 's/"metric":"wer"/"metric":"<script>alert(1)"/' first.json >metric.json
 check "a metric that is none" test "$(numbers metric.json | grep -c 'script\|wer')" -eq 0
 
-# Options that a picture does not have, and misspelt pictures.
+# Wrong options, and what the studies draw.
 expect 2 "no log" "give a log" "$trf" plot
-expect 2 "a schedule's option for a log" "--warmup is for trf plot schedule" "$trf" plot first.json --warmup 100
-expect 2 "a log's for a schedule" "--only is for logs" "$trf" plot schedule --only loss
-expect 2 "a mask's for positions" "--kind is for trf plot masks" "$trf" plot positions --kind full
-expect 2 "a log beside a schedule" "schedule takes only options, got 'first.json'" "$trf" plot schedule first.json
-expect 2 "a misspelt picture" "did you mean trf plot schedule" "$trf" plot schedul
-expect 2 "a misspelt option" "did you mean --warmup" "$trf" plot schedule --warmpu 5
+expect 2 "a schedule" "no log 'schedule'; examples/studies/schedules.c draws schedules" "$trf" plot schedule
+expect 2 "positions beside a log" "no log 'positions'; examples/studies/position_table.c draws positions" "$trf" plot first.json positions
+expect 2 "masks" "no log 'masks'; examples/studies/masks.c draws masks" "$trf" plot masks --output masks.svg
+for study in schedules position_table masks; do check "there is a study $study" test -f "$source/examples/studies/$study.c"; done
+cp first.json schedule
+check "a log of that name" test "$(numbers schedule | cut -d, -f1 | sort -u)" = '"schedule"'
+expect 2 "a misspelt option" "did you mean --only" "$trf" plot first.json --olny loss
 expect 2 "what is no picture" "takes an .svg, .png or .pdf, got 'x.gif'" "$trf" plot first.json --output x.gif
 expect 2 "numbers in a picture" "--csv writes numbers, but 'x.svg' is the name of a picture" "$trf" plot first.json --csv --output x.svg
 expect 0 "numbers in a file" "" "$trf" plot first.json --csv --output numbers.csv
 check "are the same" eval '"$trf" plot first.json --csv | cmp -s - numbers.csv'
-expect 1 "where nothing can be written" "cannot write '/nonexistent/x.svg'" "$trf" plot masks --output /nonexistent/x.svg
+expect 1 "where nothing can be written" "cannot write '/nonexistent/x.svg'" "$trf" plot first.json --output /nonexistent/x.svg
 echo mine >mine.svg
-for what in first.json schedule positions masks; do
-    expect 1 "$what over a file" "'mine.svg' exists: --overwrite replaces it" "$trf" plot $what --output mine.svg
-done
+expect 1 "over a file" "'mine.svg' exists: --overwrite replaces it" "$trf" plot first.json --output mine.svg
 check "which is as it was" test "$(cat mine.svg)" = mine
 cp first.json log.svg
 expect 1 "over the log itself" "--output names the log" "$trf" plot log.svg --output log.svg --overwrite
 check "which is as it was, too" same first.json log.svg
 
-# Schedules: numbers by the paper's formula.
-schedule() { "$trf" plot schedule --csv "$@"; }
-schedule --warmup 100,400 --d-model 64 --updates 1000 >rates
-check "noam: d^-0.5 min(s^-0.5, s w^-1.5)" awk -F, 'NR > 1 {
-        w = $1 ~ /100/ ? 100 : 400; s = $2; a = s ^ -0.5; b = s * w ^ -1.5; want = 64 ^ -0.5 * (a < b ? a : b)
-        if (!(($3 - want) ^ 2 < 1e-16 * want * want * 1e2)) bad = 1; n++ } END { exit bad || n != 2000 }' rates
-check "which are named" test "$(cut -d, -f1 rates | sort -u | tr '\n' ' ')" = '"warm-up 100" "warm-up 400" schedule '
-schedule --warmup 3 --updates 1000000000000 >far
-check "the highest rate is drawn, however far" awk -F'",' 'NR == 2 { split($2, a, ","); exit a[1] != 3 }' far
-check "and the last update" test "$(tail -n 1 far | cut -d, -f5)" = 1000000000000
-schedule --schedule inverse-sqrt,cosine,constant --warmup 100 --learning-rate 0.5 --updates 1000 >kinds
-check "half a cosine ends at 0" test "$(grep '"cosine",1000,' kinds | cut -d, -f3)" = 0
-check "constant stays" test "$(grep '"constant",1000,' kinds | cut -d, -f3)" = 0.5
-check "inverse-sqrt falls" awk -F, '/"inverse-sqrt",400,/ { ok = ($3 - 0.25) ^ 2 < 1e-18 } END { exit !ok }' kinds
-schedule --schedule noam,constant --d-model 64,256 --warmup 10 --updates 20 | cut -d, -f1,2 | sort -u >widths
-check "the width matters to noam alone" test "$(grep -c . widths)" -le 41
-expect 2 "what is no number" "--warmup takes whole numbers from 1 to .*, got '10,x'" "$trf" plot schedule --warmup 10,x
-expect 2 "a fraction" "got '1.5'" "$trf" plot schedule --warmup 1.5
-expect 2 "an end" "got '10,'" "$trf" plot schedule --warmup 10,
-expect 2 "nothing" "got ''" "$trf" plot schedule --warmup ''
-expect 2 "not a number" "got 'nan'" "$trf" plot schedule --learning-rate nan
-expect 2 "17 numbers" "at most 16" "$trf" plot schedule --warmup 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17
-expect 2 "100 curves" "more than 32 curves" "$trf" plot schedule --warmup 1,2,3,4,5,6,7,8,9,10 --d-model 1,2,3,4,5,6,7,8,9,10
-expect 2 "no schedule" "some of noam,inverse-sqrt,cosine,constant, got 'linear'" "$trf" plot schedule --schedule linear
-expect 2 "a cosine that ends before it begins" "before the end of its warm-up of 4000 updates" "$trf" plot schedule --schedule cosine --updates 100
-expect 2 "a width that does not matter" "--d-model is for --schedule noam" "$trf" plot schedule --schedule constant --d-model 5
-expect 2 "the beginning of noam" "--initial-rate is not for --schedule noam" "$trf" plot schedule --initial-rate 1e-5
-expect 2 "an end without a cosine" "--total-steps is for --schedule cosine" "$trf" plot schedule --total-steps 10
-
-expect 2 "a rate below 0" "--initial-rate takes a number from 0 to 1e6, got '-1'" "$trf" plot schedule --schedule constant --initial-rate -1
-expect 2 "updates without end" "--updates takes a whole number from 1 to 1000000000000000" "$trf" plot schedule --updates 9223372036854775807
-check "as many as there may be" test "$(schedule --updates 1000000000000000 | tail -n 1 | cut -d, -f5)" = 1000000000000000
-
-# Positions.
-positions() { "$trf" plot positions --csv "$@"; }
-positions --d-model 8 --max-length 20 >table
-check "sin and cos in turn" awk -F, 'NR > 1 { for (j = 0; j < 8; j++) { a = $1 / 10000 ^ (2 * int(j / 2) / 8); want = j % 2 ? cos(a) : sin(a)
-        if (!(($(j + 2) - want) ^ 2 < 1e-12)) bad = 1; n++ } } END { exit bad || n != 160 }' table
-positions --d-model 8 --max-length 20 --positions halves --position-offset 2 >table
-check "in halves, from position 2 on" awk -F, 'NR > 1 { for (j = 0; j < 8; j++) { a = $1 / 10000 ^ (2 * (j % 4) / 8); want = j > 3 ? cos(a) : sin(a)
-        if (!(($(j + 2) - want) ^ 2 < 1e-12)) bad = 1; n++ } } END { exit bad || n != 160 || $1 != 21 }' table
-positions --d-model 8 --max-length 20 --positions halves-n1 >table
-check "tensor2tensor's" awk -F, 'NR > 1 { for (j = 0; j < 8; j++) { a = $1 / 10000 ^ ((j % 4) / 3); want = j > 3 ? cos(a) : sin(a)
-        if (!(($(j + 2) - want) ^ 2 < 1e-12)) bad = 1; n++ } } END { exit bad || n != 160 }' table
-positions --d-model 16 --max-length 30 --view similarity >cosines
-check "the cosine depends on the distance alone" awk -F, 'NR > 1 { for (j = 0; j < 30; j++) { d = j > $1 ? j - $1 : $1 - j
-        if (!(d in of)) of[d] = $(j + 2); if (!(($(j + 2) - of[d]) ^ 2 < 1e-11)) bad = 1 } } END { exit bad || !((of[0] - 1) ^ 2 < 1e-12) || !(of[1] < 1) }' cosines
-check "one position of one dimension" test "$(positions --d-model 1 --max-length 1 | tail -n 1)" = "0,0"
-expect 2 "no positions" "--max-length takes a whole number from 1" "$trf" plot positions --max-length 0
-expect 2 "too many" "more than 4000000 numbers" "$trf" plot positions --max-length 100000
-expect 2 "two widths" "one number for positions" "$trf" plot positions --d-model 8,16
-expect 2 "too far" "--position-offset takes a whole number from 0 to 1048576, got 1048577" "$trf" plot positions --position-offset 1048577
-check "as far as that" test "$(positions --d-model 2 --max-length 2 --position-offset 1048576 | cut -d, -f1 | tr '\n' ' ')" = "position 1048576 1048577 "
-expect 2 "a rule without a table" "interleaved|halves-n1|halves, got 'learned'" "$trf" plot positions --positions learned
-expect 2 "a dimension that is not there" "from 0 to 63" "$trf" plot positions --dimensions 64
-expect 2 "all views as PNG" "only an .svg can have all views, got --output 'x.png'" "$trf" plot positions --output x.png
-expect 0 "a heat map needs no gnuplot" "" env PATH=/nonexistent "$trf" plot positions --view heat --output heat.svg
-check "a number on hover" grep -q '<title>position 1, dimension 0: 0.84147</title>' heat.svg
-check "a cell for each" test "$(grep -c '<path d="M[0-9]* [0-9]*h1v1h-1z" fill' heat.svg)" -eq 3200
-check "a background" grep -q '<rect width="100%" height="100%" fill="#fff"/>' heat.svg
-check "which is XML" xml heat.svg
-expect 0 "a large one is an image" "" "$trf" plot positions --view heat --d-model 1000 --max-length 1000 --output large.svg
-check "and less than 5 MB" test "$(wc -c <large.svg)" -lt 5000000
-check "with means on hover" grep -q '<title>position 0 to [0-9]*, dimension 0 to [0-9]*: mean ' large.svg
-check "it is XML too" xml large.svg
-expect 0 "in the terminal" "positions" "$trf" plot positions --view heat
-expect 0 "the large one too" "Each cell is the mean of" "$trf" plot positions --view similarity --d-model 4 --max-length 1000
-
-# Masks.
-expect 0 "two masks" "causal (GPT, decoders): 36 of 64 pairs" "$trf" plot masks
-check "BERT's is full" grep -q "full (BERT, encoders): 64 of 64 pairs" out
-seen() { "$trf" plot masks --csv "$@" | awk -F, 'NR > 1 { row[$2] = row[$2] $4; n = $2 } END { for (i = 0; i <= n; i++) printf "%s ", row[i] }'; }
-check "causal" test "$(seen --kind causal --length 4)" = "1000 1100 1110 1111 "
-check "prefix" test "$(seen --kind prefix --prefix 2 --length 4)" = "1100 1100 1110 1111 "
-check "a prefix of none is causal" test "$(seen --kind prefix --prefix 0 --length 4)" = "1000 1100 1110 1111 "
-check "padding" test "$(seen --kind padding --padded 1 --length 4)" = "1110 1110 1110 1110 "
-check "one token" test "$(seen --kind full,causal --length 1)" = "11 "
-expect 2 "a prefix without one" "--prefix is for --kind prefix" "$trf" plot masks --prefix 2
-expect 2 "a prefix beyond the tokens" "from 0 to 8, .*got '9'" "$trf" plot masks --kind prefix --prefix 9
-expect 2 "no mask" "some of full,causal,prefix,padding, got 'window'" "$trf" plot masks --kind window
-expect 2 "too many tokens" "1 to 1000 tokens, got 1001" "$trf" plot masks --length 1001
-expect 2 "no words" "1 to 1000 tokens, got 0" "$trf" plot masks --words ' '
-expect 2 "words and a length" "--words or --length, not both" "$trf" plot masks --words 'a b' --length 3
-hostile=$(printf '<script>alert(1)</script> \047"& \377\376 \033[31m e\314\201 漢字 %0200d' 7)
-expect 0 "hostile words" "" "$trf" plot masks --words "$hostile" --output words.svg
-check "no tag of theirs" test "$(grep -c '<script\|[[:cntrl:]]\[31' words.svg)" -eq 0
-check "but their text" grep -q '&lt;script&gt;alert(1)&lt;/script&gt;' words.svg
-check "in XML" xml words.svg
-expect 0 "hostile words in the terminal" "" "$trf" plot masks --words "$hostile"
-check "drive none" test "$(LC_ALL=C tr -d '\n\040-\176\200-\377' <out | wc -c)" -eq 0
-
 # Without gnuplot.
 expect 1 "logs without gnuplot" "gnuplot, which draws curves, is not installed; --csv prints the numbers" env PATH=/nonexistent "$trf" plot first.json
 expect 1 "into a file" "is not installed" env PATH=/nonexistent "$trf" plot first.json --output without.svg
 check "there is none" test ! -e without.svg
-expect 1 "positions without gnuplot" "is not installed" env PATH=/nonexistent "$trf" plot positions --output without.svg
-check "nor this one" test ! -e without.svg
-expect 1 "a heat map as PNG" "gnuplot, which draws .png, is not installed; trf itself writes an .svg" env PATH=/nonexistent "$trf" plot masks --output without.png
-check "nor that" test ! -e without.png
 mkdir bin
 printf '#!/bin/sh\necho "a complaint" >&2\nexit 3\n' >bin/gnuplot
 chmod +x bin/gnuplot
 expect 1 "a gnuplot that fails" "gnuplot cannot draw the curves: a complaint" env PATH="$here/bin:$PATH" "$trf" plot first.json --output without.svg
 check "leaves nothing" test ! -e without.svg
-expect 0 "masks need none" "" env PATH=/nonexistent "$trf" plot masks
 
 if command -v gnuplot >/dev/null; then
     for log in first.json point.json nan.json old.json killed.json labels.json; do
@@ -224,16 +127,6 @@ if command -v gnuplot >/dev/null; then
     check "a PNG" test "$(head -c 4 picture.png | tail -c 3)" = PNG
     drawn "as .pdf" first.json picture.pdf
     check "a PDF" test "$(head -c 4 picture.pdf)" = %PDF
-    drawn "schedules" schedule rates.svg
-    expect 0 "hostile words as PNG" "" "$trf" plot masks --words "$hostile" --output words.png
-    check "is a PNG too" test "$(head -c 4 words.png | tail -c 3)" = PNG
-    expect 0 "a large table as PNG" "" "$trf" plot positions --view heat --d-model 1000 --max-length 1000 --output large.png
-    check "of a thousand pixels" test "$(wc -c <large.png)" -gt 100000
-    expect 0 "a mask as PDF" "" "$trf" plot masks --output masks.pdf
-    check "is a PDF too" test "$(head -c 4 masks.pdf)" = %PDF
-    drawn "positions" positions all.svg
-    check "heat maps and curves in one" test "$(grep -c '<svg y=' all.svg)" -eq 2
-    check "as XML" xml all.svg
     expect 0 "two runs" "" "$trf" plot first.json second.json --output two.svg
     check "with their names" eval 'grep -q ">first<" two.svg && grep -q ">second<" two.svg'
     odd=$(printf "a'b\"c \$d @e \`f\` <script> \\\\n \377.json")

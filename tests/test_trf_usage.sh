@@ -418,12 +418,12 @@ if command -v bash >/dev/null; then
     cat >completing.bash <<'EOF'
 . ./complete.bash
 t() { COMP_WORDS=(trf "$@"); COMP_CWORD=$#; _trf; (IFS=,; echo "${COMPREPLY[*]}"); }
-t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1; t eval --wor; t completion z; t translate --model 'a b'; t plot sched; t plot --vi; t plot run.json sched
+t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1; t eval --wor; t completion z; t translate --model 'a b'; t plot --on
 EOF
     : >'a bell'
     bash completing.bash >got
     printf \
-        'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\nschedule\n--view\n\n' \
+        'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\n--only\n' \
         >wanted
     check "and completes" same got wanted
 fi

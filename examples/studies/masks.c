@@ -13,25 +13,60 @@ enum { N = 8, D = 64, HEADS = 4, VOCAB = 13 };
 static const char *const words[N] = {"The", "cat", "sat", "on", "the", "mat", ".", "[END]"};
 static const int32_t length = N;
 
-static void draw(struct study *s, const trf_tensor p[2], float seen[2][N * N])
+/* Which keys a query sees, of two masks that the library has not: tokens of a prefix see one
+   another; nothing sees padding. */
+static void draw_masks(struct study *s, float seen[4][N * N])
+{
+    enum { PREFIX = 4, OWN = 6 };
+    static const char *const names[] = {"full", "causal", "prefix", "padding"},
+                      *const titles[] = {"full (BERT, encoders)", "causal (GPT, decoders)",
+                                         "prefix of 4 (T5, UniLM)", "padding after 6 (batches)"};
+    struct heat_map maps[4];
+    int m, i, j;
+    study_table(s, "connections",
+                "mask | query | The | cat | sat | on | the | mat | . | [END] | connections");
+    for (m = 0; m < 4; m++) {
+        int all = 0;
+        for (i = 0; i < N; i++) {
+            char cells[64] = "";
+            int row = 0;
+            for (j = 0; j < N; j++) {
+                if (m == 2) seen[m][i * N + j] = j <= i || j < PREFIX;
+                if (m == 3) seen[m][i * N + j] = j < OWN;
+                row += seen[m][i * N + j] > 0;
+                snprintf(cells + 4 * j, sizeof cells - 4 * (size_t)j, " %.0f |",
+                         (double)seen[m][i * N + j]);
+            }
+            all += row;
+            study_row(s, "%s | %s |%s %d", names[m], words[i], cells, row);
+        }
+        study_must(s, m != 2 || all == N * (N + 1) / 2 + PREFIX * (PREFIX - 1) / 2,
+                   "a prefix adds the pairs above its diagonal: %d", all);
+        maps[m] = study_map(titles[m], seen[m], N, N);
+        maps[m].row_names = maps[m].column_names = words;
+        maps[m].row_label = "query";
+        maps[m].column_label = "key";
+    }
+    study_heat_maps(s, "connections", "who sees whom", maps, 4, 2, 0, 1);
+}
+
+static void draw(struct study *s, const trf_tensor p[2], float seen[4][N * N])
 {
     static const char *const titles[] = {"without a mask (BERT)", "causal mask (GPT)"};
-    struct heat_map maps[2], masks[2];
+    struct heat_map maps[2];
     int m;
     for (m = 0; m < 2; m++) {
         maps[m] = study_map(titles[m], p[m].data, N, N);
-        masks[m] = study_map(titles[m], seen[m], N, N);
         maps[m].row_names = maps[m].column_names = words;
-        masks[m].row_names = masks[m].column_names = words;
     }
     study_heat_maps(s, "", "attention of one head", maps, 2, 2, 0, 1);
-    study_heat_maps(s, "connections", "who sees whom", masks, 2, 2, 0, 1);
+    draw_masks(s, seen);
 }
 
 static void probabilities(struct study *s, trf_context *context)
 {
     trf_tensor q = study_tensor(s, N, D), k = study_tensor(s, N, D), p[2];
-    static float seen[2][N * N];
+    static float seen[4][N * N];
     int connections[2] = {0, 0}, m, h, i, j;
     double ahead = 0, worst = 0, scaled = 0;
     uint64_t random = 42;

@@ -120,6 +120,7 @@ static void similarity(struct study *s, const trf_tensor *table)
     panel = study_panel("similarity of positions", "position", "cosine", curves, 4);
     map.row_label = map.column_label = "position";
     study_heat_maps(s, "similarity", "similarity of positions", &map, 1, 1, 0, 1);
+    study_numbers(s, "cosines", &map);
     study_curves(s, "similarity-curves", &panel, 1, 1);
     study_table(s, "similarity", "distance | cosine");
     for (k = 0; k < SHOWN; k = k ? k * 2 : 1) study_row(s, "%d | %.3f", k, (double)similar[k]);
@@ -132,6 +133,23 @@ static void similarity(struct study *s, const trf_tensor *table)
     study_claim(s, "similarity decays smoothly with the distance", rises ? STUDY_NO : STUDY_YES,
                 "it falls from %.2f at 1 to %.2f at 10 and %.2f at 49, but rises at %d of %d steps",
                 (double)similar[1], (double)similar[10], (double)similar[49], rises, SHOWN - 1);
+}
+
+/* The three rules of the library, as pictures and as numbers. */
+static void rules(struct study *s)
+{
+    static const char *const names[] = {"interleaved", "halves-n1", "halves"};
+    struct heat_map maps[3];
+    int i;
+    for (i = 0; i < 3; i++) {
+        trf_tensor table = study_tensor(s, N, D);
+        STUDY_TRY(trf_position_table((trf_positions)i, 0, &table, &err));
+        maps[i] = study_map(names[i], table.data, N, D);
+        maps[i].row_label = "position";
+        maps[i].column_label = "dimension";
+        study_numbers(s, names[i], &maps[i]);
+    }
+    study_heat_maps(s, "rules", "rules of position tables", maps, 3, 3, -1, 1);
 }
 
 int main(int argc, char **argv)
@@ -147,5 +165,6 @@ int main(int argc, char **argv)
     identities(&s, &table);
     speed(&s, &table);
     similarity(&s, &table);
+    rules(&s);
     return study_end(&s);
 }

@@ -71,6 +71,40 @@ static void schedules(struct study *s)
                 "peak %.2e at d_model 64, %.2e at 512", peaks[4], peaks[7]);
 }
 
+/* The library's schedules side by side. */
+static void kinds(struct study *s)
+{
+    enum { EVERY = 200, POINTS = STEPS / EVERY, WARMUP = 4000 };
+    static const char *const names[] = {"noam, d_model 512", "inverse-sqrt", "cosine", "constant"};
+    trf_train_options o = trf_train_defaults();
+    double x[POINTS], y[4][POINTS], peak = o.learning_rate;
+    struct curve curves[4];
+    struct panel panel;
+    int i, k;
+    o.warmup = WARMUP;
+    o.total_steps = STEPS;
+    for (k = 0; k < 4; k++) {
+        o.schedule = (trf_schedule)k;
+        o.learning_rate = k ? peak : 1; /* of Noam's it is a factor */
+        for (i = 0; i < POINTS; i++) {
+            x[i] = (i + 1) * EVERY;
+            y[k][i] = trf_learning_rate(&o, 512, (i + 1) * EVERY);
+        }
+        curves[k] = study_curve(names[k], x, y[k], POINTS);
+        curves[k].points = 0;
+    }
+    panel = study_panel("schedules, warm-up 4000", "update", "learning rate", curves, 4);
+    panel.from_zero = 1;
+    study_curves(s, "kinds", &panel, 1, 1);
+    study_table(s, "kinds", "update | noam | inverse-sqrt | cosine | constant");
+    for (i = 4; i < POINTS; i += 5)
+        study_row(s, "%.0f | %.4e | %.4e | %.4e | %.4e", x[i], y[0][i], y[1][i], y[2][i], y[3][i]);
+    study_must(s, fabs(y[1][POINTS - 1] / (peak * sqrt((double)WARMUP / STEPS)) - 1) < 1e-12,
+               "inverse-sqrt falls with the root of the update: %g", y[1][POINTS - 1]);
+    study_must(s, y[2][POINTS - 1] < 1e-12, "a cosine ends at 0: %g", y[2][POINTS - 1]);
+    study_must(s, y[3][POINTS - 1] == peak, "constant stays: %g", y[3][POINTS - 1]);
+}
+
 /* Accuracy on held-out pairs, in percent, after training with this warm-up. */
 static double train(struct study *s, trf_norm_place place, double rate, int warmup, int seed)
 {
@@ -143,6 +177,7 @@ int main(int argc, char **argv)
 {
     struct study s = study_begin(argc, argv, "schedules", "warm-up, width and the learning rate");
     schedules(&s);
+    kinds(&s);
     training(&s);
     return study_end(&s);
 }

@@ -506,10 +506,11 @@ STUDY STUDY_FORMAT(3, 4) int study_must(struct study *s, int condition, const ch
 // Pictures, with --output alone: DIR/NAME-part.svg; part "": DIR/NAME.svg
 // -----------------------------------------------------------------------------------------------
 
-STUDY FILE *study_picture(struct study *s, const char *part, char *path, size_t size)
+STUDY FILE *study_file(struct study *s, const char *part, const char *ending, char *path,
+                       size_t size)
 {
     FILE *to;
-    study_path(s, part, "svg", path, size);
+    study_path(s, part, ending, path, size);
     to = fopen(path, "w");
     study_must(s, to != NULL, "cannot write %s: %s", path, strerror(errno));
     return to;
@@ -519,10 +520,30 @@ STUDY void study_heat_maps(struct study *s, const char *part, const char *title,
                            const struct heat_map *maps, int n, int across, double low, double high)
 {
     char path[4200];
-    FILE *to = s->output ? study_picture(s, part, path, sizeof path) : NULL;
+    FILE *to = s->output ? study_file(s, part, "svg", path, sizeof path) : NULL;
     int broken;
     if (!to) return;
     broken = picture_heat_maps(to, title, maps, n, across, low, high);
+    study_must(s, !fclose(to) && !broken, "%s cannot be written", path);
+}
+
+/* The numbers of a map, with --output alone: DIR/NAME-part.csv. */
+STUDY void study_numbers(struct study *s, const char *part, const struct heat_map *map)
+{
+    char path[4200];
+    FILE *to = s->output ? study_file(s, part, "csv", path, sizeof path) : NULL;
+    long i, j;
+    int broken;
+    if (!to) return;
+    fputs(map->row_label, to);
+    for (j = 0; j < map->columns; j++) fprintf(to, ",%ld", j);
+    for (i = 0; i < map->rows; i++) {
+        fprintf(to, "\n%ld", i);
+        for (j = 0; j < map->columns; j++)
+            fprintf(to, ",%.9g", (double)map->values[i * map->columns + j]);
+    }
+    fputc('\n', to);
+    broken = ferror(to);
     study_must(s, !fclose(to) && !broken, "%s cannot be written", path);
 }
 
@@ -566,7 +587,7 @@ STUDY void study_curves(struct study *s, const char *part, const struct panel *p
                         int across)
 {
     char path[4200], message[512];
-    FILE *to = s->output ? study_picture(s, part, path, sizeof path) : NULL;
+    FILE *to = s->output ? study_file(s, part, "svg", path, sizeof path) : NULL;
     int missing, broken;
     if (!to) return;
     missing = picture_curves_to(to, "svg", panels, n, across, message, sizeof message);

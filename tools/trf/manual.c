@@ -180,8 +180,6 @@ static void print_bash(void)
         puts("--help' ;;");
     }
     puts(
-        "        plot,*) files=1; "
-        "[ \"$COMP_CWORD\" -ne 2 ] || words='schedule positions masks' ;;\n"
         "        *) files=1 ;;\n        esac\n    fi\n"
         "    if [ -n \"$words\" ]; then COMPREPLY=($(compgen -W \"$words\" -- \"$current\")); fi\n"
         "    if [ -z \"$files\" ]; then return; fi\n"
@@ -220,8 +218,6 @@ static void print_zsh_command(const struct command *command)
         } else if (row->kind != FLAG) fputs(":value: ", stdout);
         puts("' \\");
     }
-    if (command->bit & PLOT)
-        puts("            '1:log or picture:{compadd schedule positions masks; _files}' \\");
     puts("            '--help[all options]' \\\n            '*:file:_files' ;;");
 }
 

@@ -102,7 +102,6 @@ enum objective {
 };
 enum { DOCUMENTS_LINES = 0, DOCUMENTS_FILE };
 
-enum view { VIEW_ALL = 0, VIEW_HEAT, VIEW_CURVES, VIEW_SIMILARITY };    /* trf plot positions */
 /* Of an option --attention: alone, it is the mean of the heads of the last layer. */
 enum { NO_ATTENTION = 0, ATTENTION_MEAN, ATTENTION_ALL };
 enum map_kind { MAP_AUTO = 0, MAP_CROSS, MAP_ENCODER, MAP_DECODER };
@@ -179,10 +178,7 @@ struct settings {
     struct texts references;
 
     const char *only;                                           /* plotting */
-    const char *plot_schedules, *plot_warmups, *plot_widths, *plot_rates;   /* lists: commas */
-    int64_t plot_updates;
-    const char *plot_dimensions, *plot_kinds, *plot_words, *plot_prefix, *plot_padded;
-    int32_t plot_rows, plot_view, plot_length, csv;             /* plot_view: enum view */
+    int32_t csv;
     const char *data;                                           /* reporting */
     int32_t lines;
 

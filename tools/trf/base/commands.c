@@ -236,22 +236,16 @@ const struct command commands[] = {
      "    trf train --token-file pairs.tokens --vocab-from start --valid-tsv pairs.tokens.valid \\\n"
      "        --model de-en.safetensors",
      EXIT_TEXT},
-    {PLOT, "plot", "plot training logs, schedules, positions and masks",
-     "trf plot LOG... | schedule | positions | masks [options]",
+    {PLOT, "plot", "plot training logs",
+     "trf plot LOG... [options]",
      "Draws logs of trf train --log, with all runs in one picture: training and validation loss,\n"
      "metric, token accuracy, learning rate, tokens per second, and gradient norm, as far as the\n"
      "logs have them. A curve has the name of its log. A line that does not belong to a log is\n"
-     "left out, with a message and exit status 1; the last line may be incomplete. Drawing\n"
-     "curves, and writing .png or .pdf, needs gnuplot. A heat map in an .svg needs no other\n"
-     "program and shows its numbers on hover.\n"
-     "trf plot schedule draws the learning rate over the updates, trf plot positions the table of\n"
-     "position encodings, and trf plot masks which tokens see which in attention.\n"
+     "left out, with a message and exit status 1; the last line may be incomplete. gnuplot draws\n"
+     "the picture. Schedules, position tables and masks are drawn by examples/studies.\n"
      "\n"
      "    trf plot first.json second.json --output runs.svg\n"
-     "    trf plot run.json --only loss,rate\n"
-     "    trf plot schedule --warmup 1000,4000,8000 --d-model 256,512 --output rates.svg\n"
-     "    trf plot positions --d-model 128 --max-length 100 --output positions.svg\n"
-     "    trf plot masks --words 'the cat sat down' --output masks.svg",
+     "    trf plot run.json --only loss,rate",
      EXIT_TEXT},
     {REPORT, "report", "write training runs, answers and attention as one HTML page",
      "trf report LOG... [--model FILE --data FILE] --output FILE",

@@ -50,12 +50,6 @@ void set_defaults(struct settings *s)
     s->labels = 2;
     s->source_length = s->target_length = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
-    s->plot_schedules = "noam";
-    s->plot_warmups = "4000";
-    s->plot_updates = 20000;
-    s->plot_rows = 50;
-    s->plot_kinds = "full,causal";
-    s->plot_length = 8;
 }
 
 /* What an option does beyond writing its field. Rows are applied in the order of the table,

@@ -5,7 +5,7 @@
 #include <errno.h>
 
 /* Copies a complete picture to --output or to standard output. */
-int deliver(const struct settings *s, FILE *drawn)
+static int deliver(const struct settings *s, FILE *drawn)
 {
     FILE *out = open_output(s);
     int bad;
@@ -59,24 +59,6 @@ int draw_heat_maps(const struct settings *s, const char *title, const struct hea
     else status = deliver(s, drawn);
     if (drawn) fclose(drawn);
     return status;
-}
-
-static int print_heat_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
-{
-    FILE *out = open_output(s);
-    int i;
-    if (!out) return FAILED;
-    for (i = 0; i < n; i++) {
-        if (i) putc('\n', out);
-        picture_heat_text(out, &maps[i], low, 1);
-    }
-    return close_output(out, s->output);
-}
-
-int show_heat_maps(const struct settings *s, const struct heat_map *maps, int n, double low)
-{
-    if (!s->output) return print_heat_maps(s, maps, n, low);
-    return draw_heat_maps(s, NULL, maps, n, n < 3 ? n : 2, low, 1);
 }
 
 void print_csv_text(FILE *file, const char *text)

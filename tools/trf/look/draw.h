@@ -9,7 +9,6 @@
 #include "log.h"
 #include "picture.h"
 
-int deliver(const struct settings *s, FILE *drawn);     /* a picture in a temporary file */
 /* A curve in the colour of a run, from 0. */
 struct curve curve_of(const struct series *s, int run);
 /* Panels to --output, or to the terminal. */
@@ -17,8 +16,6 @@ int draw_curves(const struct settings *s, const struct panel *list, int n, int a
 /* Heat maps to --output. title: may be NULL. */
 int draw_heat_maps(const struct settings *s, const char *title, const struct heat_map *maps, int n,
                    int across, double low, double high);
-/* Heat maps from low to 1, to --output, or to standard output one after another. */
-int show_heat_maps(const struct settings *s, const struct heat_map *maps, int n, double low);
 void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
 
 #endif

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: MIT
 //
 // Static functions, in this file and its three parts, which need only POSIX. They write heat maps
-// themselves. gnuplot draws curves; if it is not installed, picture_curves returns 1 and a message.
+// themselves. gnuplot draws curves; without it, picture_curves_to returns 1 and a message.
 // Every picture has its own white background, so it is legible in light and in dark browsers. Text
 // may be of unknown origin: nothing in it can end a tag or a string of gnuplot, or control a
 // terminal.
@@ -69,17 +69,10 @@ PICTURE int picture_heat_maps_to(FILE *to, const char *kind, const char *title,
    one in means. */
 PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low, double high);
 
-/* Panels with curves. The path ends in .svg, .png or .pdf and is replaced; NULL: text on standard
-   output. Returns 0, or 1 and a sentence in message. */
-PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across,
-                           char *message, size_t size);
-/* The same into a file that is open. kind: "svg", "png", "pdf", "text" for a terminal, or "page": a
-   narrow SVG without a background, to stand in a page. */
+/* Panels with curves. kind: "svg", "png", "pdf", "text" for a terminal, or "page": a narrow SVG
+   without a background, to stand in a page. Returns 0, or 1 and a sentence in message. */
 PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
                               int across, char *message, size_t size);
-
-/* Pictures of SVG that were written to files, one below another. Returns 1 as picture_heat_maps. */
-PICTURE int picture_stack(FILE *to, FILE *const *pictures, int n);
 
 /* Text for XML and HTML, attributes included. Control characters except tab and line feed, and
    bytes that are no UTF-8, become U+FFFD. */
@@ -289,53 +282,5 @@ PICTURE uint32_t picture__colour(const struct picture__scale *scale, int step)
 #include "picture_png.h"
 #include "picture_heat.h"
 #include "picture_curves.h"
-
-// -----------------------------------------------------------------------------------------------
-// Several pictures in one
-// -----------------------------------------------------------------------------------------------
-
-/* A whole file, with a NUL after it; malloc'd, or NULL. */
-PICTURE char *picture__text_of(FILE *from)
-{
-    long n = fseek(from, 0, SEEK_END) ? -1 : ftell(from);
-    char *text = n < 0 ? NULL : (char *)malloc((size_t)n + 1);
-    rewind(from);
-    if (text) text[fread(text, 1, (size_t)n, from)] = '\0';
-    return text;
-}
-
-PICTURE double picture__size(const char *svg, const char *name)
-{
-    const char *at = strstr(svg, name);
-    return at ? strtod(at + strlen(name), NULL) : 0;
-}
-
-PICTURE int picture_stack(FILE *to, FILE *const *pictures, int n)
-{
-    char **text = (char **)calloc((size_t)n + 1, sizeof *text);
-    double width = 0, height = 0, y = 0;
-    int i, failed = !text;
-    for (i = 0; i < n && !failed; i++) {
-        failed = !(text[i] = picture__text_of(pictures[i])) || !strstr(text[i], "<svg");
-        if (failed) break;
-        width = fmax(width, picture__size(text[i], "width=\""));
-        height += picture__size(text[i], "height=\"");
-    }
-    if (!failed)
-        fprintf(to,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" "
-                "viewBox=\"0 0 %.0f %.0f\">\n"
-                "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
-                width, height, width, height);
-    for (i = 0; i < n && !failed; i++) {
-        const char *tag = strstr(text[i], "<svg");
-        fprintf(to, "<svg y=\"%.0f\"%s", y, tag + 4);
-        y += picture__size(text[i], "height=\"");
-    }
-    if (!failed) fputs("</svg>\n", to);
-    for (i = 0; i < n && text; i++) free(text[i]);
-    free(text);
-    return failed || ferror(to);
-}
 
 #endif

@@ -384,32 +384,6 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
     return failed;
 }
 
-PICTURE int picture_curves(const char *path, const struct panel *panels, int n, int across,
-                           char *message, size_t size)
-{
-    const char *kind = path ? picture_kind(path) : "text";
-    FILE *drawn, *to = NULL;
-    int failed;
-    if (!kind) {
-        snprintf(message, size, "a picture's name ends in .svg, .png or .pdf, got '%s'", path);
-        return 1;
-    }
-    if (!path) return picture_curves_to(stdout, kind, panels, n, across, message, size);
-    if (!(drawn = tmpfile())) {
-        snprintf(message, size, "cannot make a temporary file: %s", strerror(errno));
-        return 1;
-    }
-    failed = picture_curves_to(drawn, kind, panels, n, across, message, size);
-    if (!failed) { /* an existing file is replaced once the new picture is complete */
-        to = fopen(path, "wb");
-        failed = !to || picture_copy(drawn, to);
-        if (to && fclose(to)) failed = 1;
-        if (failed) snprintf(message, size, "cannot write '%s': %s", path, strerror(errno));
-    }
-    fclose(drawn);
-    return failed;
-}
-
 // -----------------------------------------------------------------------------------------------
 // Heat maps by gnuplot, at the positions of those of the SVG
 // -----------------------------------------------------------------------------------------------

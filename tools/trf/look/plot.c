@@ -4,10 +4,9 @@
 // norm of training; loss, metric and token accuracy of validations. Each panel needs data of some
 // log. log.c reads them.
 
+#include "draw.h"
 #include "look.h"
-#include "plot.h"
 
-#include <errno.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -269,48 +268,27 @@ static int plot_runs(struct settings *s, int n, char **paths)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>command        logs, or one of the diagrams
+// >>command
 // -----------------------------------------------------------------------------------------------
 
-enum { LOGS = 1, SCHEDULE = 2, POSITIONS = 4, MASKS = 8 };
-
-static const struct { const char *word; int bit; int (*draw)(struct settings *s);
-} diagrams[] = {{"schedule", SCHEDULE, plot_schedule},
-                {"positions", POSITIONS, plot_positions},
-                {"masks", MASKS, plot_masks}};
-
-static const struct { size_t field; int of; } belongs[] = {
-    {AT(only), LOGS},
-    {AT(plot_schedules), SCHEDULE}, {AT(plot_warmups), SCHEDULE}, {AT(plot_rates), SCHEDULE},
-    {AT(training.initial_rate), SCHEDULE}, {AT(training.final_rate), SCHEDULE},
-    {AT(training.total_steps), SCHEDULE}, {AT(plot_updates), SCHEDULE},
-    {AT(plot_widths), SCHEDULE | POSITIONS},
-    {AT(config.positions), POSITIONS}, {AT(plot_rows), POSITIONS}, {AT(plot_view), POSITIONS},
-    {AT(plot_dimensions), POSITIONS}, {AT(config.position_offset), POSITIONS},
-    {AT(plot_kinds), MASKS}, {AT(plot_length), MASKS}, {AT(plot_prefix), MASKS},
-    {AT(plot_padded), MASKS}, {AT(plot_words), MASKS}};
-
-/* An option of another picture is a mistake. */
-static int check_belongs(const struct settings *s, int bit)
+/* Names the study that draws what trf plot drew up to 0.3.0. */
+static int check_studies(int n, char **paths)
 {
-    size_t i, k;
-    for (i = 0; i < sizeof belongs / sizeof *belongs; i++) {
-        const char *name = option_name(belongs[i].field);
-        if (belongs[i].of & bit || !is_given(s, belongs[i].field)) continue;
-        if (belongs[i].of == LOGS) say("--%s is for logs", name);
+    static const char *const studies[][2] = {
+        {"schedule", "schedules"}, {"positions", "position_table"}, {"masks", "masks"}};
+    int i, k;
+    for (i = 0; i < n; i++)
         for (k = 0; k < 3; k++)
-            if (belongs[i].of & diagrams[k].bit) {
-                say("--%s is for trf plot %s", name, diagrams[k].word);
-                break;
+            if (!strcmp(paths[i], studies[k][0]) && access(paths[i], F_OK)) {
+                say("no log '%s'; examples/studies/%s.c draws %s%s", paths[i], studies[k][1],
+                    paths[i], k ? "" : "s");
+                return USAGE;
             }
-        return USAGE;
-    }
     return DONE;
 }
 
 int command_plot(struct settings *s, int argc, char **argv)
 {
-    int i, status;
     if (s->output && !s->csv && !picture_kind(s->output)) {
         say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
         return USAGE;
@@ -319,26 +297,9 @@ int command_plot(struct settings *s, int argc, char **argv)
         say("--csv writes numbers, but '%s' is the name of a picture", s->output);
         return USAGE;
     }
-    for (i = 0; i < 3 && argc; i++) {
-        if (strcmp(argv[0], diagrams[i].word)) continue;
-        if (argc > 1) {
-            say("%s takes only options, got '%s'; ./%s is a log of that name", argv[0], argv[1],
-                argv[0]);
-            return USAGE;
-        }
-        if ((status = check_belongs(s, diagrams[i].bit))) return status;
-        if (check_output_name(s) || (s->output && check_writable(s->output))) return FAILED;
-        return diagrams[i].draw(s);
-    }
     if (!argc) {
-        say("give a log written by trf train --log, or schedule, positions or masks");
+        say("give a log written by trf train --log");
         return USAGE;
     }
-    for (i = 0; i < 3; i++)
-        if (argc == 1 && distance(argv[0], diagrams[i].word) <= 2 && access(argv[0], F_OK)) {
-            say("no log '%s'; did you mean trf plot %s?", argv[0], diagrams[i].word);
-            return USAGE;
-        }
-    if ((status = check_belongs(s, LOGS))) return status;
-    return plot_runs(s, argc, argv);
+    return check_studies(argc, argv) ? USAGE : plot_runs(s, argc, argv);
 }
