@@ -222,7 +222,7 @@ chmod +x pretends/gnuplot
 expect 0 "a gnuplot that writes down what it gets" "" env PATH="$here/pretends:$PATH" \
     "$real" attention hostile --source "%s 'x' $(sed -n 4p hostile.sources)" --kind encoder \
     --output no.pdf
-check "labels are formats, and none begins with a quote" eval 'grep -q "^set ytics (.%%s. 0, " script &&
+check "labels are texts, and none begins with a quote" eval 'grep -q "^set label .%s. at screen [0-9.]*,[0-9.]* right\$" script &&
     ! grep -q "\x27\x27" script && ! grep -q "$(printf "\360\237")" script'
 expect 1 "broken UTF-8" "^trf attention: --source: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" attention translator --source "$(printf 'nin\351')"

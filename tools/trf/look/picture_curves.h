@@ -334,8 +334,6 @@ PICTURE void picture__failed(int status, FILE *errors, char *message, size_t siz
 {
     char line[200] = "";
     if (status < 0) snprintf(message, size, "cannot start gnuplot: %s", strerror(errno));
-    else if (status == 127)
-        snprintf(message, size, "gnuplot, which draws curves, is not installed");
     else {
         rewind(errors);
         while (fgets(line, sizeof line, errors) && strspn(line, " \t\n^") == strlen(line))
@@ -388,41 +386,6 @@ PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *pa
 // Heat maps by gnuplot, at the positions of those of the SVG
 // -----------------------------------------------------------------------------------------------
 
-/* A label of gnuplot's tics is a format: a '%' is written twice. */
-PICTURE void picture__tic(FILE *script, const char *text, double at, int first)
-{
-    const char *cut = picture__cut(text);
-    fputs(first ? "'" : ", '", script);
-    while (*text && text != cut) {
-        uint32_t c = picture__next(&text);
-        if (c == '%') putc('%', script);
-        picture__put_quoted(script, c);
-    }
-    fprintf(script, "%s' %.9g", cut ? "\xE2\x80\xA6" : "", at);
-}
-
-/* side: so many cells are one of the image. */
-PICTURE void picture__tics(FILE *script, const char *axis, const char *const *names, long n,
-                           long step, long side)
-{
-    char number[32];
-    long i;
-    fprintf(script, "set %s (", axis);
-    for (i = 0; i < n; i += step)
-        picture__tic(script, picture__label(names, i, number),
-                     ((double)i + 0.5) / (double)side - 0.5, i == 0);
-    fputs(")\n", script);
-}
-
-PICTURE void picture__plot_text(FILE *script, const char *text, double x, double y,
-                                const struct picture__grid *g, const char *how)
-{
-    if (!text) return;
-    fputs("set label ", script);
-    picture__string(script, text, PICTURE_LONGEST);
-    fprintf(script, " at screen %.6f,%.6f left %s\n", x / g->width, 1 - y / g->height, how);
-}
-
 PICTURE void picture__plot_values(FILE *script, const struct heat_map *map, long down, long side)
 {
     long i, j;
@@ -442,6 +405,7 @@ PICTURE void picture__plot_values(FILE *script, const struct heat_map *map, long
 PICTURE void picture__plot_map(FILE *script, const struct heat_map *map,
                                const struct picture__map *m, const struct picture__grid *g)
 {
+    const struct picture__canvas canvas = {script, m->x, m->y, g->width, g->height};
     long down = (map->rows + PICTURE_PIXELS - 1) / PICTURE_PIXELS,
          side = (map->columns + PICTURE_PIXELS - 1) / PICTURE_PIXELS;
     double left = m->x + m->left, top = m->y + m->top,
@@ -452,14 +416,7 @@ PICTURE void picture__plot_map(FILE *script, const struct heat_map *map,
             "set lmargin at screen %.6f\nset rmargin at screen %.6f\nset tmargin at screen %.6f\n"
             "set bmargin at screen %.6f\n",
             left / g->width, right / g->width, 1 - top / g->height, 1 - bottom / g->height);
-    picture__plot_text(script, map->title, m->x, m->y + 9, g, "font ',11'");
-    picture__plot_text(script, map->column_label, left, m->y + (map->title ? 24 : 0) + 6, g, "");
-    picture__plot_text(script, map->row_label, m->x + 6,
-                       top + picture__ems(map->row_label ? map->row_label : "") * PICTURE_FONT, g,
-                       "rotate by 90");
-    fprintf(script, "set x2tics %s\n", m->rotated ? "rotate by 90" : "norotate");
-    picture__tics(script, "x2tics", map->column_names, map->columns, m->column_step, side);
-    picture__tics(script, "ytics", map->row_names, map->rows, m->row_step, down);
+    picture__axes(&canvas, map, m);
     fprintf(script, "set xrange [-0.5:%.1f]\nset yrange [%.1f:-0.5]\n",
             ceil((double)map->columns / (double)side) - 0.5,
             ceil((double)map->rows / (double)down) - 0.5);
@@ -471,6 +428,7 @@ PICTURE void picture__plot_grid(FILE *script, const char *kind, const char *titl
                                 const struct heat_map *maps, int n,
                                 const struct picture__scale *scale, const struct picture__grid *g)
 {
+    const struct picture__canvas canvas = {script, 0, 0, g->width, g->height};
     double x = 12 + g->column * g->across, y = g->top + g->maps[0].top;
     int i;
     fputs("set encoding utf8\n", script);
@@ -479,10 +437,10 @@ PICTURE void picture__plot_grid(FILE *script, const char *kind, const char *titl
                 g->height / 96);
     else
         fprintf(script, "set terminal pngcairo size %.0f,%.0f font 'sans,9' ", g->width, g->height);
-    fputs("noenhanced background rgb 'white'\nset multiplot\nunset key\nset link x2\n"
-          "set border lc rgb '#888899'\nset tics nomirror scale 0 textcolor rgb '#222222'\n"
-          "unset xtics\nset object 1 rectangle from graph 0,0 to graph 1,1 fs solid noborder "
-          "fc rgb '#a8a8a8' behind\nset palette defined (",
+    fputs("noenhanced background rgb 'white'\nset multiplot\nunset key\nunset xtics\n"
+          "unset ytics\nset border lc rgb '#888899'\nset cbtics scale 0 textcolor rgb '#222222'\n"
+          "set object 1 rectangle from graph 0,0 to graph 1,1 fs solid noborder fc rgb '#a8a8a8' "
+          "behind\nset palette defined (",
           script);
     for (i = 0; i < PICTURE_STEPS; i++)
         fprintf(script, "%s%d '#%06x'", i ? "," : "", i, (unsigned)picture__colour(scale, i));
@@ -492,7 +450,7 @@ PICTURE void picture__plot_grid(FILE *script, const char *kind, const char *titl
             "set cbtics %.9g\n",
             x / g->width, 1 - (y + 160) / g->height, 14 / g->width, 160 / g->height,
             (scale->high - scale->low) / 4);
-    picture__plot_text(script, title, 12, 18, g, "font ',13'");
+    picture__text(&canvas, title, 12, 23, 0, PICTURE_BEGIN, PICTURE_HEADLINE);
     for (i = 0; i < n; i++)
         if (maps[i].rows > 0 && maps[i].columns > 0)
             picture__plot_map(script, &maps[i], &g->maps[i], g);

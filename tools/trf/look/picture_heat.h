@@ -174,44 +174,65 @@ PICTURE int picture__image(FILE *to, const struct heat_map *map, const struct pi
     return status;
 }
 
-PICTURE void picture__axes(FILE *to, const struct heat_map *map, const struct picture__map *m)
+/* Where texts go: into SVG, or into a script of gnuplot for a picture of width x height pixels, whose
+   map begins at x and y. width 0: SVG. */
+struct picture__canvas {
+    FILE *to;
+    double x, y, width, height;
+};
+
+enum picture__anchor { PICTURE_BEGIN, PICTURE_MIDDLE, PICTURE_END };
+enum picture__style { PICTURE_PLAIN, PICTURE_ITALIC, PICTURE_TITLE, PICTURE_HEADLINE };
+
+PICTURE void picture__string(FILE *script, const char *text, int most);
+
+/* A name on a line that begins, has its middle or ends at x, y. rotated: the line goes upwards. */
+PICTURE void picture__text(const struct picture__canvas *c, const char *text, double x, double y,
+                           int rotated, enum picture__anchor anchor, enum picture__style style)
 {
-    double label = map->title ? 24 : 0;
+    static const char *const sides[] = {"left", "center", "right"},
+                      *const anchors[] = {"", " text-anchor=\"middle\"", " text-anchor=\"end\""},
+                      *const fonts[] = {"", "", " font ',11'", " font ',13'"},
+                      *const styles[] = {"", " font-style=\"italic\"",
+                                         " font-size=\"14\" font-weight=\"bold\"",
+                                         " font-size=\"16\" font-weight=\"bold\""};
+    double up = PICTURE_FONT / 3.0; /* gnuplot's lines are in the middle of the letters */
+    if (!text) return;
+    if (c->width > 0) {
+        fputs("set label ", c->to);
+        picture__string(c->to, text, PICTURE_LONGEST);
+        fprintf(c->to, " at screen %.6f,%.6f %s%s%s\n",
+                (c->x + x - (rotated ? up : 0)) / c->width,
+                1 - (c->y + y - (rotated ? 0 : up)) / c->height, sides[anchor],
+                rotated ? " rotate by 90" : "", fonts[style]);
+        return;
+    }
+    fprintf(c->to,
+            rotated ? "<text transform=\"translate(%.1f %.1f) rotate(-90)\"%s%s>"
+                    : "<text x=\"%.1f\" y=\"%.1f\"%s%s>",
+            x, y, anchors[anchor], styles[style]);
+    picture__name(c->to, text);
+    fputs("</text>\n", c->to);
+}
+
+/* The title of a map, what its axes are, and the names of rows and columns. */
+PICTURE void picture__axes(const struct picture__canvas *c, const struct heat_map *map,
+                           const struct picture__map *m)
+{
     char number[32];
     long i;
-    if (map->title) {
-        fputs("<text y=\"14\" font-size=\"14\" font-weight=\"bold\">", to);
-        picture__name(to, map->title);
-        fputs("</text>\n", to);
-    }
-    if (map->column_label) {
-        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" font-style=\"italic\">", m->left,
-                label + PICTURE_FONT);
-        picture__name(to, map->column_label);
-        fputs("</text>\n", to);
-    }
-    if (map->row_label) {
-        fprintf(to,
-                "<text transform=\"translate(%d %.1f) rotate(-90)\" text-anchor=\"end\" "
-                "font-style=\"italic\">",
-                PICTURE_FONT, m->top);
-        picture__name(to, map->row_label);
-        fputs("</text>\n", to);
-    }
-    for (i = 0; i < map->columns; i += m->column_step) {
-        double x = m->left + ((double)i + 0.5) * m->cell_width;
-        if (m->rotated)
-            fprintf(to, "<text transform=\"translate(%.1f %.1f) rotate(-90)\">", x + 4, m->top - 5);
-        else fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">", x, m->top - 5);
-        picture__name(to, picture__label(map->column_names, i, number));
-        fputs("</text>\n", to);
-    }
-    for (i = 0; i < map->rows; i += m->row_step) {
-        fprintf(to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">", m->left - 6,
-                m->top + ((double)i + 0.5) * m->cell_height + 4);
-        picture__name(to, picture__label(map->row_names, i, number));
-        fputs("</text>\n", to);
-    }
+    picture__text(c, map->title, 0, 14, 0, PICTURE_BEGIN, PICTURE_TITLE);
+    picture__text(c, map->column_label, m->left, (map->title ? 24 : 0) + PICTURE_FONT, 0,
+                  PICTURE_BEGIN, PICTURE_ITALIC);
+    picture__text(c, map->row_label, PICTURE_FONT, m->top, 1, PICTURE_END, PICTURE_ITALIC);
+    for (i = 0; i < map->columns; i += m->column_step)
+        picture__text(c, picture__label(map->column_names, i, number),
+                      m->left + ((double)i + 0.5) * m->cell_width + (m->rotated ? 4 : 0), m->top - 5,
+                      m->rotated, m->rotated ? PICTURE_BEGIN : PICTURE_MIDDLE, PICTURE_PLAIN);
+    for (i = 0; i < map->rows; i += m->row_step)
+        picture__text(c, picture__label(map->row_names, i, number), m->left - 6,
+                      m->top + ((double)i + 0.5) * m->cell_height + 4, 0, PICTURE_END,
+                      PICTURE_PLAIN);
 }
 
 /* Thin lines between cells that are large, and a frame. */
@@ -240,6 +261,7 @@ PICTURE void picture__lines(FILE *to, const struct heat_map *map, const struct p
 PICTURE int picture__draw_map(FILE *to, const struct heat_map *map, const struct picture__map *m,
                               const struct picture__scale *scale, int n)
 {
+    const struct picture__canvas svg = {to, 0, 0, 0, 0};
     long side = 1;
     int status = 0;
     if ((double)map->rows * (double)map->columns > PICTURE_CELLS / n)
@@ -256,7 +278,7 @@ PICTURE int picture__draw_map(FILE *to, const struct heat_map *map, const struct
     picture__blocks(to, map, scale, side, side == 1);
     fputs("</g>\n", to);
     picture__lines(to, map, m);
-    picture__axes(to, map, m);
+    picture__axes(&svg, map, m);
     return status;
 }
 
@@ -316,6 +338,7 @@ PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map
                               int across, double low, double high)
 {
     struct picture__scale scale = picture__scale_of(maps, n, low, high);
+    const struct picture__canvas svg = {to, 0, 0, 0, 0};
     struct picture__grid g;
     int i, status = 0;
     if (picture__place(&g, title, maps, n, across)) return 1;
@@ -325,11 +348,7 @@ PICTURE int picture_heat_maps(FILE *to, const char *title, const struct heat_map
             "fill=\"#222\" xml:space=\"preserve\">\n"
             "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n",
             g.width, g.height, g.width, g.height, PICTURE_FONT);
-    if (title) {
-        fputs("<text x=\"12\" y=\"23\" font-size=\"16\" font-weight=\"bold\">", to);
-        picture__name(to, title);
-        fputs("</text>\n", to);
-    }
+    picture__text(&svg, title, 12, 23, 0, PICTURE_BEGIN, PICTURE_HEADLINE);
     for (i = 0; i < n; i++) {
         fprintf(to, "<g transform=\"translate(%.1f %.1f)\">\n", g.maps[i].x, g.maps[i].y);
         status |= picture__draw_map(to, &maps[i], &g.maps[i], &scale, n);
