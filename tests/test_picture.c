@@ -57,6 +57,7 @@ static void escaped(void **state)
         {"a\tb\nc", "a\tb\nc"},
         {"\x1B[31m\r\x01\x7F", BAD "[31m" BAD BAD BAD},
         {"e\xCC\x81 \xE6\xBC\xA2 \xF0\x9F\x98\x80", "e\xCC\x81 \xE6\xBC\xA2 \xF0\x9F\x98\x80"},
+        {"a\xE2\x80\xAE" "b\xE2\x80\x8B\xE2\x80\x8D", "a" BAD "b" BAD "\xE2\x80\x8D"},
         {"\xC0\x80", BAD BAD},
         {"\xE0\x80\x80", BAD BAD BAD},
         {"\xED\xA0\x80", BAD BAD BAD}, /* too long; a surrogate */

@@ -117,38 +117,10 @@ static int take_texts(struct attention_view *l)
     return take_text(&l->target, "target", l->target_vocab, s->target_text, c->max_length - 1);
 }
 
-static const char *name_of_token(const trf_vocab *vocab, int32_t id)
+static const char **names_of(const struct attention_view *l, enum token_list of, int64_t n)
 {
-    const char *token = trf_vocab_token(vocab, id);
-    return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
-}
-
-/* What is in front of the tokens of a side: nothing, the decoder's start token, or BOS. */
-enum { NOTHING, START, BOS_OF_SOURCE };
-
-/* Names of n tokens of a side, with what is in front of them; the name of EOS is the last if n is
-   larger. */
-static const char **names_of(const struct attention_view *l, int target, int64_t n, int front)
-{
-    const struct side *side = target ? &l->target : &l->source;
-    const trf_vocab *vocab = target ? l->target_vocab : l->source_vocab;
-    const trf_config *c = trf_model_config(l->model);
-    const int32_t first[] = {c->bos, c->eos, c->pad, c->pad};
-    const char **names = zeroed((size_t)n + 1, sizeof *names);
-    int64_t i, at;
-    for (i = 0; i < n; i++) {
-        at = i - (front != NOTHING);
-        if (at < 0 && front == BOS_OF_SOURCE) names[i] = name_of_token(vocab, c->bos);
-        else if (at < 0)
-            names[i] = c->decoder_start == TRF_START_ZERO
-                           ? "<zero>"
-                           : name_of_token(vocab, first[c->decoder_start]);
-        else {
-            at = id_of_row(l->s, c, target, (int64_t)side->used, at);
-            names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
-        }
-    }
-    return names;
+    return token_names(l->s, l->model, of == SOURCE ? l->source_vocab : l->target_vocab,
+                       of == SOURCE ? &l->source : &l->target, of, n);
 }
 
 /* A decoder reads its last token only if another one follows: this adds EOS if the library does
@@ -157,7 +129,7 @@ static int make_maps(struct attention_view *l)
 {
     const trf_config *c = trf_model_config(l->model);
     trf_sequences source, target;
-    int decoder = l->kind == TRF_DECODER_SELF, front = c->source_bos ? BOS_OF_SOURCE : NOTHING;
+    int decoder = l->kind == TRF_DECODER_SELF;
     if (l->kind != TRF_ENCODER_SELF && !c->target_eos) append_id(&l->target, c->eos);
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
@@ -165,10 +137,9 @@ static int make_maps(struct attention_view *l)
         return FAILED;
     l->rows = l->attention.extent[2];
     l->columns = l->attention.extent[3];
-    if (l->kind == TRF_ENCODER_SELF) l->row_names = names_of(l, 0, l->rows, front);
-    else l->row_names = names_of(l, 1, l->rows, decoder ? START : NOTHING);
-    l->column_names = decoder ? names_of(l, 1, l->columns, START)
-                              : names_of(l, 0, l->columns, front);
+    l->row_names = names_of(l, l->kind == TRF_ENCODER_SELF ? SOURCE : decoder ? READ : WRITTEN,
+                            l->rows);
+    l->column_names = names_of(l, decoder ? READ : SOURCE, l->columns);
     add_maps(l);
     return DONE;
 }

@@ -5,6 +5,55 @@
 #include <math.h>
 
 // -----------------------------------------------------------------------------------------------
+// >>names          of tokens
+// -----------------------------------------------------------------------------------------------
+
+static const char *name_of_token(const trf_vocab *vocab, int32_t id)
+{
+    const char *token = trf_vocab_token(vocab, id);
+    return *token ? token : "\xE2\x90\x80"; /* U+2400, the picture of a NUL */
+}
+
+const char **token_names(const struct settings *s, const trf_model *model, const trf_vocab *vocab,
+                         const struct side *side, enum token_list of, int64_t n)
+{
+    const trf_config *c = trf_model_config(model);
+    const int32_t starts[] = {c->bos, c->eos, c->pad, c->pad};
+    const char **names = zeroed((size_t)n + 1, sizeof *names);
+    int64_t i, at;
+    for (i = 0; i < n; i++) {
+        at = i - (of == READ || (of == SOURCE && c->source_bos));
+        if (at < 0 && of == READ && c->decoder_start == TRF_START_ZERO) names[i] = "<zero>";
+        else if (at < 0)
+            names[i] = name_of_token(vocab, of == READ ? starts[c->decoder_start] : c->bos);
+        else {
+            at = id_of_row(s, c, of != SOURCE, (int64_t)side->used, at);
+            names[i] = name_of_token(vocab, at < (int64_t)side->used ? side->ids[at] : c->eos);
+        }
+    }
+    return names;
+}
+
+char **short_names(const char *const *names, int64_t n, int columns)
+{
+    char **cut = zeroed((size_t)n + 1, sizeof *cut);
+    int64_t i;
+    for (i = 0; i < n; i++) {
+        const char *at = names[i];
+        int width = 0;
+        while (*at && width < columns) width += picture__wide(picture__next(&at));
+        cut[i] = format_text("%.*s%s", (int)(at - names[i]), names[i], *at ? "\xE2\x80\xA6" : "");
+    }
+    return cut;
+}
+
+void free_names(char **names, int64_t n)
+{
+    while (n > 0) free(names[--n]);
+    free(names);
+}
+
+// -----------------------------------------------------------------------------------------------
 // >>maps           the numbers of each map
 // -----------------------------------------------------------------------------------------------
 
@@ -216,32 +265,12 @@ static int draw_maps(const struct attention_view *l)
     return status;
 }
 
-enum { LETTERS = 24 };
-
-/* Names of at most LETTERS columns: a terminal shows those of columns vertically. */
-static char **short_names(const char *const *names, int64_t n)
-{
-    char **cut = zeroed((size_t)n + 1, sizeof *cut);
-    int64_t i;
-    for (i = 0; i < n; i++) {
-        const char *at = names[i];
-        int columns = 0;
-        while (*at && columns < LETTERS) columns += picture__wide(picture__next(&at));
-        cut[i] = format_text("%.*s%s", (int)(at - names[i]), names[i], *at ? "\xE2\x80\xA6" : "");
-    }
-    return cut;
-}
-
-static void free_names(char **names, int64_t n)
-{
-    while (n > 0) free(names[--n]);
-    free(names);
-}
-
+/* A terminal shows the names of columns vertically: at most LETTERS lines. */
 static void print_heat(const struct attention_view *l)
 {
-    char **rows_cut = short_names(l->row_names, l->rows);
-    char **columns_cut = short_names(l->column_names, l->columns);
+    enum { LETTERS = 24 };
+    char **rows_cut = short_names(l->row_names, l->rows, LETTERS);
+    char **columns_cut = short_names(l->column_names, l->columns, LETTERS);
     int32_t i;
     for (i = 0; i < l->n_maps; i++) {
         struct heat_map heat = heat_of(l, &l->maps[i]);

@@ -40,6 +40,15 @@ struct attention_view {
 
 extern const char *const attention_kinds[];     /* by trf_attention_kind */
 
+/* The tokens of a source, of a target as the decoder reads it, and as it writes it. */
+enum token_list { SOURCE, READ, WRITTEN, N_LISTS };
+/* Names of n tokens of a side of one sequence, with what the model reads in front of them; the name
+   of EOS is the last if n is larger. One malloc'd block; the vocabulary has the texts. */
+const char **token_names(const struct settings *s, const trf_model *model, const trf_vocab *vocab,
+                         const struct side *side, enum token_list of, int64_t n);
+/* The same names, cut to so many columns of a terminal; free_names frees them. */
+char **short_names(const char *const *names, int64_t n, int columns);
+void free_names(char **names, int64_t n);
 /* Makes the maps of --layer and --head from the attention of all heads. */
 void add_maps(struct attention_view *l);
 /* A picture to --output, and text or JSON to standard output. */

@@ -4,8 +4,8 @@
 // Static functions, in this file and its three parts, which need only POSIX. They write heat maps
 // themselves. gnuplot draws curves; without it, picture_curves_to returns 1 and a message.
 // Every picture has its own white background, so it is legible in light and in dark browsers. Text
-// may be of unknown origin: nothing in it can end a tag or a string of gnuplot, or control a
-// terminal.
+// may be of unknown origin: nothing in it can end a tag or a string of gnuplot, turn the
+// writing direction or control a terminal.
 
 #ifndef TRF_PICTURE_H
 #define TRF_PICTURE_H
@@ -74,8 +74,8 @@ PICTURE void picture_heat_text(FILE *to, const struct heat_map *map, double low,
 PICTURE int picture_curves_to(FILE *to, const char *kind, const struct panel *panels, int n,
                               int across, char *message, size_t size);
 
-/* Text for XML and HTML, attributes included. Control characters except tab and line feed, and
-   bytes that are no UTF-8, become U+FFFD. */
+/* Text for XML and HTML, attributes included. What a reader would not see, except a tab and a line
+   feed, and bytes that are no UTF-8, become U+FFFD. */
 PICTURE void picture_escape(FILE *to, const char *text);
 /* Appends all bytes of a file to another; 1: an error of reading or writing. */
 PICTURE int picture_copy(FILE *from, FILE *to);
@@ -88,7 +88,17 @@ PICTURE const char *picture_kind(const char *path);
 // Text
 // -----------------------------------------------------------------------------------------------
 
-/* The next code point. What cannot be shown, or is no UTF-8, is U+FFFD. */
+/* Whether a page or a terminal would hide the character or obey it: controls, marks of the writing
+   direction, spaces without width, and what is no character. */
+PICTURE int picture__is_odd(uint32_t c)
+{
+    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200B || c == 0x200E || c == 0x200F ||
+           c == 0x61C || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) ||
+           c == 0xFEFF || (c & 0xFFFE) == 0xFFFE || (c >= 0xFDD0 && c <= 0xFDEF) ||
+           (c >= 0xE0000 && c <= 0xE007F);
+}
+
+/* The next code point. What is odd, but for a tab and a line feed, or is no UTF-8, is U+FFFD. */
 PICTURE uint32_t picture__next(const char **at)
 {
     static const uint32_t least[5] = {0, 0, 0x80, 0x800, 0x10000};
@@ -102,9 +112,7 @@ PICTURE uint32_t picture__next(const char **at)
         return 0xFFFD;
     }
     *at += n;
-    if ((c < 0x20 && c != '\t' && c != '\n') || (c >= 0x7F && c < 0xA0) || (c & 0xFFFE) == 0xFFFE)
-        return 0xFFFD;
-    return c;
+    return picture__is_odd(c) && c != '\t' && c != '\n' ? 0xFFFD : c;
 }
 
 PICTURE void picture__put(FILE *to, uint32_t c)
@@ -144,8 +152,8 @@ PICTURE int picture__wide(uint32_t c)
         {0x300, 0x36F, 0},    {0x483, 0x489, 0},   {0x591, 0x5BD, 0},   {0x610, 0x61A, 0},
         {0x64B, 0x65F, 0},    {0x93C, 0x93C, 0},   {0x941, 0x948, 0},   {0x94D, 0x94D, 0},
         {0xE31, 0xE31, 0},    {0xE34, 0xE3A, 0},   {0xE47, 0xE4E, 0},   {0x1AB0, 0x1AFF, 0},
-        {0x1DC0, 0x1DFF, 0},  {0x200B, 0x200F, 0}, {0x202A, 0x202E, 0}, {0x2060, 0x206F, 0},
-        {0x20D0, 0x20FF, 0},  {0xFE00, 0xFE0F, 0}, {0xFE20, 0xFE2F, 0}, {0xFEFF, 0xFEFF, 0},
+        {0x1DC0, 0x1DFF, 0},  {0x200C, 0x200D, 0}, {0x20D0, 0x20FF, 0}, {0xFE00, 0xFE0F, 0},
+        {0xFE20, 0xFE2F, 0},
         {0x1100, 0x115F, 2},  {0x2E80, 0xA4CF, 2}, {0xAC00, 0xD7A3, 2}, {0xF900, 0xFAFF, 2},
         {0xFE30, 0xFE6F, 2},  {0xFF00, 0xFF60, 2}, {0xFFE0, 0xFFE6, 2}, {0x1F300, 0x1FAFF, 2},
         {0x20000, 0x3FFFD, 2}};

@@ -174,8 +174,8 @@ PICTURE int picture__image(FILE *to, const struct heat_map *map, const struct pi
     return status;
 }
 
-/* Where texts go: into SVG, or into a script of gnuplot for a picture of width x height pixels, whose
-   map begins at x and y. width 0: SVG. */
+/* Where texts go: into SVG, or into a script of gnuplot for a picture of width x height pixels,
+   whose map begins at x and y. width 0: SVG. */
 struct picture__canvas {
     FILE *to;
     double x, y, width, height;
@@ -227,7 +227,7 @@ PICTURE void picture__axes(const struct picture__canvas *c, const struct heat_ma
     picture__text(c, map->row_label, PICTURE_FONT, m->top, 1, PICTURE_END, PICTURE_ITALIC);
     for (i = 0; i < map->columns; i += m->column_step)
         picture__text(c, picture__label(map->column_names, i, number),
-                      m->left + ((double)i + 0.5) * m->cell_width + (m->rotated ? 4 : 0), m->top - 5,
+                      m->left + ((double)i + 0.5) * m->cell_width + 4 * m->rotated, m->top - 5,
                       m->rotated, m->rotated ? PICTURE_BEGIN : PICTURE_MIDDLE, PICTURE_PLAIN);
     for (i = 0; i < map->rows; i += m->row_step)
         picture__text(c, picture__label(map->row_names, i, number), m->left - 6,

@@ -31,9 +31,6 @@ void put_html(FILE *to, const char *text, size_t bytes);
 void put_html_text(FILE *to, const char *text); /* up to its NUL */
 /* At most `limit` characters, then an ellipsis. */
 void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit);
-/* A token beside a picture: cut, what cannot be seen is U+FFFD. Returns its width in letters; NULL:
-   only that. */
-int put_token(FILE *to, const char *text, size_t bytes);
 /* Two texts, each in an element of its own, with their differences marked. */
 enum compare {
     COMPARE_TEXT,   /* in words, or in characters if there are no words */

@@ -4,36 +4,28 @@
 // head, row by row. The script of the page draws the selected head; without the script the page
 // shows the mean of the heads of the last layer.
 
+#include "attention_maps.h"
 #include "report.h"
-
-#include <math.h>
 
 enum {
     CHOSEN = 10,            /* of the worst lines, and of the first lines of the file */
     LONGEST = 64,           /* largest number of tokens of a side */
     MAX_WEIGHTS = 4000000,  /* of all lines: two bytes each */
-    CELL = 18,
-    LETTER = 8,
     SHADES = 20
 };
-
-static const trf_attention_kind kinds[] = {TRF_ENCODER_SELF, TRF_DECODER_SELF, TRF_DECODER_CROSS};
-static const char *const kind_names[] = {"encoder", "decoder", "cross"};
 
 /* A line as the model reads it, with its attention. */
 struct looked {
     const struct line *line;
     struct side source, target;
-    trf_batch batch;
-    trf_real *weights[3];
-    int64_t numbers[3];
-    int64_t rows, columns; /* target and source */
+    struct attention attention[3]; /* by trf_attention_kind */
+    int64_t n[N_LISTS];           /* tokens of a source or a target */
 };
 
 static void forget(struct looked *l)
 {
     int k;
-    for (k = 0; k < 3; k++) free(l->weights[k]);
+    for (k = 0; k < 3; k++) free_attention(&l->attention[k]);
     free_side(&l->source);
     free_side(&l->target);
 }
@@ -43,6 +35,7 @@ static int read_ids(const struct data *d, struct looked *l)
 {
     const trf_config *config = trf_model_config(d->model);
     struct word_tokens words;
+    trf_sequences source, target;
     char why[300];
     int32_t n;
     memset(&words, 0, sizeof words);
@@ -65,82 +58,63 @@ static int read_ids(const struct data *d, struct looked *l)
         l->target.lengths[0] += l->target.lengths[1];
         l->target.count = 1;
     }
-    l->batch.source = sequences_of(&l->source);
-    l->batch.target = sequences_of(&l->target);
-    l->columns = l->source.count ? trf_source_rows(d->model, &l->batch.source) : 0;
-    l->rows = l->target.count ? trf_target_rows(d->model, &l->batch.target) : 0;
-    if (l->columns > LONGEST || l->rows > LONGEST) return 0;
+    source = sequences_of(&l->source);
+    target = sequences_of(&l->target);
+    l->n[SOURCE] = source.count ? trf_source_rows(d->model, &source) : 0;
+    l->n[READ] = l->n[WRITTEN] = target.count ? trf_target_rows(d->model, &target) : 0;
+    if (l->n[SOURCE] > LONGEST || l->n[READ] > LONGEST) return 0;
     return (d->task == TASK_TEXT || l->source.used > 0) &&
-           (l->rows > 0 || d->task == TASK_CLASSIFY || d->task == TASK_TAG);
+           (l->n[READ] > 0 || d->task == TASK_CLASSIFY || d->task == TASK_TAG);
 }
 
-static int look(struct data *d, struct looked *l)
+static int64_t count_weights(const struct attention *a)
 {
-    trf_tensor tensor[3];
-    trf_views views;
-    trf_error err;
-    int k;
-    memset(&views, 0, sizeof views);
-    for (k = 0; k < 3; k++) {
-        l->numbers[k] = trf_attention_count(d->model, &l->batch, kinds[k]);
-        l->weights[k] = zeroed((size_t)l->numbers[k], sizeof **l->weights);
-        tensor[k] = trf_tensor_of(l->weights[k], 1, l->numbers[k], 0, 0);
+    return a->extent[0] * a->extent[1] * a->extent[2] * a->extent[3];
+}
+
+/* Adds the number of weights to *numbers. */
+static int look(struct data *d, struct looked *l, int64_t *numbers)
+{
+    trf_sequences source = sequences_of(&l->source), target = sequences_of(&l->target);
+    int k, status = DONE;
+    for (k = 0; k < 3 && !status; k++) {
+        status = read_attention(d->translator, d->model, (trf_attention_kind)k, &source, &target,
+                                &l->attention[k]);
+        *numbers += count_weights(&l->attention[k]);
     }
-    if (l->numbers[0]) views.encoder_self = &tensor[0];
-    if (l->numbers[1]) views.decoder_self = &tensor[1];
-    if (l->numbers[2]) views.cross = &tensor[2];
-    if (!trf_look_inside(d->translator, &l->batch, &views, &err)) return DONE;
-    say_error("attention", &err);
-    return FAILED;
-}
-
-// -----------------------------------------------------------------------------------------------
-// >>tokens         beside the picture
-// -----------------------------------------------------------------------------------------------
-
-/* Token i of a side that the model reads; for a target row, the token that it writes. */
-static int put_token_at(FILE *to, const struct data *d, const struct looked *l, int target,
-                        int written, int64_t i)
-{
-    const trf_config *config = trf_model_config(d->model);
-    const trf_vocab *vocab = d->vocab[target];
-    const struct side *side = target ? &l->target : &l->source;
-    int32_t id = config->eos;
-    size_t bytes;
-    const char *token;
-    if (target ? !written : config->source_bos) i--;
-    i = id_of_row(d->s, config, target, (int64_t)side->used, i);
-    if (i < 0 && !target) id = config->bos;
-    else if (i < 0 && config->decoder_start == TRF_START_ZERO) return put_token(to, "zeros", 5);
-    else if (i < 0)
-        id = config->decoder_start == TRF_START_EOS ? config->eos
-           : config->decoder_start == TRF_START_PAD ? config->pad
-                                                    : config->bos;
-    else if (i < (int64_t)side->used) id = side->ids[i];
-    token = token_of(vocab, id, &bytes);
-    return put_token(to, token, bytes);
-}
-
-static void put_tokens(FILE *to, const struct data *d, const struct looked *l)
-{
-    static const char *const names[] = {"source", "read", "written"};
-    int64_t i;
-    int k;
-    for (k = 0; k < 3; k++) {
-        int64_t n = k ? l->rows : l->columns;
-        if (!n) continue;
-        fprintf(to, "<ol class=%s hidden>", names[k]);
-        for (i = 0; i < n; i++) {
-            fputs("<li>", to);
-            put_token_at(to, d, l, k > 0, k == 2, i);
-        }
-        fputs("</ol>\n", to);
-    }
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
 // >>map
 // -----------------------------------------------------------------------------------------------
+
+/* Names beside the picture, for the script too. */
+static char **names_of(const struct data *d, const struct looked *l, enum token_list of)
+{
+    enum { LETTERS = 14 };
+    const char **all = token_names(d->s, d->model, d->vocab[of != SOURCE],
+                                   of == SOURCE ? &l->source : &l->target, of, l->n[of]);
+    char **names = short_names(all, l->n[of], LETTERS);
+    free((void *)all);
+    return names;
+}
+
+static void put_tokens(FILE *to, const struct looked *l, char **const names[N_LISTS])
+{
+    static const char *const classes[] = {"source", "read", "written"};
+    int64_t i;
+    int k;
+    for (k = 0; k < N_LISTS; k++) {
+        if (!l->n[k]) continue;
+        fprintf(to, "<ol class=%s hidden>", classes[k]);
+        for (i = 0; i < l->n[k]; i++) {
+            fputs("<li>", to);
+            picture__name(to, names[k][i]);
+        }
+        fputs("</ol>\n", to);
+    }
+}
 
 /* The attention that is drawn first: to the source if there is one. */
 static int first_kind(const struct data *d)
@@ -148,34 +122,15 @@ static int first_kind(const struct data *d)
     return d->task == TASK_TRANSLATE ? 2 : d->task == TASK_TEXT ? 1 : 0;
 }
 
-static int32_t layers_of(const trf_config *config, int kind)
-{
-    return kind == 0 ? config->encoder_layers : config->decoder_layers;
-}
-
-/* The mean of the heads of the last layer, of one kind; (height, width). */
-static double *mean_of_heads(const struct data *d, const struct looked *l, int kind, int64_t height,
-                             int64_t width)
-{
-    const trf_config *config = trf_model_config(d->model);
-    int64_t size = height * width, i;
-    const trf_real *last = l->weights[kind] + l->numbers[kind] - size * config->n_heads;
-    double *mean = zeroed((size_t)size, sizeof *mean);
-    int32_t h;
-    for (h = 0; h < config->n_heads; h++)
-        for (i = 0; i < size; i++) mean[i] += (double)last[h * size + i] / config->n_heads;
-    return mean;
-}
-
 /* Squares of each shade share a path. */
-static void put_cells(FILE *to, const double *weights, int64_t height, int64_t width)
+static void put_cells(FILE *to, const trf_real *weights, int64_t height, int64_t width)
 {
     int64_t i, k;
     int shade, some;
     for (shade = 1; shade <= SHADES; shade++) {
         for (some = 0, i = 0; i < height; i++)
             for (k = 0; k < width; k++) {
-                if ((int)(weights[i * width + k] * SHADES + 0.5) != shade) continue;
+                if ((int)((double)weights[i * width + k] * SHADES + 0.5) != shade) continue;
                 if (!some++) fprintf(to, "<path opacity=%.2f d='", (double)shade / SHADES);
                 fprintf(to, "M%lld %lldh1v1h-1z", (long long)k, (long long)i);
             }
@@ -183,46 +138,30 @@ static void put_cells(FILE *to, const double *weights, int64_t height, int64_t w
     }
 }
 
-/* The width in letters of the longest name of the rows or the columns. */
-static int widest_name(const struct data *d, const struct looked *l, int kind, int down)
+/* The mean of the heads of the last layer. */
+static void put_map(FILE *to, const struct looked *l, int kind, char **const names[N_LISTS])
 {
-    int target = kind == 2 ? down : kind, widest = 0, width;
-    int64_t n = target ? l->rows : l->columns, i;
-    for (i = 0; i < n; i++) {
-        width = put_token_at(NULL, d, l, target, target && down, i);
-        if (width > widest) widest = width;
-    }
-    return widest;
-}
-
-/* A row of a target has the name of the token that it writes, a column that of the token read. */
-static void put_names(FILE *to, const struct data *d, const struct looked *l, int kind, int down,
-                      int x, int y)
-{
-    int target = kind == 2 ? down : kind;
-    int64_t n = target ? l->rows : l->columns, i;
-    for (i = 0; i < n; i++) {
-        int along = (int)i * CELL + 13;
-        if (down) fprintf(to, "<text x=%d y=%d text-anchor=end>", x - 6, y + along);
-        else fprintf(to, "<text transform='translate(%d %d)rotate(-90)'>", x + along, y - 6);
-        put_token_at(to, d, l, target, target && down, i);
-        fputs("</text>", to);
-    }
-}
-
-static void put_map(FILE *to, const struct data *d, const struct looked *l)
-{
-    int kind = first_kind(d), down, x = 12 + LETTER * widest_name(d, l, kind, 1),
-        y = 12 + LETTER * widest_name(d, l, kind, 0), height = (int)(kind ? l->rows : l->columns),
-        width = (int)(kind == 1 ? l->rows : l->columns);
-    double *mean = mean_of_heads(d, l, kind, height, width);
-    fprintf(to, "<svg width=%d height=%d role=img aria-label='Attention of line %lld'>",
-            x + width * CELL + 2, y + height * CELL + 2, (long long)l->line->number);
-    for (down = 0; down < 2; down++) put_names(to, d, l, kind, down, x, y);
-    fprintf(to, "<g transform='translate(%d %d)scale(%d)'>", x, y, CELL);
-    put_cells(to, mean, height, width);
-    fprintf(to, "</g><rect x=%d y=%d width=%d height=%d /></svg>", x, y, width * CELL,
-            height * CELL);
+    const struct attention *a = &l->attention[kind];
+    const struct picture__canvas svg = {to, 0, 0, 0, 0};
+    struct heat_map map;
+    struct picture__map m;
+    trf_real *mean = zeroed((size_t)(a->extent[2] * a->extent[3]), sizeof *mean);
+    memset(&map, 0, sizeof map);
+    map.rows = (long)a->extent[2];
+    map.columns = (long)a->extent[3];
+    map.row_names = (const char *const *)names[kind == TRF_ENCODER_SELF   ? SOURCE
+                                               : kind == TRF_DECODER_SELF ? READ
+                                                                          : WRITTEN];
+    map.column_names = (const char *const *)names[kind == TRF_DECODER_SELF ? READ : SOURCE];
+    m = picture__layout(&map, 0);
+    fprintf(to, "<svg width=%.0f height=%.0f role=img aria-label='Attention of line %lld'>",
+            m.width, m.height + 2, (long long)l->line->number);
+    picture__axes(&svg, &map, &m);
+    fprintf(to, "<g transform='translate(%.1f %.1f)scale(%.0f)'>", m.left, m.top, m.cell_width);
+    mean_attention(a, a->extent[0] - 1, mean);
+    put_cells(to, mean, map.rows, map.columns);
+    fprintf(to, "</g><rect x=%.1f y=%.1f width=%.0f height=%.0f /></svg>", m.left, m.top,
+            m.cell_width * (double)map.columns, m.cell_height * (double)map.rows);
     free(mean);
 }
 
@@ -231,10 +170,11 @@ static void put_weights(FILE *to, const struct looked *l)
     int64_t i;
     int k;
     for (k = 0; k < 3; k++) {
-        if (!l->numbers[k]) continue;
-        fprintf(to, " data-%s=", kind_names[k]);
-        for (i = 0; i < l->numbers[k]; i++) {
-            int hundredths = (int)((double)l->weights[k][i] * 100 + 0.5);
+        int64_t numbers = count_weights(&l->attention[k]);
+        if (!numbers) continue;
+        fprintf(to, " data-%s=", attention_kinds[k]);
+        for (i = 0; i < numbers; i++) {
+            int hundredths = (int)((double)l->attention[k].weights[i] * 100 + 0.5);
             fprintf(to, "%02d", hundredths > 99 ? 99 : hundredths < 0 ? 0 : hundredths);
         }
     }
@@ -247,7 +187,9 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
         "a row for each token that is predicted, a column for each that the model reads",
         "a row for each token that is written, a column for each of the source that it attends to"};
     const trf_config *config = trf_model_config(d->model);
-    int kind = first_kind(d);
+    int kind = first_kind(d), k;
+    char **names[N_LISTS];
+    for (k = 0; k < N_LISTS; k++) names[k] = names_of(d, l, (enum token_list)k);
     fprintf(to,
             "<figure class=map data-line=%lld data-heads=%d data-encoder-layers=%d "
             "data-decoder-layers=%d",
@@ -257,12 +199,13 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
     fprintf(to,
             ">\n<figcaption>Line %lld: %s. Layer %d, mean of the %d head%s.</figcaption>\n"
             "<div class=wide>",
-            (long long)l->line->number, rows_are[kind], (int)layers_of(config, kind),
+            (long long)l->line->number, rows_are[kind], (int)l->attention[kind].extent[0],
             (int)config->n_heads, plural(config->n_heads));
-    put_map(to, d, l);
+    put_map(to, l, kind, names);
     fputs("</div>\n", to);
-    put_tokens(to, d, l);
+    put_tokens(to, l, names);
     fputs("</figure>\n", to);
+    for (k = 0; k < N_LISTS; k++) free_names(names[k], l->n[k]);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -318,9 +261,7 @@ int put_attention(FILE *to, struct data *d)
         for (at = 0, i = 0; i < CHOSEN && !status && numbers < MAX_WEIGHTS / 2 * (k + 1); i++) {
             if (!next_looked(d, k ? NULL : d->worst, &at, taken, &looked[n])) break;
             taken[looked[n].line - d->lines] = 1;
-            status = look(d, &looked[n]);
-            numbers += looked[n].numbers[0] + looked[n].numbers[1] + looked[n].numbers[2];
-            n++;
+            status = look(d, &looked[n++], &numbers);
         }
     fputs("<section id=attention><h2>Attention</h2>\n", to);
     if (!n) fprintf(to, "<p>No line has an answer of at most %d tokens.</p>\n", (int)LONGEST);

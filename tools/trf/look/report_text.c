@@ -1,5 +1,6 @@
 // trf report: untrusted text as HTML, and the differences of two texts. See report.h.
 
+#include "picture.h"
 #include "report.h"
 
 #include <math.h>
@@ -18,27 +19,12 @@ static size_t character_at(const char *text, size_t left, uint32_t *c)
     return 1;
 }
 
-/* Whether a page would hide or obey the character: controls, marks of the writing direction, spaces
-   without width. */
-static int is_odd(uint32_t c)
-{
-    return c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x200B || c == 0x200E || c == 0x200F ||
-           c == 0x61C || (c >= 0x2028 && c <= 0x202E) || (c >= 0x2060 && c <= 0x206F) ||
-           c == 0xFEFF || (c & 0xFFFE) == 0xFFFE || (c >= 0xFDD0 && c <= 0xFDEF) ||
-           (c >= 0xE0000 && c <= 0xE007F);
-}
-
-static void put_character(FILE *to, const char *text, size_t bytes, uint32_t c)
+static void put_character(FILE *to, const char *text, uint32_t c)
 {
     if (c == UINT32_MAX)
         fprintf(to, "<span class=odd>0x%02X</span>", (unsigned)(unsigned char)*text);
-    else if (is_odd(c)) fprintf(to, "<span class=odd>U+%04X</span>", (unsigned)c);
-    else if (c == '<') fputs("&lt;", to);
-    else if (c == '>') fputs("&gt;", to);
-    else if (c == '&') fputs("&amp;", to);
-    else if (c == '"') fputs("&quot;", to);
-    else if (c == '\'') fputs("&#39;", to);
-    else fwrite(text, 1, bytes, to);
+    else if (picture__is_odd(c)) fprintf(to, "<span class=odd>U+%04X</span>", (unsigned)c);
+    else picture__put_escaped(to, c);
 }
 
 void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit)
@@ -47,26 +33,9 @@ void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit)
     uint32_t c;
     for (; at < bytes && shown < limit; at += n, shown++) {
         n = character_at(text + at, bytes - at, &c);
-        put_character(to, text + at, n, c);
+        put_character(to, text + at, c);
     }
     if (at < bytes) fputs("…", to);
-}
-
-int put_token(FILE *to, const char *text, size_t bytes)
-{
-    enum { MOST = 14 };
-    size_t at = 0, n;
-    uint32_t c;
-    int width = 0;
-    for (; at < bytes && width < MOST; at += n) {
-        n = character_at(text + at, bytes - at, &c);
-        width += c != UINT32_MAX && c >= 0x1100 && !is_odd(c) ? 2 : 1;
-        if (!to) continue;
-        if (c == UINT32_MAX || is_odd(c)) fputs("\xEF\xBF\xBD", to);
-        else put_character(to, text + at, n, c);
-    }
-    if (to && at < bytes) fputs("…", to);
-    return width + (at < bytes);
 }
 
 static void put_more(FILE *to, size_t more)
@@ -82,7 +51,7 @@ void put_html(FILE *to, const char *text, size_t bytes)
     uint32_t c;
     for (; at < bytes; at += n, shown++) {
         n = character_at(text + at, bytes - at, &c);
-        if (shown < SHOWN_CHARACTERS) put_character(to, text + at, n, c);
+        if (shown < SHOWN_CHARACTERS) put_character(to, text + at, c);
     }
     if (shown > SHOWN_CHARACTERS) put_more(to, shown - SHOWN_CHARACTERS);
 }
@@ -167,15 +136,12 @@ struct unit_list {
 
 static int is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
 
-/* A combining mark belongs to the character before it. */
+/* A combining mark belongs to the character before it, also one that takes room, of Devanagari, and
+   the skin colour of an emoji. */
 static int joins(uint32_t c)
 {
-    return (c >= 0x300 && c <= 0x36F) || (c >= 0x483 && c <= 0x489) || (c >= 0x591 && c <= 0x5BD) ||
-           (c >= 0x64B && c <= 0x65F) || (c >= 0x93A && c <= 0x94D && c != 0x93D) ||
-           (c >= 0xE31 && c <= 0xE3A) || (c >= 0xE47 && c <= 0xE4E) ||
-           (c >= 0x1AB0 && c <= 0x1AFF) || (c >= 0x1DC0 && c <= 0x1DFF) || c == 0x200D ||
-           (c >= 0x20D0 && c <= 0x20FF) || (c >= 0xFE00 && c <= 0xFE0F) ||
-           (c >= 0xFE20 && c <= 0xFE2F) || (c >= 0x1F3FB && c <= 0x1F3FF);
+    return !picture__wide(c) || (c >= 0x93A && c <= 0x94D && c != 0x93D) ||
+           (c >= 0x1F3FB && c <= 0x1F3FF);
 }
 
 static void add_unit(struct unit_list *list, const char *text, size_t bytes, size_t same)
