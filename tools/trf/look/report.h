@@ -38,10 +38,11 @@ enum compare {
     COMPARE_WHOLE   /* the whole texts */
 };
 void put_differences(FILE *to, const char *reference, const char *answer, enum compare how);
-/* A whole number with thin spaces between thousands; a number with so many digits; "-" where it is
-   not finite. */
-void put_whole(FILE *to, double x);
-void put_number(FILE *to, double x, int digits);
+/* A whole number with thin spaces between thousands; a number with so many digits behind the point,
+   or, below 0, so many in all; "–" where it is not finite. The text is good for seven more calls. */
+const char *whole_text(double x);
+const char *number_text(double x, int digits);
+void put_cell(FILE *to, const char *text);      /* of numbers, in a table */
 /* A table in a box of its own, up to its first row; heads: titles of columns with '|' between them,
    '#' in front of those of numbers. begin_head leaves the head open for more. */
 void put_heads(FILE *to, const char *heads);

@@ -24,9 +24,9 @@ static void put_figures(FILE *to, const struct data *d)
     for (i = 0; i < sizeof figures / sizeof *figures; i++) {
         int nothing = figures[i] == FIGURE_BLEU && sums->bleu[3].reference == 0;
         metrics_signature(d->metrics, figures[i], "trf-" TRF_VERSION, signature, sizeof signature);
-        fprintf(to, "<tr><th scope=row>%s<td class=n>", metrics_figures[figures[i]].title);
-        put_number(to, nothing ? NAN : metrics_value(d->metrics, figures[i]), 2);
-        fprintf(to, "<td>%s <small>%s</small>\n",
+        fprintf(to, "<tr><th scope=row>%s<td class=n>%s<td>%s <small>%s</small>\n",
+                metrics_figures[figures[i]].title,
+                number_text(nothing ? NAN : metrics_value(d->metrics, figures[i]), 2),
                 nothing ? "means nothing here, as no reference has four words;" : about[i],
                 signature);
     }
@@ -71,24 +71,15 @@ static void put_accuracy(FILE *to, const struct data *d)
         sum += f1_of(counts);
         some++;
     }
-    fputs("<p>Accuracy <b>", to);
-    put_number(to, units ? 100 * (double)right / (double)units : NAN, 2);
-    fputs("</b> %: ", to);
-    put_whole(to, (double)right);
-    fputs(" of ", to);
-    put_whole(to, (double)units);
     fprintf(to,
-            d->task == TASK_TAG ? " word%s have the label of the reference."
-                                : " line%s have the label of the reference.",
-            plural(units));
-    fputs(" Macro-averaged F1 <b>", to);
-    put_number(to, some ? sum / some : NAN, 2);
-    fputs("</b>.</p>\n", to);
-    if (unknown_labels(d)) {
-        fputs("<p>", to);
-        put_whole(to, (double)unknown_labels(d));
-        fputs(" of them should have a label that the model does not know.</p>\n", to);
-    }
+            "<p>Accuracy <b>%s</b> %%: %s of %s %s%s have the label of the reference. "
+            "Macro-averaged F1 <b>%s</b>.</p>\n",
+            number_text(100 * (double)right / (double)units, 2), whole_text((double)right),
+            whole_text((double)units), d->task == TASK_TAG ? "word" : "line", plural(units),
+            number_text(sum / some, 2));
+    if (unknown_labels(d))
+        fprintf(to, "<p>%s of them should have a label that the model does not know.</p>\n",
+                whole_text((double)unknown_labels(d)));
 }
 
 static void put_perplexity(FILE *to, const struct data *d)
@@ -101,15 +92,11 @@ static void put_perplexity(FILE *to, const struct data *d)
         tokens += d->by_length[i].units;
         sum += d->by_length[i].log_probability;
     }
-    fputs("<p>Perplexity <b>", to);
-    put_number(to, exp(-sum / (double)tokens), -5);
-    fputs("</b>: ", to);
-    put_number(to, -sum / (double)tokens, 4);
-    fputs(" nats a token, over ", to);
-    put_whole(to, (double)tokens);
-    fputs(" tokens of ", to);
-    put_whole(to, (double)texts);
-    fprintf(to, " text%s, EOS included.</p>\n", plural(texts));
+    fprintf(to,
+            "<p>Perplexity <b>%s</b>: %s nats a token, over %s tokens of %s text%s, EOS included."
+            "</p>\n",
+            number_text(exp(-sum / (double)tokens), -5), number_text(-sum / (double)tokens, 4),
+            whole_text((double)tokens), whole_text((double)texts), plural(texts));
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -162,14 +149,13 @@ static void put_label_table(FILE *to, const struct data *d, const int32_t *order
         label_counts(d, order[i], counts);
         fputs("<tr><th scope=row>", to);
         put_label(to, d, order[i]);
-        fprintf(to, "<td class=n>%lld<td class=n>%lld<td class=n>%lld<td class=n>",
-                (long long)counts[0], (long long)counts[1], (long long)counts[2]);
-        put_number(to, 100 * (double)counts[2] / (double)counts[1], 1);
-        fputs("<td class=n>", to);
-        put_number(to, 100 * (double)counts[2] / (double)counts[0], 1);
-        fputs("<td class=n>", to);
-        put_number(to, f1_of(counts), 1);
-        fputs("\n", to);
+        fprintf(to,
+                "<td class=n>%lld<td class=n>%lld<td class=n>%lld<td class=n>%s<td class=n>%s"
+                "<td class=n>%s\n",
+                (long long)counts[0], (long long)counts[1], (long long)counts[2],
+                number_text(100 * (double)counts[2] / (double)counts[1], 1),
+                number_text(100 * (double)counts[2] / (double)counts[0], 1),
+                number_text(f1_of(counts), 1));
     }
     end_table(to);
 }
@@ -236,20 +222,18 @@ static double put_length_values(FILE *to, const struct data *d, const struct len
 {
     double bleu, chrf, accuracy = 100 * (double)sums->right / (double)sums->units;
     if (d->task == TASK_TEXT) {
-        put_number(to, exp(-sums->log_probability / (double)sums->units), -5);
+        put_cell(to, number_text(exp(-sums->log_probability / (double)sums->units), -5));
         return NAN;
     }
     if (d->task == TASK_CLASSIFY || d->task == TASK_TAG) {
-        put_number(to, accuracy, 2);
+        put_cell(to, number_text(accuracy, 2));
         return accuracy;
     }
     bleu = sums->metrics.bleu[3].reference ? metrics_value_of(&sums->metrics, FIGURE_BLEU) : NAN;
     chrf = metrics_value_of(&sums->metrics, FIGURE_CHRF);
-    put_number(to, bleu, 2);
-    fputs("<td class=n>", to);
-    put_number(to, accuracy, 2);
-    fputs("<td class=n>", to);
-    put_number(to, chrf, 2);
+    put_cell(to, number_text(bleu, 2));
+    put_cell(to, number_text(accuracy, 2));
+    put_cell(to, number_text(chrf, 2));
     return chrf;
 }
 
@@ -272,9 +256,7 @@ static void put_lengths(FILE *to, const struct data *d)
         if (!sums->lines) continue;
         fprintf(to, from == end ? "<tr><th scope=row>%lld" : "<tr><th scope=row>%lld to %lld", from,
                 end);
-        fputs("<td class=n>", to);
-        put_whole(to, (double)sums->lines);
-        fputs("<td class=n>", to);
+        put_cell(to, whole_text((double)sums->lines));
         value = put_length_values(to, d, sums);
         if (isfinite(value))
             fprintf(to, "<td><span class=bar style='width:%.1f%%'></span>", fmin(100, value));
@@ -290,25 +272,22 @@ void put_scores(FILE *to, const struct data *d)
     for (i = 0; i < LENGTH_CLASSES; i++) counted += d->by_length[i].lines;
     for (i = 0; i < d->n; i++)
         broken += d->lines[i].broken || (d->task == TASK_TEXT && d->lines[i].fault);
-    fputs("<section id=scores><h2>Scores</h2>\n<p>Of ", to);
-    put_whole(to, (double)counted);
-    fprintf(to, " line%s of <b>", plural(counted));
+    fprintf(to, "<section id=scores><h2>Scores</h2>\n<p>Of %s line%s of <b>",
+            whole_text((double)counted), plural(counted));
     put_html_text(to, name_of(d->s->data));
     fputs("</b>.", to);
-    if (broken) {
-        fputs(" ", to);
-        put_whole(to, (double)broken);
-        fprintf(to, broken == 1 ? " more is not counted; its entry has the reason."
-                                : " more are not counted; their entries have the reasons.");
-    }
-    if (d->unusable > broken) {
-        fputs(" ", to);
-        put_whole(to, (double)(d->unusable - broken));
+    if (broken)
         fprintf(to,
-                d->unusable - broken == 1 ? " of them is too long for the model and counts as %s."
-                                          : " of them are too long for the model and count as %s.",
+                broken == 1 ? " %s more is not counted; its entry has the reason."
+                            : " %s more are not counted; their entries have the reasons.",
+                whole_text((double)broken));
+    if (d->unusable > broken)
+        fprintf(to,
+                d->unusable - broken == 1
+                    ? " %s of them is too long for the model and counts as %s."
+                    : " %s of them are too long for the model and count as %s.",
+                whole_text((double)(d->unusable - broken)),
                 d->task == TASK_TRANSLATE ? "an empty answer" : "wrong");
-    }
     fputs("</p>\n", to);
     if (counted == 0) {
         fputs("</section>\n", to);
@@ -328,28 +307,20 @@ void put_scores(FILE *to, const struct data *d)
 
 static void put_value(FILE *to, const struct data *d, const struct line *l)
 {
-    if (l->fault) {
-        fputs("not read by the model", to);
-        return;
-    }
-    if (d->task == TASK_TRANSLATE) {
-        fputs("chrF2 ", to);
-        put_number(to, l->value, 1);
-    } else if (d->task == TASK_TEXT) {
-        fputs("perplexity ", to);
-        put_number(to, exp(-l->value), -4);
-        fprintf(to, ", %d token%s", (int)l->tokens, plural(l->tokens));
-    } else if (d->task == TASK_TAG)
+    if (l->fault) fputs("not read by the model", to);
+    else if (d->task == TASK_TRANSLATE) fprintf(to, "chrF2 %s", number_text(l->value, 1));
+    else if (d->task == TASK_TEXT)
+        fprintf(to, "perplexity %s, %d token%s", number_text(exp(-l->value), -4), (int)l->tokens,
+                plural(l->tokens));
+    else if (d->task == TASK_TAG)
         fprintf(to, "%d of %d labels right", (int)(l->tokens - l->wrong), (int)l->tokens);
     else if (l->given < 0) fputs("empty, so there is no label", to);
     else {
-        fputs(l->right ? "right, probability " : "wrong, probability ", to);
-        put_number(to, l->probability, 3);
+        fprintf(to, "%s, probability %s", l->right ? "right" : "wrong",
+                number_text(l->probability, 3));
         if (!l->right && l->wanted < 0) fputs("; the model does not have this label", to);
-        else if (!l->right) {
-            fputs(", of the reference's label ", to);
-            put_number(to, l->value, 3);
-        }
+        else if (!l->right)
+            fprintf(to, ", of the reference's label %s", number_text(l->value, 3));
     }
 }
 
@@ -389,13 +360,10 @@ void put_lines(FILE *to, const struct data *d)
 {
     size_t shown = d->n < (size_t)d->s->lines ? d->n : (size_t)d->s->lines, i;
     fprintf(to, "<section id=answers><h2>%s</h2>\n<p>", d->task == TASK_TEXT ? "Texts" : "Answers");
-    if (shown < d->n) {
-        fputs("The worst ", to);
-        put_whole(to, (double)shown);
-        fputs(" of ", to);
-        put_whole(to, (double)d->n);
-        fputs(" lines", to);
-    } else fprintf(to, d->n == 1 ? "The only line" : "All lines, the worst first");
+    if (shown < d->n)
+        fprintf(to, "The worst %s of %s lines", whole_text((double)shown),
+                whole_text((double)d->n));
+    else fprintf(to, d->n == 1 ? "The only line" : "All lines, the worst first");
     fputs(d->task == TASK_TRANSLATE ? ", by the chrF2 of each line."
           : d->task == TASK_TEXT    ? ", by perplexity."
                                     : ".",

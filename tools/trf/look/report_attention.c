@@ -302,10 +302,7 @@ static void put_frequent(FILE *to, const trf_vocab *vocab, const int64_t *counts
         fputs("<li><bdi>", to);
         put_html_start(to, token, bytes, 40);
         fputs("</bdi>", to);
-        if (!counts) continue;
-        fputs(" <small>", to);
-        put_whole(to, (double)counts[order[i]]);
-        fputs("</small>", to);
+        if (counts) fprintf(to, " <small>%s</small>", whole_text((double)counts[order[i]]));
     }
     fputs("</ul>\n", to);
     free(order);
@@ -323,25 +320,19 @@ static void put_vocabulary(FILE *to, const struct data *d, int side, const char 
         fputs("<p>The file has no vocabulary.</p>\n", to);
         return;
     }
-    fputs("<p>", to);
-    put_whole(to, trf_vocab_size(vocab));
-    fprintf(to, " tokens (%s), the special ones included. Special ids:",
-            kinds_of_tokens[trf_vocab_kind(vocab)]);
+    fprintf(to, "<p>%s tokens (%s), the special ones included. Special ids:",
+            whole_text(trf_vocab_size(vocab)), kinds_of_tokens[trf_vocab_kind(vocab)]);
     for (i = 0; i < 4; i++) {
         fprintf(to, "%s %s ", i ? "," : "", names[i]);
         if (special[i] < 0) fputs("none", to);
         else fprintf(to, "%d", (int)special[i]);
     }
     fputs(".", to);
-    if (d->tokens[side]) {
-        fputs(" Of ", to);
-        put_whole(to, (double)d->tokens[side]);
-        fprintf(to, " token%s of the data ", plural(d->tokens[side]));
-        put_whole(to, (double)d->unknown[side]);
-        fprintf(to, " %s unknown to it (", d->unknown[side] == 1 ? "is" : "are");
-        put_number(to, 100 * (double)d->unknown[side] / (double)d->tokens[side], 2);
-        fputs(" %).", to);
-    }
+    if (d->tokens[side])
+        fprintf(to, " Of %s token%s of the data %s %s unknown to it (%s %%).",
+                whole_text((double)d->tokens[side]), plural(d->tokens[side]),
+                whole_text((double)d->unknown[side]), d->unknown[side] == 1 ? "is" : "are",
+                number_text(100 * (double)d->unknown[side] / (double)d->tokens[side], 2));
     fputs("</p>\n", to);
     put_frequent(to, vocab, d->counts[side]);
 }
@@ -354,10 +345,10 @@ static void put_part(FILE *to, const char *name, int64_t weights, int64_t all)
 {
     double share = 100 * (double)weights / (double)all;
     if (!weights) return;
-    fprintf(to, "<tr><th scope=row>%s<td class=n>", name);
-    put_whole(to, (double)weights);
-    fprintf(to, "<td class=n>%.1f %%<td><span class=bar style='width:%.1f%%'></span>\n", share,
-            share);
+    fprintf(to,
+            "<tr><th scope=row>%s<td class=n>%s<td class=n>%.1f %%<td><span class=bar "
+            "style='width:%.1f%%'></span>\n",
+            name, whole_text((double)weights), share, share);
 }
 
 static void put_parts(FILE *to, const struct data *d)
@@ -409,9 +400,8 @@ void put_model(FILE *to, const struct data *d)
     const trf_config *config = trf_model_config(d->model);
     fputs("<section id=model><h2>Model</h2>\n<p><b>", to);
     put_html_text(to, name_of(d->s->model));
-    fprintf(to, "</b>: %s, ", kinds_of_models[config->kind]);
-    put_whole(to, (double)trf_model_parameter_total(d->model));
-    fputs(" weights.</p>\n", to);
+    fprintf(to, "</b>: %s, %s weights.</p>\n", kinds_of_models[config->kind],
+            whole_text((double)trf_model_parameter_total(d->model)));
     put_parts(to, d);
     put_settings(to, d);
     if (config->kind == TRF_ENCODER_DECODER && d->vocab[0] &&

@@ -156,13 +156,11 @@ static void put_table(FILE *to, const struct run *run)
             fprintf(to, "<th scope=col class=n>%s", series_title(run, 1, (enum quantity)k));
     end_head(to);
     for (i = 0; i < n; i++) {
-        fputs("<tr><th scope=row class=n>", to);
-        put_whole(to, updates[i]);
+        fprintf(to, "<tr><th scope=row class=n>%s", whole_text(updates[i]));
         for (k = 0; k < N_QUANTITIES; k++) {
             const struct series *p = series_of(run, (enum quantity)k);
-            if (!p->n) continue;
-            fputs("<td class=n>", to);
-            put_number(to, value_between(p, i ? updates[i - 1] : -HUGE_VAL, updates[i]), digits[k]);
+            double value = value_between(p, i ? updates[i - 1] : -HUGE_VAL, updates[i]);
+            if (p->n) put_cell(to, number_text(value, digits[k]));
         }
         fputs("\n", to);
     }

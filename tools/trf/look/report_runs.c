@@ -84,12 +84,8 @@ static int is_equal(const struct run *runs, int n, const char *name)
 static void put_best(FILE *to, const struct series *p, int low, int digits)
 {
     double update, best = best_point(p, low, &update);
-    fputs("<td class=n>", to);
-    put_number(to, best, digits);
-    if (!isfinite(best)) return;
-    fputs(" <small>at ", to);
-    put_whole(to, update);
-    fputs("</small>", to);
+    put_cell(to, number_text(best, digits));
+    if (isfinite(best)) fprintf(to, " <small>at %s</small>", whole_text(update));
 }
 
 static void put_end(FILE *to, const struct run *run)
@@ -127,7 +123,7 @@ static void put_option(FILE *to, const char *value)
 static void put_score(FILE *to, const struct run *run, int named)
 {
     if (!*run->metric) {
-        fputs("<td class=n>–", to);
+        put_cell(to, "–");
         return;
     }
     put_best(to, series_of(run, LOG_SCORE), is_error(run->metric), 2);
@@ -151,19 +147,15 @@ static void put_row(FILE *to, const struct run *run, const struct fields *all,
         if (value) put_option(to, value);
         else fputs("–", to);
     }
-    fputs("<td class=n>", to);
-    put_whole(to, run->weights);
+    put_cell(to, whole_text(run->weights));
     put_best(to, series_of(run, LOG_LOSS), 1, 4);
     put_best(to, series_of(run, LOG_VALID_LOSS), 1, 4);
     put_best(to, series_of(run, LOG_VALID_ACCURACY), 0, 4);
     put_score(to, run, strcmp(series_title(runs, n, LOG_SCORE), "score"));
-    fputs("<td class=n>", to);
-    put_whole(to, run->update);
-    fputs("<td class=n>", to);
     time_text(run->seconds, spent);
-    put_html_text(to, isfinite(run->seconds) ? spent : "–");
-    fputs("<td class=n>", to);
-    put_whole(to, run->speed_tokens / run->speed_seconds);
+    put_cell(to, whole_text(run->update));
+    put_cell(to, isfinite(run->seconds) ? spent : "–");
+    put_cell(to, whole_text(run->speed_tokens / run->speed_seconds));
     fputs("<td>", to);
     put_end(to, run);
     fputs("\n", to);

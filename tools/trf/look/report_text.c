@@ -40,9 +40,8 @@ void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit)
 
 static void put_more(FILE *to, size_t more)
 {
-    fputs(" <span class=more>… and ", to);
-    put_whole(to, (double)more);
-    fprintf(to, " more character%s</span>", plural((int64_t)more));
+    fprintf(to, " <span class=more>… and %s more character%s</span>", whole_text((double)more),
+            plural((int64_t)more));
 }
 
 void put_html(FILE *to, const char *text, size_t bytes)
@@ -62,28 +61,39 @@ void put_html_text(FILE *to, const char *text) { put_html(to, text, strlen(text)
 // >>numbers
 // -----------------------------------------------------------------------------------------------
 
-void put_whole(FILE *to, double x)
+/* Room for the text of a number: the eighth call from here on overwrites it. */
+static char *next_text(void)
 {
-    char digits[64];
-    size_t n, i;
-    if (!isfinite(x) || fabs(x) >= 1e18) {
-        fputs("–", to);
-        return;
-    }
-    snprintf(digits, sizeof digits, "%.0f", x);
-    n = strlen(digits);
-    for (i = 0; i < n; i++) {
-        fputc(digits[i], to);
-        if ((n - i) % 3 == 1 && i + 1 < n && digits[i] != '-') fputs("\xE2\x80\xAF", to);
-    }
+    static char texts[8][64];
+    static int n;
+    return texts[n++ % 8];
 }
 
-void put_number(FILE *to, double x, int digits)
+const char *whole_text(double x)
 {
-    if (!isfinite(x)) fputs("–", to);
-    else if (digits < 0) fprintf(to, "%.*g", -digits, x);
-    else fprintf(to, "%.*f", digits, x);
+    char digits[32], *text = next_text(), *to = text;
+    const char *at;
+    if (!isfinite(x) || fabs(x) >= 1e18) return "–";
+    snprintf(digits, sizeof digits, "%.0f", x);
+    for (at = digits; *at; at++) {
+        *to++ = *at;
+        if (strlen(at) % 3 != 1 || !at[1] || *at == '-') continue;
+        memcpy(to, "\xE2\x80\xAF", 3); /* a thin space */
+        to += 3;
+    }
+    *to = '\0';
+    return text;
 }
+
+const char *number_text(double x, int digits)
+{
+    char *text = next_text();
+    if (!isfinite(x)) return "–";
+    snprintf(text, 64, digits < 0 ? "%.*g" : "%.*f", abs(digits), x);
+    return text;
+}
+
+void put_cell(FILE *to, const char *text) { fprintf(to, "<td class=n>%s", text); }
 
 // -----------------------------------------------------------------------------------------------
 // >>tables
