@@ -38,8 +38,9 @@ enum compare {
     COMPARE_WHOLE   /* the whole texts */
 };
 void put_differences(FILE *to, const char *reference, const char *answer, enum compare how);
-/* A whole number with thin spaces between thousands; a number with so many digits behind the point,
-   or, below 0, so many in all; "–" where it is not finite. The text is good for seven more calls. */
+/* A whole number with thin spaces between thousands. A number with so many digits behind the point
+   or, below 0, so many in all. A dash where it is not finite. The text is good for seven more
+   calls. */
 const char *whole_text(double x);
 const char *number_text(double x, int digits);
 void put_cell(FILE *to, const char *text);      /* of numbers, in a table */
