@@ -16,6 +16,5 @@ int draw_curves(const struct settings *s, const struct panel *list, int n, int a
 /* Heat maps to --output. title: may be NULL. */
 int draw_heat_maps(const struct settings *s, const char *title, const struct heat_map *maps, int n,
                    int across, double low, double high);
-void print_csv_text(FILE *file, const char *text);      /* between quotation marks */
 
 #endif

@@ -392,8 +392,7 @@ PICTURE void picture__plot_values(FILE *script, const struct heat_map *map, long
     fputs("$m << end\n", script);
     for (i = 0; i < map->rows; i += down) {
         for (j = 0; j < map->columns; j += side) {
-            double x = picture__mean(map, i, j, picture__least(down, map->rows - i),
-                                     picture__least(side, map->columns - j));
+            double x = picture__mean(map, i, j, down, side);
             if (isfinite(x)) fprintf(script, "%.6g ", x);
             else fputs("NaN ", script);
         }

@@ -115,19 +115,20 @@ PICTURE void picture__hover(FILE *to, const struct heat_map *map, long row, long
     fputs("</title>", to);
 }
 
-/* Of a block that ends with the map. One value that is no number hides in a mean: the block is no
-   number either. */
+PICTURE long picture__least(long a, long b) { return a < b ? a : b; }
+
+/* Of a block, as far as it is within the map. One value that is no number hides in a mean: the
+   block is no number either. */
 PICTURE double picture__mean(const struct heat_map *map, long row, long column, long down,
                              long wide)
 {
+    long below = picture__least(row + down, map->rows),
+         right = picture__least(column + wide, map->columns), i, j;
     double sum = 0;
-    long i, j;
-    for (i = row; i < row + down; i++)
-        for (j = column; j < column + wide; j++) sum += (double)picture__value(map, i, j);
-    return sum / ((double)down * (double)wide);
+    for (i = row; i < below; i++)
+        for (j = column; j < right; j++) sum += (double)picture__value(map, i, j);
+    return sum / ((double)(below - row) * (double)(right - column));
 }
-
-PICTURE long picture__least(long a, long b) { return a < b ? a : b; }
 
 /* Blocks of cells with their values on hover: coloured ones, or transparent ones over an image. */
 PICTURE void picture__blocks(FILE *to, const struct heat_map *map,
@@ -160,9 +161,7 @@ PICTURE int picture__image(FILE *to, const struct heat_map *map, const struct pi
     for (i = 0; i < height; i++)
         for (j = 0; j < width; j++)
             steps[i * width + j] = (unsigned char)picture__step(
-                scale,
-                picture__mean(map, i * down, j * side, picture__least(down, map->rows - i * down),
-                              picture__least(side, map->columns - j * side)));
+                scale, picture__mean(map, i * down, j * side, down, side));
     fprintf(to,
             "<image width=\"%ld\" height=\"%ld\" preserveAspectRatio=\"none\" "
             "style=\"image-rendering:pixelated\" "
@@ -472,10 +471,7 @@ PICTURE void picture__text_means(FILE *to, const struct heat_map *map,
     for (i = 0; i < map->rows; i += down) {
         fprintf(to, "%8ld ", i);
         for (j = 0; j < map->columns; j += side)
-            fputs(
-                picture__shade(scale, picture__mean(map, i, j, picture__least(down, map->rows - i),
-                                                    picture__least(side, map->columns - j))),
-                to);
+            fputs(picture__shade(scale, picture__mean(map, i, j, down, side)), to);
         putc('\n', to);
     }
     fprintf(to, "Each cell is the mean of %ld x %ld values.\n", down, side);

@@ -170,6 +170,17 @@ static int make_panels(const struct plot *p, struct panel **list)
 // >>output
 // -----------------------------------------------------------------------------------------------
 
+/* Text between quotation marks. */
+static void print_csv_text(FILE *file, const char *text)
+{
+    putc('"', file);
+    for (; *text; text++) {
+        if (*text == '"') putc('"', file);
+        putc(*text, file);
+    }
+    putc('"', file);
+}
+
 static int write_csv(const struct settings *s, const struct plot *p)
 {
     FILE *out = open_output(s);

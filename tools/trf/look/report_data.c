@@ -341,29 +341,15 @@ static int translate(struct data *d, struct batch *b)
     return DONE;
 }
 
-static int classify(struct data *d, struct batch *b)
+/* p: of each label. */
+static void take_label(struct data *d, struct line *l, const trf_real *p)
 {
-    trf_sequences sources = sequences_of(&b->side[0]);
-    int32_t labels = d->labels.n, i;
-    trf_tensor out;
-    trf_error err;
-    b->p = grow(b->p, &b->p_capacity, (size_t)sources.count * (size_t)labels, sizeof *b->p);
-    out = trf_tensor_of(b->p, 2, sources.count, labels, 0);
-    if (trf_classify(d->translator, &sources, &out, &err)) {
-        say_error("labelling", &err);
-        return FAILED;
-    }
-    for (i = 0; i < sources.count; i++) {
-        struct line *l = &d->lines[b->line[i]];
-        const trf_real *row = b->p + (size_t)i * (size_t)labels;
-        l->given = best_of(row, labels);
-        l->probability = (double)row[l->given];
-        l->wanted = label_number(&d->labels, l->reference, strlen(l->reference));
-        l->value = l->wanted < 0 ? 0 : (double)row[l->wanted];
-        free(l->answer);
-        l->answer = format_text("%s", d->labels.name[l->given]);
-    }
-    return DONE;
+    l->given = best_of(p, d->labels.n);
+    l->probability = (double)p[l->given];
+    l->wanted = label_number(&d->labels, l->reference, strlen(l->reference));
+    l->value = l->wanted < 0 ? 0 : (double)p[l->wanted];
+    free(l->answer);
+    l->answer = format_text("%s", d->labels.name[l->given]);
 }
 
 /* The labels of a line's words, with spaces between them, and how many are wrong. */
@@ -391,24 +377,29 @@ static void take_tags(struct data *d, struct line *l, const trf_real *p, const i
     l->answer = text;
 }
 
-static int tag(struct data *d, struct batch *b)
+/* Labels of texts, or of their words. */
+static int find_labels(struct data *d, struct batch *b)
 {
     trf_sequences sources = sequences_of(&b->side[0]);
-    int32_t labels = d->labels.n, i;
+    int tags = d->task == TASK_TAG;
+    int64_t labels = d->labels.n, rows = tags ? (int64_t)b->side[0].used : sources.count;
     const trf_real *p;
     trf_tensor out;
     trf_error err;
-    b->p = grow(b->p, &b->p_capacity, b->side[0].used * (size_t)labels, sizeof *b->p);
-    out = trf_tensor_of(b->p, 2, (int64_t)b->side[0].used, labels, 0);
-    if (trf_tag(d->translator, &sources, &out, &err)) {
+    int32_t i;
+    b->p = grow(b->p, &b->p_capacity, (size_t)(rows * labels), sizeof *b->p);
+    out = trf_tensor_of(b->p, 2, rows, labels, 0);
+    if (tags ? trf_tag(d->translator, &sources, &out, &err)
+             : trf_classify(d->translator, &sources, &out, &err)) {
         say_error("labelling", &err);
         return FAILED;
     }
-    p = b->p;
-    for (i = 0; i < sources.count; i++) {
-        take_tags(d, &d->lines[b->line[i]], p, b->tags[i].first, b->tags[i].n);
-        free(b->tags[i].first);
-        p += (size_t)sources.lengths[i] * (size_t)labels;
+    for (i = 0, p = b->p; i < sources.count; i++) {
+        if (tags) {
+            take_tags(d, &d->lines[b->line[i]], p, b->tags[i].first, b->tags[i].n);
+            free(b->tags[i].first);
+        } else take_label(d, &d->lines[b->line[i]], p);
+        p += (tags ? sources.lengths[i] : 1) * labels;
     }
     return DONE;
 }
@@ -519,9 +510,8 @@ static int answer_batch(struct data *d, struct batch *b, size_t from, size_t end
     }
     if (b->side[d->task == TASK_TEXT].count) {
         if (d->task == TASK_TRANSLATE) status = translate(d, b);
-        else if (d->task == TASK_CLASSIFY) status = classify(d, b);
-        else if (d->task == TASK_TAG) status = tag(d, b);
-        else status = score(d, b);
+        else if (d->task == TASK_TEXT) status = score(d, b);
+        else status = find_labels(d, b);
     }
     for (i = from; i < end && !status; i++) status = take_figures(d, &d->lines[i]);
     return status;
