@@ -149,9 +149,7 @@ static void put_map(FILE *to, const struct looked *l, int kind, char **const nam
     memset(&map, 0, sizeof map);
     map.rows = (long)a->extent[2];
     map.columns = (long)a->extent[3];
-    map.row_names = (const char *const *)names[kind == TRF_ENCODER_SELF   ? SOURCE
-                                               : kind == TRF_DECODER_SELF ? READ
-                                                                          : WRITTEN];
+    map.row_names = (const char *const *)names[kind == TRF_ENCODER_SELF ? SOURCE : WRITTEN];
     map.column_names = (const char *const *)names[kind == TRF_DECODER_SELF ? READ : SOURCE];
     m = picture__layout(&map, 0);
     fprintf(to, "<svg width=%.0f height=%.0f role=img aria-label='Attention of line %lld'>",
