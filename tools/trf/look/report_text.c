@@ -27,15 +27,22 @@ static void put_character(FILE *to, const char *text, uint32_t c)
     else picture__put_escaped(to, c);
 }
 
+/* Writes at most `limit` characters. Returns the number of the others. */
+static size_t put_some(FILE *to, const char *text, size_t bytes, size_t limit)
+{
+    size_t at = 0, shown = 0;
+    uint32_t c;
+    for (; at < bytes; shown++) {
+        size_t n = character_at(text + at, bytes - at, &c);
+        if (shown < limit) put_character(to, text + at, c);
+        at += n;
+    }
+    return shown > limit ? shown - limit : 0;
+}
+
 void put_html_start(FILE *to, const char *text, size_t bytes, size_t limit)
 {
-    size_t at = 0, n, shown = 0;
-    uint32_t c;
-    for (; at < bytes && shown < limit; at += n, shown++) {
-        n = character_at(text + at, bytes - at, &c);
-        put_character(to, text + at, c);
-    }
-    if (at < bytes) fputs("…", to);
+    if (put_some(to, text, bytes, limit)) fputs("…", to);
 }
 
 static void put_more(FILE *to, size_t more)
@@ -46,13 +53,8 @@ static void put_more(FILE *to, size_t more)
 
 void put_html(FILE *to, const char *text, size_t bytes)
 {
-    size_t at = 0, n, shown = 0;
-    uint32_t c;
-    for (; at < bytes; at += n, shown++) {
-        n = character_at(text + at, bytes - at, &c);
-        if (shown < SHOWN_CHARACTERS) put_character(to, text + at, c);
-    }
-    if (shown > SHOWN_CHARACTERS) put_more(to, shown - SHOWN_CHARACTERS);
+    size_t more = put_some(to, text, bytes, SHOWN_CHARACTERS);
+    if (more) put_more(to, more);
 }
 
 void put_html_text(FILE *to, const char *text) { put_html(to, text, strlen(text)); }
@@ -240,14 +242,8 @@ static void put_units(FILE *to, const struct unit_list *list, const char *kept, 
 /* Compares words if there are several of usual length, else characters. */
 static int has_words(const char *text)
 {
-    size_t words = 0, bytes = 0;
-    int inside = 0;
-    for (; *text; text++) {
-        bytes += !is_blank(*text) && ((unsigned char)*text & 0xC0) != 0x80;
-        words += !is_blank(*text) && !inside;
-        inside = !is_blank(*text);
-    }
-    return words > 1 && bytes <= 20 * words;
+    int64_t words = count_units(text, 0);
+    return words > 1 && count_units(text, 1) <= 20 * words;
 }
 
 void put_differences(FILE *to, const char *reference, const char *answer, enum compare how)
