@@ -156,6 +156,19 @@ static const char *take_line(struct run *run, const struct reader *r, int gaps)
     return fault;
 }
 
+int check_logs(const struct settings *s, int n, char **paths)
+{
+    int i;
+    for (i = 0; i < n; i++) {
+        if (same_file(s->output, paths[i])) {
+            say("--output names the log '%s'", paths[i]);
+            return FAILED;
+        }
+        if (check_not_output(paths[i])) return FAILED;
+    }
+    return DONE;
+}
+
 int read_run(struct run *run, const char *path, int gaps)
 {
     struct reader r;

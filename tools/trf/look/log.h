@@ -57,6 +57,8 @@ struct run {
     char fault[64]; /* the reason, of the first one */
 };
 
+/* Refuses a log that --output would overwrite. */
+int check_logs(const struct settings *s, int n, char **paths);
 /* Reads a log. gaps 1: a value that is no number becomes NAN, a gap in the curve; 0: it is left
    out. */
 int read_run(struct run *run, const char *path, int gaps);

@@ -240,21 +240,16 @@ static int draw_runs(const struct settings *s, const struct plot *p)
 }
 
 /* No log may be given twice or be the output. */
-static int check_logs(const struct settings *s, int n, char **paths)
+static int check_files(const struct settings *s, int n, char **paths)
 {
     int i, k;
-    for (i = 0; i < n; i++) {
-        if (s->output && same_file(s->output, paths[i])) {
-            say("--output names the log '%s'", paths[i]);
-            return FAILED;
-        }
-        if (check_not_output(paths[i])) return FAILED;
+    if (check_logs(s, n, paths)) return FAILED;
+    for (i = 0; i < n; i++)
         for (k = 0; k < i; k++)
             if (same_file(paths[i], paths[k])) {
                 say("'%s' and '%s' are the same log", paths[k], paths[i]);
                 return USAGE;
             }
-    }
     return check_output_name(s) || (s->output && check_writable(s->output)) ? FAILED : DONE;
 }
 
@@ -263,7 +258,7 @@ static int plot_runs(struct settings *s, int n, char **paths)
     struct plot p;
     int status, i;
     memset(&p, 0, sizeof p);
-    if ((status = choose_panels(s->only, p.wanted)) || (status = check_logs(s, n, paths)))
+    if ((status = choose_panels(s->only, p.wanted)) || (status = check_files(s, n, paths)))
         return status;
     p.runs = zeroed((size_t)n, sizeof *p.runs);
     p.n_runs = n;

@@ -113,7 +113,6 @@ static int check_options(const struct settings *s, int argc, char **argv)
 {
     const char *const read[] = {s->model, s->data};
     size_t k;
-    int i;
     if (argc < 1) {
         say("give one or more logs written by trf train --log");
         return USAGE;
@@ -134,13 +133,7 @@ static int check_options(const struct settings *s, int argc, char **argv)
         say("--columns is for --data");
         return USAGE;
     }
-    for (i = 0; i < argc; i++) {
-        if (same_file(s->output, argv[i])) {
-            say("--output names the log '%s'", argv[i]);
-            return FAILED;
-        }
-        if (check_not_output(argv[i])) return FAILED;
-    }
+    if (check_logs(s, argc, argv)) return FAILED;
     for (k = 0; k < 2; k++)
         if (read[k] && same_file(s->output, read[k])) {
             say("--output names the file of --%s", k ? "data" : "model");

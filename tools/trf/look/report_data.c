@@ -382,13 +382,13 @@ static int find_labels(struct data *d, struct batch *b)
 {
     trf_sequences sources = sequences_of(&b->side[0]);
     int tags = d->task == TASK_TAG;
-    int64_t labels = d->labels.n, rows = tags ? (int64_t)b->side[0].used : sources.count;
+    int64_t labels = d->labels.n, height = tags ? (int64_t)b->side[0].used : sources.count;
     const trf_real *p;
     trf_tensor out;
     trf_error err;
     int32_t i;
-    b->p = grow(b->p, &b->p_capacity, (size_t)(rows * labels), sizeof *b->p);
-    out = trf_tensor_of(b->p, 2, rows, labels, 0);
+    b->p = grow(b->p, &b->p_capacity, (size_t)(height * labels), sizeof *b->p);
+    out = trf_tensor_of(b->p, 2, height, labels, 0);
     if (tags ? trf_tag(d->translator, &sources, &out, &err)
              : trf_classify(d->translator, &sources, &out, &err)) {
         say_error("labelling", &err);
