@@ -59,7 +59,7 @@
                 Array.from(pick('head').options).forEach(function (head) {
                     choose(pick('head'), head.value);
                     drawn++;
-                    empty += shown()[0].querySelectorAll('path').length === 0;
+                    empty += shown()[0].querySelectorAll('svg:not([hidden]) path').length === 0;
                 });
             });
         });
@@ -69,14 +69,14 @@
         choose(pick('line'), pick('line').options.length - 1);
         tell('last', shown()[0] === Array.from(document.querySelectorAll('.map')).pop());
         document.querySelectorAll('.map').forEach(function (map, i, all) {
-            function tokens(m) { return m.querySelectorAll('li').length; }
+            function tokens(m) { return m.querySelectorAll('text').length; }
             if (tokens(map) > tokens(all[longest])) longest = i;
         });
         choose(pick('line'), longest);
         choose(pick('kind'), pick('kind').options[0].value);
         choose(pick('layer'), 0);
         choose(pick('head'), 0);
-        var svg = shown()[0].querySelector('svg');
+        var svg = shown()[0].querySelector('svg:not([hidden])');
         svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowRight'}));
         tell('square', pick('value').textContent.replace(/[\u2066-\u2069]/g, ''));
         svg.dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowDown'}));

@@ -135,11 +135,12 @@ check "a line with too few labels is not counted" has tag.html 'Of 50 lines of t
 head -n 30 train.names >texts
 expect 0 "texts" "" "$trf" report text.json --model text --data texts --output text.html
 perplexity=$("$trf" score --model text texts 2>&1 >/dev/null | sed -n 's/.*perplexity \([0-9.]*\).*/\1/p')
-# listed NAME, drawn: the names of a list of the first line with attention, and those beside its rows
-listed() { sed -n '/<figure class=map/,/<.figure>/p' text.html | grep -m 1 "<ol class=$1 " | sed 's/<[^>]*>/ /g' | tr -s ' ' '\n'; }
-drawn() { sed -n '/<figure class=map/,/<.figure>/p' text.html | sed '/<ol/q' | sed -n 's/.*text-anchor="end">\(.*\)<.text>/\1/p'; }
-check "a row for each token that is written" test "$(listed written | tr '\n' ' ')" = " $(drawn | tr '\n' ' ')"
-check "which are not those that are read" test "$(listed read)" != "$(listed written)"
+# beside, above: the names of the rows and of the columns of the first picture
+picture() { sed -n '/<svg class=decoder /,/<.svg>/p' text.html | sed '/<.svg>/q' | grep '<.text>'; }
+beside() { picture | sed -n 's/.*text-anchor="end">\(.*\)<.text>.*/\1/p'; }
+above() { picture | grep -v 'anchor="end"' | sed 's/<.text>.*//; s/.*>//'; }
+check "there are several tokens" test "$(beside | wc -l)" -ge 2
+check "a column for each that the model reads, a row for each that it writes" test "$(above | tail -n +2)" = "$(beside | sed '$d')"
 shown=$(words text.html | sed -n 's/.*Perplexity \([0-9.]*\) .*/\1/p')
 check "perplexity $perplexity, shown as $shown" awk -v a="$perplexity" -v b="$shown" 'BEGIN { exit !(a > 1 && (a - b) * (a - b) < 1e-6) }'
 expect 1 "hidden tokens have no answers" "mask: this model fills in hidden tokens" "$trf" report mask.json --model mask --data texts --output mask.html

@@ -41,7 +41,7 @@ struct attention_view {
 extern const char *const attention_kinds[];     /* by trf_attention_kind */
 
 /* The tokens of a source, of a target as the decoder reads it, and as it writes it. */
-enum token_list { SOURCE, READ, WRITTEN, N_LISTS };
+enum token_list { SOURCE, READ, WRITTEN };
 /* Names of n tokens of a side of one sequence, with what the model reads in front of them; the name
    of EOS is the last if n is larger. One malloc'd block; the vocabulary has the texts. */
 const char **token_names(const struct settings *s, const trf_model *model, const trf_vocab *vocab,

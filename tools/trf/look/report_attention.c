@@ -1,8 +1,8 @@
 // trf report: attention of some lines, the vocabulary, the parts of the model. See report.h.
 //
 // The page stores each weight as two digits, in attributes of their own: layer by layer, head by
-// head, row by row. The script of the page draws the selected head; without the script the page
-// shows the mean of the heads of the last layer.
+// head, row by row. The script of the page draws the selected head into the picture of its kind of
+// attention; without the script the page shows the mean of the heads of the last layer.
 
 #include "attention_maps.h"
 #include "report.h"
@@ -19,7 +19,6 @@ struct looked {
     const struct line *line;
     struct side source, target;
     struct attention attention[3]; /* by trf_attention_kind */
-    int64_t n[N_LISTS];           /* tokens of a source or a target */
 };
 
 static void forget(struct looked *l)
@@ -36,6 +35,7 @@ static int read_ids(const struct data *d, struct looked *l)
     const trf_config *config = trf_model_config(d->model);
     struct word_tokens words;
     trf_sequences source, target;
+    int64_t height, width;
     char why[300];
     int32_t n;
     memset(&words, 0, sizeof words);
@@ -60,11 +60,11 @@ static int read_ids(const struct data *d, struct looked *l)
     }
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
-    l->n[SOURCE] = source.count ? trf_source_rows(d->model, &source) : 0;
-    l->n[READ] = l->n[WRITTEN] = target.count ? trf_target_rows(d->model, &target) : 0;
-    if (l->n[SOURCE] > LONGEST || l->n[READ] > LONGEST) return 0;
+    width = source.count ? trf_source_rows(d->model, &source) : 0;
+    height = target.count ? trf_target_rows(d->model, &target) : 0;
+    if (width > LONGEST || height > LONGEST) return 0;
     return (d->task == TASK_TEXT || l->source.used > 0) &&
-           (l->n[READ] > 0 || d->task == TASK_CLASSIFY || d->task == TASK_TAG);
+           (height > 0 || d->task == TASK_CLASSIFY || d->task == TASK_TAG);
 }
 
 static int64_t count_weights(const struct attention *a)
@@ -89,31 +89,15 @@ static int look(struct data *d, struct looked *l, int64_t *numbers)
 // >>map
 // -----------------------------------------------------------------------------------------------
 
-/* Names beside the picture, for the script too. */
-static char **names_of(const struct data *d, const struct looked *l, enum token_list of)
+/* Names of n tokens, short enough to stand beside the picture. */
+static char **names_of(const struct data *d, const struct looked *l, enum token_list of, int64_t n)
 {
     enum { LETTERS = 14 };
     const char **all = token_names(d->s, d->model, d->vocab[of != SOURCE],
-                                   of == SOURCE ? &l->source : &l->target, of, l->n[of]);
-    char **names = short_names(all, l->n[of], LETTERS);
+                                   of == SOURCE ? &l->source : &l->target, of, n);
+    char **names = short_names(all, n, LETTERS);
     free((void *)all);
     return names;
-}
-
-static void put_tokens(FILE *to, const struct looked *l, char **const names[N_LISTS])
-{
-    static const char *const classes[] = {"source", "read", "written"};
-    int64_t i;
-    int k;
-    for (k = 0; k < N_LISTS; k++) {
-        if (!l->n[k]) continue;
-        fprintf(to, "<ol class=%s hidden>", classes[k]);
-        for (i = 0; i < l->n[k]; i++) {
-            fputs("<li>", to);
-            picture__name(to, names[k][i]);
-        }
-        fputs("</ol>\n", to);
-    }
 }
 
 /* The attention that is drawn first: to the source if there is one. */
@@ -138,29 +122,41 @@ static void put_cells(FILE *to, const trf_real *weights, int64_t height, int64_t
     }
 }
 
-/* The mean of the heads of the last layer. */
-static void put_map(FILE *to, const struct looked *l, int kind, char **const names[N_LISTS])
+/* The picture of a kind of attention: the mean of the heads of the last layer, or, if another kind
+   is drawn first, nothing. The script draws into it. */
+static void put_map(FILE *to, const struct data *d, const struct looked *l, int kind)
 {
     const struct attention *a = &l->attention[kind];
     const struct picture__canvas svg = {to, 0, 0, 0, 0};
+    const int64_t *n = a->extent + 2;
+    char **rows_of = names_of(d, l, kind == TRF_ENCODER_SELF ? SOURCE : WRITTEN, n[0]),
+         **columns_of = names_of(d, l, kind == TRF_DECODER_SELF ? READ : SOURCE, n[1]);
     struct heat_map map;
     struct picture__map m;
-    trf_real *mean = zeroed((size_t)(a->extent[2] * a->extent[3]), sizeof *mean);
+    trf_real *mean = zeroed((size_t)(n[0] * n[1]), sizeof *mean);
     memset(&map, 0, sizeof map);
-    map.rows = (long)a->extent[2];
-    map.columns = (long)a->extent[3];
-    map.row_names = (const char *const *)names[kind == TRF_ENCODER_SELF ? SOURCE : WRITTEN];
-    map.column_names = (const char *const *)names[kind == TRF_DECODER_SELF ? READ : SOURCE];
+    map.rows = (long)n[0];
+    map.columns = (long)n[1];
+    map.row_names = (const char *const *)rows_of;
+    map.column_names = (const char *const *)columns_of;
     m = picture__layout(&map, 0);
-    fprintf(to, "<svg width=%.0f height=%.0f role=img aria-label='Attention of line %lld'>",
-            m.width, m.height + 2, (long long)l->line->number);
+    fprintf(to,
+            "<svg class=%s%s data-cell=%.0f data-left=%.1f data-top=%.1f width=%.0f height=%.0f "
+            "role=img aria-label='Attention of line %lld'>",
+            attention_kinds[kind], kind == first_kind(d) ? "" : " hidden", m.cell_width, m.left,
+            m.top, m.width, m.height + 2, (long long)l->line->number);
     picture__axes(&svg, &map, &m);
     fprintf(to, "<g transform='translate(%.1f %.1f)scale(%.0f)'>", m.left, m.top, m.cell_width);
     mean_attention(a, a->extent[0] - 1, mean);
-    put_cells(to, mean, map.rows, map.columns);
-    fprintf(to, "</g><rect x=%.1f y=%.1f width=%.0f height=%.0f /></svg>", m.left, m.top,
-            m.cell_width * (double)map.columns, m.cell_height * (double)map.rows);
+    if (kind == first_kind(d)) put_cells(to, mean, map.rows, map.columns);
+    fprintf(to,
+            "</g><rect x=%.1f y=%.1f width=%.0f height=%.0f />"
+            "<rect class=here width=%.0f height=%.0f visibility=hidden /></svg>\n",
+            m.left, m.top, m.cell_width * (double)n[1], m.cell_height * (double)n[0], m.cell_width,
+            m.cell_height);
     free(mean);
+    free_names(rows_of, n[0]);
+    free_names(columns_of, n[1]);
 }
 
 static void put_weights(FILE *to, const struct looked *l)
@@ -186,8 +182,6 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
         "a row for each token that is written, a column for each of the source that it attends to"};
     const trf_config *config = trf_model_config(d->model);
     int kind = first_kind(d), k;
-    char **names[N_LISTS];
-    for (k = 0; k < N_LISTS; k++) names[k] = names_of(d, l, (enum token_list)k);
     fprintf(to,
             "<figure class=map data-line=%lld data-heads=%d data-encoder-layers=%d "
             "data-decoder-layers=%d",
@@ -199,11 +193,9 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
             "<div class=wide>",
             (long long)l->line->number, rows_are[kind], (int)l->attention[kind].extent[0],
             (int)config->n_heads, plural(config->n_heads));
-    put_map(to, l, kind, names);
-    fputs("</div>\n", to);
-    put_tokens(to, l, names);
-    fputs("</figure>\n", to);
-    for (k = 0; k < N_LISTS; k++) free_names(names[k], l->n[k]);
+    for (k = 0; k < 3; k++)
+        if (count_weights(&l->attention[k])) put_map(to, d, l, k);
+    fputs("</div>\n</figure>\n", to);
 }
 
 // -----------------------------------------------------------------------------------------------
