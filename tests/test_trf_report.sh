@@ -125,6 +125,7 @@ cut -f1 label.data | "$trf" classify --model label >given
 right=$(cut -f2 label.data | paste - given | awk -F '\t' '$1 == $2' | wc -l)
 check "$right of 52 are right" has label.html "Accuracy $(awk -v n="$right" 'BEGIN { printf "%.2f", 100 * n / 52 }') %: $right of 52 lines"
 check "one label is unknown" has label.html '1 of them should have a label that the model does not know'
+check "the head is a part" grep -q '<th scope=row>head<td class=n>' label.html
 check "confusions" grep -q "aria-label='Confusions'" label.html
 { head -n 50 tags.tsv; printf '1 2\tlow\n'; } >tags.data
 expect 1 "labels of words" "tags.data:51: not read by the model: 2 words, but 1 label" "$trf" report tag.json --model tag --data tags.data --output tag.html

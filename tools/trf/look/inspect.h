@@ -21,6 +21,11 @@ void print_model(const struct settings *s);
 void print_settings(const struct settings *s, const char *title, size_t member, size_t bytes);
 int check_running(const struct settings *s);    /* options of training and searching */
 int settle_lengths(struct settings *s);         /* of the sequences that are counted */
+/* The parts of a model that may have weights. */
+enum { N_WEIGHT_PARTS = 11 };
+struct weight_part { const char *name; int64_t weights; };
+void weight_parts(const trf_config *config, const trf_weight_counts *n,
+                  struct weight_part to[N_WEIGHT_PARTS]);
 /* parameters 0: unknown. */
 int print_weight_counts(const trf_config *config, int32_t parameters, int json);
 /* Memory, operations, and the trace of s->config. of_8_bits: a file has its weights so. */

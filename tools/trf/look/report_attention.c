@@ -5,6 +5,7 @@
 // attention; without the script the page shows the mean of the heads of the last layer.
 
 #include "attention_maps.h"
+#include "inspect.h"
 #include "report.h"
 
 enum {
@@ -331,36 +332,27 @@ static void put_vocabulary(FILE *to, const struct data *d, int side, const char 
 // >>parts          where the weights of the model are, and its settings
 // -----------------------------------------------------------------------------------------------
 
-static void put_part(FILE *to, const char *name, int64_t weights, int64_t all)
-{
-    double share = 100 * (double)weights / (double)all;
-    if (!weights) return;
-    fprintf(to,
-            "<tr><th scope=row>%s<td class=n>%s<td class=n>%.1f %%<td><span class=bar "
-            "style='width:%.1f%%'></span>\n",
-            name, whole_text((double)weights), share, share);
-}
-
 static void put_parts(FILE *to, const struct data *d)
 {
-    trf_weight_counts c;
+    const trf_config *config = trf_model_config(d->model);
+    struct weight_part part[N_WEIGHT_PARTS];
+    trf_weight_counts n;
     trf_error err;
-    if (trf_count_weights(trf_model_config(d->model), &c, &err)) {
+    int i;
+    if (trf_count_weights(config, &n, &err)) {
         say_error("weights", &err);
         return;
     }
+    weight_parts(config, &n, part);
     begin_table(to, "Parts of the model", "part|#weights|#share|0 to 100 %");
-    put_part(to, "source embedding", c.source_embedding, c.total);
-    put_part(to, "target embedding", c.target_embedding, c.total);
-    put_part(to, "positions", c.positions, c.total);
-    put_part(to, "encoder self-attention", c.encoder_attention, c.total);
-    put_part(to, "encoder feed-forward", c.encoder_feed_forward, c.total);
-    put_part(to, "encoder norms", c.encoder_norms, c.total);
-    put_part(to, "decoder self-attention", c.decoder_attention, c.total);
-    put_part(to, "decoder cross-attention", c.cross_attention, c.total);
-    put_part(to, "decoder feed-forward", c.decoder_feed_forward, c.total);
-    put_part(to, "decoder norms", c.decoder_norms, c.total);
-    put_part(to, "output projection", c.generator, c.total);
+    for (i = 0; i < N_WEIGHT_PARTS; i++) {
+        double share = 100 * (double)part[i].weights / (double)n.total;
+        if (!part[i].weights) continue;
+        fprintf(to,
+                "<tr><th scope=row>%s<td class=n>%s<td class=n>%.1f %%<td><span class=bar "
+                "style='width:%.1f%%'></span>\n",
+                part[i].name, whole_text((double)part[i].weights), share, share);
+    }
     end_table(to);
 }
 

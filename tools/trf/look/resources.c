@@ -95,41 +95,44 @@ static const char *flops_text(double flops, char text[32])
     return text;
 }
 
+void weight_parts(const trf_config *config, const trf_weight_counts *n,
+                  struct weight_part to[N_WEIGHT_PARTS])
+{
+    const struct weight_part parts[N_WEIGHT_PARTS] = {
+        {"source embedding", n->source_embedding},
+        {"target embedding", n->target_embedding},
+        {"learned positions", n->positions},
+        {"encoder self-attention", n->encoder_attention},
+        {"encoder feed-forward", n->encoder_feed_forward},
+        {"encoder norms", n->encoder_norms},
+        {"decoder self-attention", n->decoder_attention},
+        {"decoder cross-attention", n->cross_attention},
+        {"decoder feed-forward", n->decoder_feed_forward},
+        {"decoder norms", n->decoder_norms},
+        {config->head ? "head" : "output projection", n->generator}};
+    memcpy(to, parts, sizeof parts);
+}
+
 int print_weight_counts(const trf_config *config, int32_t parameters, int json)
 {
+    struct weight_part part[N_WEIGHT_PARTS];
     trf_weight_counts n;
     trf_error err;
-    size_t i;
-    int first = 1;
+    int first = 1, i;
     if (trf_count_weights(config, &n, &err)) return refused("model", &err);
-    {
-        const struct {
-            const char *name;
-            int64_t weights;
-        } part[] = {{"source embedding", n.source_embedding},
-                    {"target embedding", n.target_embedding},
-                    {"learned positions", n.positions},
-                    {"encoder self-attention", n.encoder_attention},
-                    {"encoder feed-forward", n.encoder_feed_forward},
-                    {"encoder norms", n.encoder_norms},
-                    {"decoder self-attention", n.decoder_attention},
-                    {"decoder cross-attention", n.cross_attention},
-                    {"decoder feed-forward", n.decoder_feed_forward},
-                    {"decoder norms", n.decoder_norms},
-                    {config->head ? "head" : "output projection", n.generator}};
-        if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)n.total);
-        else if (parameters)
-            printf("weights: %lld in %d parameters\n", (long long)n.total, (int)parameters);
-        else printf("weights: %lld\n", (long long)n.total);
-        for (i = 0; i < sizeof part / sizeof *part; i++) {
-            if (!part[i].weights) continue;
-            if (json)
-                printf("%s\"%s\":%lld", first ? "" : ",", part[i].name, (long long)part[i].weights);
-            else
-                printf("  %-24s %13lld  %5.1f %%\n", part[i].name, (long long)part[i].weights,
-                       100.0 * (double)part[i].weights / (double)n.total);
-            first = 0;
-        }
+    weight_parts(config, &n, part);
+    if (json) printf(",\"weights\":%lld,\"parts\":{", (long long)n.total);
+    else if (parameters)
+        printf("weights: %lld in %d parameters\n", (long long)n.total, (int)parameters);
+    else printf("weights: %lld\n", (long long)n.total);
+    for (i = 0; i < N_WEIGHT_PARTS; i++) {
+        if (!part[i].weights) continue;
+        if (json)
+            printf("%s\"%s\":%lld", first ? "" : ",", part[i].name, (long long)part[i].weights);
+        else
+            printf("  %-24s %13lld  %5.1f %%\n", part[i].name, (long long)part[i].weights,
+                   100.0 * (double)part[i].weights / (double)n.total);
+        first = 0;
     }
     if (json) putchar('}');
     return DONE;
