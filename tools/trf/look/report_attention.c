@@ -54,11 +54,8 @@ static int read_ids(const struct data *d, struct looked *l)
     }
     if (d->task == TASK_TEXT &&
         !add_text(&l->target, d->vocab[1], l->line->reference, config->max_length, &n, why) &&
-        !config->target_eos) {
-        add_ids(&l->target, &config->eos, 1);
-        l->target.lengths[0] += l->target.lengths[1];
-        l->target.count = 1;
-    }
+        !config->target_eos)
+        append_id(&l->target, config->eos);
     source = sequences_of(&l->source);
     target = sequences_of(&l->target);
     width = source.count ? trf_source_rows(d->model, &source) : 0;
