@@ -13,6 +13,51 @@ int command_score(struct settings *s, int argc, char **argv);
 int command_eval(struct settings *s, int argc, char **argv);
 
 // -----------------------------------------------------------------------------------------------
+// Lines in batches (batches.c)
+//
+// A batch of lines is read, answered and written. On a terminal, or with --interactive, a batch is
+// one line, whose answer is written at once.
+// -----------------------------------------------------------------------------------------------
+
+struct batch_line {
+    char *text;                     /* NULL with `next` */
+    int64_t number;                 /* in its file */
+    int32_t first, n;               /* its sequences in `side`; n 0: empty, or */
+    int unusable;                   /* 1: add() has returned a fault */
+};
+
+struct batches {
+    struct settings *s;
+    void *user;                     /* of the calls */
+    /* Appends sequences of the line that was read, or none if it is empty. Returns NULL, or why the
+       line cannot be answered. */
+    const char *(*add)(void *user, char why[300]);
+    int (*answer)(void *user);      /* computes and writes the answers to all lines of a batch */
+    int (*next)(void *user);        /* as next_line; NULL: reads the next line of `in` */
+    const char *instead;            /* what an unusable line gets: "answered with an empty line" */
+    int64_t most_messages;          /* about such lines: any number; more are only counted */
+    int writes_lines;               /* 0: the answers are no lines, and all come at the end */
+    struct reader in;
+    const struct reader *at;        /* its name and number are the position for messages */
+    FILE *out;
+    struct side side, partners;     /* sequences of the batch; and others that belong to them */
+    struct batch_line *line;
+    int32_t n;                      /* lines of the batch */
+    int64_t lines, unusable;        /* read so far */
+    int broken;                     /* 1: the input could not be read to its end */
+};
+
+/* An item for each line of a batch, all zero. NULL: no memory, reported. */
+void *zeroed_batch(int32_t batch, size_t item_bytes);
+/* The caller then sets what is not as it begins: NULL, 0, or as in the comments; writes_lines 1. */
+void begin_batches(struct batches *b, struct settings *s, void *user,
+                   const char *(*add)(void *user, char why[300]), int (*answer)(void *user));
+int answer_lines(struct batches *b, FILE *in);      /* until the end, or a failure */
+int say_batch_failed(const struct batches *b, const trf_error *err);    /* returns FAILED */
+void say_unusable(const struct batches *b, const char *lines, const char *answered);
+void free_batches(struct batches *b);
+
+// -----------------------------------------------------------------------------------------------
 // The attention of one kind over one pair (attention_weights.c)
 // -----------------------------------------------------------------------------------------------
 

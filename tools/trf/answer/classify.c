@@ -6,8 +6,6 @@
 
 #include "answer.h"
 
-#include <unistd.h>
-
 struct labelling {
     struct settings *s;
     int tags;                       /* 1: trf tag */
@@ -15,21 +13,14 @@ struct labelling {
     trf_translator *translator;
     const trf_vocab *vocab;
     struct labels labels;
-    struct reader in;
+    struct batches lines;
+    struct word_tokens *words;      /* of each line of the batch, for trf tag */
     struct unknown unknown;
-    FILE *out;
-    struct side side;               /* of the batch */
-    struct {
-        char *text;
-        int32_t sequence;
-        struct word_tokens words;
-    } *line;                        /* of the batch; sequence -1: none */
     struct attention attention;     /* of one text */
     trf_real *p;                    /* (rows, labels) */
     size_t p_capacity;
     int32_t limit;                  /* tokens of the longest text */
-    int64_t unusable, cut; /* lines that have no answer; that were cut (--truncate) or split */
-    int broken;                     /* 1: the input could not be read to its end */
+    int64_t cut;                    /* lines that were cut (--truncate) or split */
 };
 
 /* The end of a part that begins with token `at`: at most t->limit tokens later, between words if
@@ -43,107 +34,94 @@ static int32_t part_end(const struct labelling *t, const struct word_tokens *wor
     return last;
 }
 
-/* Appends the line that was read unless it is empty. words: its words, for trf tag. Returns the
-   reason if it cannot, or NULL. */
-static const char *add_line(struct labelling *t, struct word_tokens *words, int32_t *n,
-                            char why[300])
+/* Encodes the words of the line that was read, and appends them in parts. Returns the reason if it
+   cannot, or NULL. */
+static const char *add_tagged(struct labelling *t, struct word_tokens *words, char why[300])
 {
     int32_t at, end;
-    *why = 0;
-    *n = 0;
-    if (t->in.fault) return t->in.fault;
-    if (!t->tags)
-        return add_source(&t->side, t->vocab, trf_model_config(t->model), t->in.line, t->limit,
-                          t->s->truncate ? &t->cut : NULL, n, why);
-    if (encode_words(t->vocab, t->in.line, words)) snprintf(why, 300, "%s", words->why);
-    else if (words->n > t->limit && !t->s->split)
+    if (encode_words(t->vocab, t->lines.in.line, words)) return words->why;
+    if (words->n > t->limit && !t->s->split) {
         snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);
-    if (*why) return why;
-    *n = words->n;
+        return why;
+    }
     t->cut += words->n > t->limit;
     for (at = 0; at < words->n; at = end) {
         end = part_end(t, words, at);
-        add_ids(&t->side, words->ids + at, end - at);
+        add_ids(&t->lines.side, words->ids + at, end - at);
     }
     return NULL;
 }
 
-static int32_t read_batch(struct labelling *t)
+static const char *add_line(void *user, char why[300])
 {
-    int32_t lines = 0, n;
-    char why[300];
-    clear_side(&t->side);
-    while (!t->broken && lines < t->s->batch) {
-        int got = next_line(&t->in);
-        const char *fault;
-        t->broken = got < 0;
-        if (got < 1) break;
-        if ((fault = add_line(t, &t->line[lines].words, &n, why))) {
-            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number,
-                fault);
-            t->unusable++;
-        } else if (n) note_unknown(&t->unknown, t->vocab, t->in.line, t->in.number);
-        t->line[lines].sequence = !fault && n ? (int32_t)t->side.count - 1 : -1;
-        t->line[lines++].text = format_text("%s", t->in.line);
-    }
-    return lines;
+    struct labelling *t = user;
+    struct batches *b = &t->lines;
+    const char *fault = b->in.fault;
+    int32_t n;
+    if (!fault)
+        fault = t->tags ? add_tagged(t, &t->words[b->n], why)
+                        : add_source(&b->side, t->vocab, trf_model_config(t->model), b->in.line,
+                                     t->limit, t->s->truncate ? &t->cut : NULL, &n, why);
+    if (!fault) note_unknown(&t->unknown, t->vocab, b->in.line, b->in.number);
+    return fault;
 }
 
-/* The tokens of that sequence of the batch and the encoder's attention; an empty line has
-   neither. */
-static int write_attention(struct labelling *t, int32_t sequence)
+/* The tokens of a line and the encoder's attention; an empty line has neither. */
+static int write_attention(struct labelling *t, const struct batch_line *line)
 {
-    const int32_t *ids = t->side.ids;
+    const struct side *side = &t->lines.side;
+    const int32_t *ids = side->ids;
     trf_sequences one;
     int32_t i;
     if (!t->s->attention) return DONE;
-    if (sequence < 0) { fputs(",\"tokens\":[],\"attention\":[]", t->out); return DONE; }
-    for (i = 0; i < sequence; i++) ids += t->side.lengths[i];
+    if (!line->n) { fputs(",\"tokens\":[],\"attention\":[]", t->lines.out); return DONE; }
+    for (i = 0; i < line->first; i++) ids += side->lengths[i];
     one.ids = ids;
-    one.lengths = t->side.lengths + sequence;
+    one.lengths = side->lengths + line->first;
     one.count = 1;
-    print_json_tokens(t->out, "tokens", t->vocab, ids, *one.lengths);
+    print_json_tokens(t->lines.out, "tokens", t->vocab, ids, *one.lengths);
     if (read_attention(t->translator, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention))
         return FAILED;
-    print_json_attention(t->out, &t->attention, t->s->attention);
+    print_json_attention(t->lines.out, &t->attention, t->s->attention);
     return DONE;
 }
 
 /* The labels of a text, the most probable first. */
-static int write_label(struct labelling *t, trf_real *p, int64_t number, const char *text,
-                       int32_t sequence)
+static int write_label(struct labelling *t, trf_real *p, const struct batch_line *line)
 {
+    FILE *out = t->lines.out;
     int32_t n = t->labels.n, shown = t->s->labels_shown < n ? (int32_t)t->s->labels_shown : n, k;
     if (!t->s->json) {
         int32_t best = best_of(p, n);
-        if (t->s->scores) fprintf(t->out, "%.6f\t", (double)p[best]);
-        fprintf(t->out, "%s\n", t->labels.name[best]);
+        if (t->s->scores) fprintf(out, "%.6f\t", (double)p[best]);
+        fprintf(out, "%s\n", t->labels.name[best]);
         return DONE;
     }
-    fprintf(t->out, "{\"line\":%lld,\"text\":", (long long)number);
-    print_json_text(t->out, text, strlen(text));
-    fputs(",\"labels\":[", t->out);
+    fprintf(out, "{\"line\":%lld,\"text\":", (long long)line->number);
+    print_json_text(out, line->text, strlen(line->text));
+    fputs(",\"labels\":[", out);
     for (k = 0; k < shown; k++) {
         int32_t best = best_of(p, n);
-        fputs(k ? ",{\"label\":" : "{\"label\":", t->out);
-        print_json_text(t->out, t->labels.name[best], strlen(t->labels.name[best]));
-        print_json_field(t->out, "probability", (double)p[best]);
-        fputc('}', t->out);
+        fputs(k ? ",{\"label\":" : "{\"label\":", out);
+        print_json_text(out, t->labels.name[best], strlen(t->labels.name[best]));
+        print_json_field(out, "probability", (double)p[best]);
+        fputc('}', out);
         p[best] = -1;
     }
-    fputc(']', t->out);
-    if (write_attention(t, sequence)) return FAILED;
-    fputs("}\n", t->out);
+    fputc(']', out);
+    if (write_attention(t, line)) return FAILED;
+    fputs("}\n", out);
     return DONE;
 }
 
 /* One label for each word; p has a row for each token. */
-static int write_tags(struct labelling *t, const trf_real *p, int64_t number, const char *text,
-                      const struct word_tokens *words, int32_t sequence)
+static int write_tags(struct labelling *t, const trf_real *p, const struct batch_line *line,
+                      const struct word_tokens *words)
 {
+    FILE *out = t->lines.out;
     int32_t i, n = t->labels.n;
-    const char *at = text;
-    if (t->s->json) fprintf(t->out, "{\"line\":%lld,\"words\":[", (long long)number);
+    const char *at = line->text;
+    if (t->s->json) fprintf(out, "{\"line\":%lld,\"words\":[", (long long)line->number);
     for (i = 0; i < words->n_words; i++) {
         const trf_real *row = p + (int64_t)words->first[i] * n;
         int32_t best = best_of(row, n);
@@ -151,38 +129,41 @@ static int write_tags(struct labelling *t, const trf_real *p, int64_t number, co
         at += strspn(at, BLANKS);
         bytes = strcspn(at, BLANKS);
         if (t->s->json) {
-            fputs(i ? ",{\"word\":" : "{\"word\":", t->out);
-            print_json_text(t->out, at, bytes);
-            fputs(",\"label\":", t->out);
-            print_json_text(t->out, t->labels.name[best], strlen(t->labels.name[best]));
-            print_json_field(t->out, "probability", (double)row[best]);
-            fputc('}', t->out);
-        } else fprintf(t->out, "%s%s", i ? " " : "", t->labels.name[best]);
+            fputs(i ? ",{\"word\":" : "{\"word\":", out);
+            print_json_text(out, at, bytes);
+            fputs(",\"label\":", out);
+            print_json_text(out, t->labels.name[best], strlen(t->labels.name[best]));
+            print_json_field(out, "probability", (double)row[best]);
+            fputc('}', out);
+        } else fprintf(out, "%s%s", i ? " " : "", t->labels.name[best]);
         at += bytes;
     }
-    if (t->s->json) fputc(']', t->out);
-    if (write_attention(t, sequence)) return FAILED;
-    fputs(t->s->json ? "}\n" : "\n", t->out);
+    if (t->s->json) fputc(']', out);
+    if (write_attention(t, line)) return FAILED;
+    fputs(t->s->json ? "}\n" : "\n", out);
     return DONE;
 }
 
-static void write_nothing(struct labelling *t, int64_t number, const char *text)
+static void write_nothing(struct labelling *t, const struct batch_line *line)
 {
-    if (!t->s->json) { fputc('\n', t->out); return; }
-    fprintf(t->out, "{\"line\":%lld", (long long)number);
+    FILE *out = t->lines.out;
+    if (!t->s->json) { fputc('\n', out); return; }
+    fprintf(out, "{\"line\":%lld", (long long)line->number);
     if (!t->tags) {
-        fputs(",\"text\":", t->out);
-        print_json_text(t->out, text, strlen(text));
+        fputs(",\"text\":", out);
+        print_json_text(out, line->text, strlen(line->text));
     }
-    fprintf(t->out, ",\"%s\":[]", t->tags ? "words" : "labels");
-    (void)write_attention(t, -1);
-    fputs("}\n", t->out);
+    fprintf(out, ",\"%s\":[]", t->tags ? "words" : "labels");
+    (void)write_attention(t, line);
+    fputs("}\n", out);
 }
 
-static int label_batch(struct labelling *t, int64_t first, int32_t lines)
+static int label_batch(void *user)
 {
-    trf_sequences sources = sequences_of(&t->side);
-    int64_t n = t->tags ? (int64_t)t->side.used : sources.count;
+    struct labelling *t = user;
+    const struct batches *b = &t->lines;
+    trf_sequences sources = sequences_of(&b->side);
+    int64_t n = t->tags ? (int64_t)b->side.used : sources.count;
     trf_tensor out;
     trf_real *p;
     trf_error err;
@@ -191,52 +172,32 @@ static int label_batch(struct labelling *t, int64_t first, int32_t lines)
     t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->labels.n) + 1, sizeof *t->p);
     out = trf_tensor_of(p = t->p, 2, n, t->labels.n, 0);
     if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
-                      : trf_classify(t->translator, &sources, &out, &err))) {
-        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message,
-            trf_status_name((trf_status)err.status));
-        return FAILED;
-    }
-    for (i = 0; i < lines && !status; i++) {
-        int32_t sequence = t->line[i].sequence;
-        if (sequence < 0) write_nothing(t, first + i, t->line[i].text);
-        else if (t->tags)
-            status = write_tags(t, p, first + i, t->line[i].text, &t->line[i].words, sequence);
-        else status = write_label(t, p, first + i, t->line[i].text, sequence);
-        if (sequence >= 0) p += (t->tags ? t->line[i].words.n : 1) * (int64_t)t->labels.n;
+                      : trf_classify(t->translator, &sources, &out, &err)))
+        return say_batch_failed(b, &err);
+    for (i = 0; i < b->n && !status; i++) {
+        const struct batch_line *line = &b->line[i];
+        if (!line->n) write_nothing(t, line);
+        else if (t->tags) status = write_tags(t, p, line, &t->words[i]);
+        else status = write_label(t, p, line);
+        if (line->n) p += (t->tags ? t->words[i].n : 1) * (int64_t)t->labels.n;
     }
     return status;
 }
 
-static void forget_lines(struct labelling *t, int32_t lines)
-{
-    int32_t i;
-    for (i = 0; i < lines; i++) {
-        free(t->line[i].text);
-        t->line[i].text = NULL;
-    }
-}
-
 static int label_lines(struct labelling *t)
 {
-    int flush = t->s->interactive || isatty(fileno(t->in.file)), status = DONE;
-    int32_t lines;
-    if (flush) t->s->batch = 1;
-    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
-    while (!status && (lines = read_batch(t)) > 0) {
-        status = label_batch(t, t->in.number - lines + 1, lines);
-        forget_lines(t, lines);
-        if (!status && (flush || ferror(t->out))) status = check_output(t->out, t->s->output);
-    }
+    struct batches *b = &t->lines;
+    int status;
+    if (t->tags && !(t->words = zeroed_batch(t->s->batch, sizeof *t->words))) return FAILED;
+    status = answer_lines(b, b->in.file);
     if (t->cut)
         say("%lld of %lld line%s had more tokens than the model takes, %d: %s", (long long)t->cut,
-            (long long)t->in.number, plural(t->in.number), (int)t->limit,
+            (long long)b->lines, plural(b->lines), (int)t->limit,
             t->tags ? "labelled in parts (--split)"
                     : "labelled by their first tokens (--truncate)");
-    if (t->unusable)
-        say("%lld of %lld line%s could not be labelled", (long long)t->unusable,
-            (long long)t->in.number, plural(t->in.number));
+    say_unusable(b, "line", "labelled");
     say_unknown_share(&t->unknown, "the input", 0.05);
-    return status || t->broken || t->unusable ? FAILED : DONE;
+    return status || b->broken || b->unusable ? FAILED : DONE;
 }
 
 static int check_head(const struct labelling *t)
@@ -257,6 +218,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;
+    begin_batches(&t.lines, s, &t, add_line, label_batch);
     t.tags = !strcmp(program, "trf tag");
     if (!s->json && is_given(s, AT(labels_shown))) { say("--n-best needs --json"); return USAGE; }
     if (s->attention && !s->json) { say("--attention needs --json"); return USAGE; }
@@ -270,19 +232,18 @@ int command_classify(struct settings *s, int argc, char **argv)
     if (!status) status = load_labels(t.model, s->model, &t.labels);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("labelling", &err);
-    if (!status) status = open_reader(&t.in, s->input);
-    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status) status = open_reader(&t.lines.in, s->input);
+    if (!status && !(t.lines.out = open_output(s))) status = FAILED;
     if (!status) {
         t.limit = source_limit(trf_model_config(t.model));
         status = label_lines(&t);
     }
-    if (t.out && close_output(t.out, s->output)) status = FAILED;
-    close_reader(&t.in);
-    free_side(&t.side);
+    if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
+    for (i = 0; t.words && i < s->batch; i++) free_word_tokens(&t.words[i]);
+    free(t.words);
+    free_batches(&t.lines);
     free_attention(&t.attention);
     free(t.p);
-    for (i = 0; t.line && i < s->batch; i++) free_word_tokens(&t.line[i].words);
-    free(t.line);
     free_labels(&t.labels);
     trf_translator_destroy(t.translator);
     trf_model_destroy(t.model);

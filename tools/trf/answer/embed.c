@@ -24,25 +24,19 @@ struct embedding {
     trf_model *model;
     trf_translator *translator;
     const trf_vocab *vocab;
-    struct reader in;
+    struct batches lines;
     struct unknown unknown;
-    FILE *out;
     char *beside;               /* the name of the unfinished .npy, or NULL */
-    struct side side;           /* of the batch */
-    struct {
-        char *text;
-        int32_t sequence;
-    } *line;                    /* of the batch; sequence -1: none */
     trf_real *rows;             /* (source rows, d_model) */
     size_t rows_capacity;
     double *vector, *query;     /* (d_model); query: of length 1 */
     unsigned char *bytes;       /* of a row of the .npy */
     struct neighbour *near;     /* at most 2 * top */
     size_t n_near, near_capacity;
+    int64_t compared;           /* lines */
     double cutoff;              /* scores up to this are not among the best */
     int32_t width, limit;       /* d_model; tokens of the longest line */
-    int64_t lines, unusable, cut; /* lines; those that cannot be read; those cut (--truncate) */
-    int broken;                 /* 1: the input could not be read to its end */
+    int64_t cut;                /* lines cut (--truncate) */
 };
 
 static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
@@ -51,50 +45,27 @@ static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 // >>vectors        lines become sequences, rows become a vector
 // -----------------------------------------------------------------------------------------------
 
+/* A line, or --query. */
 static const char *add_line(struct embedding *t, const char *text, int32_t *n, char why[300])
 {
-    return add_words(&t->side, t->vocab, text, t->limit, t->s->truncate ? &t->cut : NULL, n, why);
+    return add_words(&t->lines.side, t->vocab, text, t->limit, t->s->truncate ? &t->cut : NULL, n,
+                     why);
 }
 
-static int32_t read_batch(struct embedding *t)
+static const char *add_next_line(void *user, char why[300])
 {
-    int32_t lines = 0, n;
-    char why[300];
-    clear_side(&t->side);
-    while (!t->broken && lines < t->s->batch) {
-        int got = next_line(&t->in);
-        const char *fault;
-        t->broken = got < 0;
-        if (got < 1) break;
-        n = 0;
-        fault = t->in.fault ? t->in.fault : add_line(t, t->in.line, &n, why);
-        if (fault) {
-            say("%s:%lld: %s: %s", t->in.name, (long long)t->in.number,
-                t->s->query   ? "left out"
-                : t->beside   ? "answered with a row of zeros"
-                              : "answered with an empty line",
-                fault);
-            t->unusable++;
-        } else if (n) note_unknown(&t->unknown, t->vocab, t->in.line, t->in.number);
-        t->line[lines].sequence = !fault && n ? (int32_t)t->side.count - 1 : -1;
-        t->line[lines++].text = format_text("%s", t->in.line);
-    }
-    return lines;
-}
-
-static void forget_lines(struct embedding *t, int32_t lines)
-{
-    int32_t i;
-    for (i = 0; i < lines; i++) {
-        free(t->line[i].text);
-        t->line[i].text = NULL;
-    }
+    struct embedding *t = user;
+    const struct reader *in = &t->lines.in;
+    int32_t n;
+    const char *fault = in->fault ? in->fault : add_line(t, in->line, &n, why);
+    if (!fault) note_unknown(&t->unknown, t->vocab, in->line, in->number);
+    return fault;
 }
 
 /* Computes the rows of the sequences of the batch. */
 static int encode_batch(struct embedding *t)
 {
-    trf_sequences sources = sequences_of(&t->side);
+    trf_sequences sources = sequences_of(&t->lines.side);
     int64_t n = trf_source_rows(t->model, &sources);
     trf_tensor out;
     trf_error err;
@@ -108,7 +79,7 @@ static int encode_batch(struct embedding *t)
 
 static int64_t rows_of(const struct embedding *t, int32_t sequence)
 {
-    return (int64_t)t->side.lengths[sequence] + source_added(trf_model_config(t->model));
+    return (int64_t)t->lines.side.lengths[sequence] + source_added(trf_model_config(t->model));
 }
 
 /* Pools n rows into t->vector. Sums are doubles, in the order of the rows: a vector does not depend
@@ -141,25 +112,24 @@ static void print_vector(struct embedding *t, char between)
 {
     int32_t i;
     for (i = 0; i < t->width; i++) {
-        if (i) fputc(between, t->out);
-        if (t->s->json) print_json_number(t->out, (double)(float)t->vector[i]);
-        else fprintf(t->out, "%.9g", (double)(float)t->vector[i]);
+        if (i) fputc(between, t->lines.out);
+        if (t->s->json) print_json_number(t->lines.out, (double)(float)t->vector[i]);
+        else fprintf(t->lines.out, "%.9g", (double)(float)t->vector[i]);
     }
 }
 
-/* has: the line has a vector. */
-static void write_line(struct embedding *t, int64_t number, const char *text, int has)
+static void write_line(struct embedding *t, const struct batch_line *line)
 {
     if (!t->s->json) {
-        if (has) print_vector(t, ' ');
-        fputc('\n', t->out);
+        if (line->n) print_vector(t, ' ');
+        fputc('\n', t->lines.out);
         return;
     }
-    fprintf(t->out, "{\"line\":%lld,\"text\":", (long long)number);
-    print_json_text(t->out, text, strlen(text));
-    fputs(",\"embedding\":[", t->out);
-    if (has) print_vector(t, ',');
-    fputs("]}\n", t->out);
+    fprintf(t->lines.out, "{\"line\":%lld,\"text\":", (long long)line->number);
+    print_json_text(t->lines.out, line->text, strlen(line->text));
+    fputs(",\"embedding\":[", t->lines.out);
+    if (line->n) print_vector(t, ',');
+    fputs("]}\n", t->lines.out);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -180,10 +150,10 @@ static void write_npy_header(struct embedding *t)
     header[9] = 0;
     n = snprintf(header + 10, NPY_HEADER - 10,
                  "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }",
-                 (long long)t->lines, (int)t->width);
+                 (long long)t->lines.lines, (int)t->width);
     header[10 + n] = ' ';
     header[NPY_HEADER - 1] = '\n';
-    fwrite(header, 1, sizeof header, t->out);
+    fwrite(header, 1, sizeof header, t->lines.out);
 }
 
 static void write_npy_row(struct embedding *t, int has)
@@ -196,7 +166,7 @@ static void write_npy_row(struct embedding *t, int has)
         memcpy(&bits, &x, sizeof bits);
         for (k = 0; k < 4; k++) t->bytes[4 * i + k] = (unsigned char)(bits >> 8 * k);
     }
-    fwrite(t->bytes, 4, (size_t)t->width, t->out);
+    fwrite(t->bytes, 4, (size_t)t->width, t->lines.out);
 }
 
 /* The lock shows that the unfinished file has an owner: see remove_all_unfinished. */
@@ -205,9 +175,9 @@ static int open_npy(struct embedding *t)
     const char *path = t->s->output;
     remove_all_unfinished(path);
     t->beside = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
-    t->out = fopen(t->beside, "wx");
-    if (t->out) {
-        (void)flock(fileno(t->out), LOCK_EX | LOCK_NB);
+    t->lines.out = fopen(t->beside, "wx");
+    if (t->lines.out) {
+        (void)flock(fileno(t->lines.out), LOCK_EX | LOCK_NB);
         write_npy_header(t);
         return DONE;
     }
@@ -222,8 +192,8 @@ static int close_npy(struct embedding *t, int complete)
 {
     const char *path = t->s->output;
     int status = complete ? DONE : FAILED;
-    if (complete && !fseek(t->out, 0, SEEK_SET)) write_npy_header(t);
-    if (complete && !(status = check_output(t->out, path)) && fsync(fileno(t->out))) {
+    if (complete && !fseek(t->lines.out, 0, SEEK_SET)) write_npy_header(t);
+    if (complete && !(status = check_output(t->lines.out, path)) && fsync(fileno(t->lines.out))) {
         say("cannot write %s: %s", path, strerror(errno));
         status = FAILED;
     }
@@ -232,7 +202,7 @@ static int close_npy(struct embedding *t, int complete)
         status = FAILED;
     }
     if (status) unlink(t->beside);
-    fclose(t->out);             /* unlocks it */
+    fclose(t->lines.out);             /* unlocks it */
     free(t->beside);
     return status;
 }
@@ -258,7 +228,7 @@ static void keep_best(struct embedding *t)
 }
 
 /* Takes the text of the line if it may be one of the best. */
-static void compare(struct embedding *t, int64_t order, int64_t number, char **text)
+static void compare(struct embedding *t, struct batch_line *line)
 {
     struct neighbour *to;
     double score = 0;
@@ -269,11 +239,11 @@ static void compare(struct embedding *t, int64_t order, int64_t number, char **t
     t->near = grow(t->near, &t->near_capacity, t->n_near + 1, sizeof *t->near);
     to = &t->near[t->n_near++];
     to->score = score;
-    to->order = order;
-    to->number = number;
-    to->file = t->in.name;
-    to->text = *text;
-    *text = NULL;
+    to->order = t->compared++;
+    to->number = line->number;
+    to->file = t->lines.in.name;
+    to->text = line->text;
+    line->text = NULL;
 }
 
 static void write_nearest(struct embedding *t)
@@ -283,16 +253,16 @@ static void write_nearest(struct embedding *t)
     for (i = 0; i < t->n_near; i++) {
         const struct neighbour *n = &t->near[i];
         if (!t->s->json) {
-            fprintf(t->out, "%.4f\t%s\n", n->score, n->text);
+            fprintf(t->lines.out, "%.4f\t%s\n", n->score, n->text);
             continue;
         }
-        fprintf(t->out, "{\"line\":%lld", (long long)n->number);
-        print_json_field(t->out, "score", n->score);
-        fputs(",\"file\":", t->out);
-        print_json_text(t->out, n->file, strlen(n->file));
-        fputs(",\"text\":", t->out);
-        print_json_text(t->out, n->text, strlen(n->text));
-        fputs("}\n", t->out);
+        fprintf(t->lines.out, "{\"line\":%lld", (long long)n->number);
+        print_json_field(t->lines.out, "score", n->score);
+        fputs(",\"file\":", t->lines.out);
+        print_json_text(t->lines.out, n->file, strlen(n->file));
+        fputs(",\"text\":", t->lines.out);
+        print_json_text(t->lines.out, n->text, strlen(n->text));
+        fputs("}\n", t->lines.out);
     }
 }
 
@@ -321,59 +291,49 @@ static int read_query(struct embedding *t)
 // >>command
 // -----------------------------------------------------------------------------------------------
 
-static int embed_batch(struct embedding *t, int64_t first, int32_t lines)
+static int embed_batch(void *user)
 {
+    struct embedding *t = user;
+    struct batches *b = &t->lines;
     const trf_real *states;
     int32_t i;
     if (encode_batch(t)) return FAILED;
     states = t->rows;
-    for (i = 0; i < lines; i++) {
-        int32_t sequence = t->line[i].sequence;
-        int has = sequence >= 0;
-        if (has) {
-            pool(t, states, rows_of(t, sequence));
-            states += rows_of(t, sequence) * t->width;
+    for (i = 0; i < b->n; i++) {
+        struct batch_line *line = &b->line[i];
+        if (line->n) {
+            pool(t, states, rows_of(t, line->first));
+            states += rows_of(t, line->first) * t->width;
         }
         if (t->query) {
-            if (has) compare(t, t->lines + i, first + i, &t->line[i].text);
-        } else if (t->beside) write_npy_row(t, has);
-        else write_line(t, first + i, t->line[i].text, has);
+            if (line->n) compare(t, line);
+        } else if (t->beside) write_npy_row(t, line->n);
+        else write_line(t, line);
     }
-    t->lines += lines;
     return DONE;
 }
 
 /* Embeds the lines of a file. */
 static int embed_file(struct embedding *t, const char *path)
 {
-    int flush, status = DONE;
-    int32_t lines;
-    if (open_reader(&t->in, path)) return FAILED;
-    flush = !t->query && !t->beside && (t->s->interactive || isatty(fileno(t->in.file)));
-    if (flush) t->s->batch = 1;
-    while (!status && (lines = read_batch(t)) > 0) {
-        status = embed_batch(t, t->in.number - lines + 1, lines);
-        forget_lines(t, lines);
-        if (!status && (flush || ferror(t->out))) status = check_output(t->out, t->s->output);
-    }
-    close_reader(&t->in);
-    return status || t->broken ? FAILED : DONE;
+    struct batches *b = &t->lines;
+    int status = open_reader(&b->in, path);
+    if (!status) status = answer_lines(b, b->in.file);
+    close_reader(&b->in);
+    return status || b->broken ? FAILED : DONE;
 }
 
 static int embed_files(struct embedding *t, int n, char **files)
 {
     int i, status = DONE;
-    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
     if (n == 0 || t->s->input) status = embed_file(t, t->s->input);
     for (i = 0; i < n && !status; i++) status = embed_file(t, files[i]);
     if (t->query && !status) write_nearest(t);
     if (t->cut)
         say("%lld of %lld line%s had more tokens than the model takes, %d: their first tokens are "
             "used (--truncate)",
-            (long long)t->cut, (long long)t->lines, plural(t->lines), (int)t->limit);
-    if (t->unusable)
-        say("%lld of %lld line%s could not be embedded", (long long)t->unusable,
-            (long long)t->lines, plural(t->lines));
+            (long long)t->cut, (long long)t->lines.lines, plural(t->lines.lines), (int)t->limit);
+    say_unusable(&t->lines, "line", "embedded");
     say_unknown_share(&t->unknown, "the input", 0.05);
     return status;
 }
@@ -454,7 +414,7 @@ static int start(struct embedding *t)
     t->bytes = zeroed((size_t)t->width, 4);
     if (t->s->query && read_query(t)) return FAILED;
     if (is_npy(t->s->output)) return open_npy(t);
-    return (t->out = open_output(t->s)) ? DONE : FAILED;
+    return (t->lines.out = open_output(t->s)) ? DONE : FAILED;
 }
 
 int command_embed(struct settings *s, int argc, char **argv)
@@ -464,6 +424,10 @@ int command_embed(struct settings *s, int argc, char **argv)
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;
+    begin_batches(&t.lines, s, &t, add_next_line, embed_batch);
+    if (s->query) t.lines.instead = "left out";
+    else if (is_npy(s->output)) t.lines.instead = "answered with a row of zeros";
+    t.lines.writes_lines = !s->query && !is_npy(s->output);
     if ((status = check_options(s)) || (status = check_files(s, &argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_encoder(s, t.model);
@@ -471,12 +435,11 @@ int command_embed(struct settings *s, int argc, char **argv)
     if (!status) status = start(&t);
     if (!status) status = embed_files(&t, argc, argv);
     if (t.beside) status = close_npy(&t, !status) ? FAILED : status;
-    else if (t.out && close_output(t.out, s->output)) status = FAILED;
-    if (!status && t.unusable) status = FAILED;
+    else if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
+    if (!status && t.lines.unusable) status = FAILED;
     while (t.n_near) free(t.near[--t.n_near].text);
     free(t.near);
-    free(t.line);
-    free_side(&t.side);
+    free_batches(&t.lines);
     free(t.rows);
     free(t.vector);
     free(t.query);

@@ -9,7 +9,6 @@
 #include "answer.h"
 
 #include <math.h>
-#include <unistd.h>
 
 enum { REPORTED = 5 };          /* lines that cannot be scored; the others are only counted */
 
@@ -22,19 +21,14 @@ struct scoring {
     struct pair_reader pairs;   /* of a language model: one file, without tabs */
     int alone;                  /* 1: there is no source */
     int position;               /* 1: one file, without an option: pairs, or the text alone */
-    FILE *out;
-    struct side side[2];
+    struct batches lines;       /* side: targets, several if a text is cut; partners: sources */
     struct unknown unknown[2];  /* of sources, of targets */
     double *results;
-    struct {
-        int32_t first, n;
-    } *line; /* of the batch: its pairs, several if a text is cut; n 0: not scored */
     size_t results_capacity;
     struct side whole;          /* a text that is cut */
-    int64_t lines, unusable, tokens, cut;
+    int64_t tokens, cut;
     int64_t beyond;             /* pairs longer than the longest text of the training */
     double sum;
-    int broken; /* 1: the files could not be read to their ends, or have different lengths */
 };
 
 static int next_target(struct pair_reader *p)
@@ -49,7 +43,7 @@ static int next_target(struct pair_reader *p)
 /* One more target. The documents of a language model have EOS among their ids. */
 static int add_target(struct scoring *t, const trf_config *config, char why[300])
 {
-    struct side *side = &t->side[1];
+    struct side *side = &t->lines.side;
     int32_t n;
     if (add_tagged_text(t->s, 1, side, t->vocab[1], t->pairs.target, config->max_length - 1, &n,
                         why))
@@ -75,7 +69,7 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t limit,
     t->cut += n + 1 > limit;
     for (at = 0; at <= n; at = end) {
         end = n + 1 - at <= limit ? n + 1 : at + limit;
-        add_ids(&t->side[1], whole->ids + at, end - at);
+        add_ids(&t->lines.side, whole->ids + at, end - at);
     }
     return DONE;
 }
@@ -87,107 +81,98 @@ static int32_t part_tokens(const struct scoring *t)
     return longest < limit ? longest : limit;
 }
 
-/* Reads up to one batch of pairs. Returns the number of lines. */
-static int32_t read_pairs(struct scoring *t)
+static int next_to_score(void *user)
 {
+    struct scoring *t = user;
+    int got = t->alone ? next_target(&t->pairs) : next_pair(&t->pairs);
+    t->lines.at = t->pairs.at;
+    return got;
+}
+
+static const char *add_to_score(void *user, char why[300])
+{
+    struct scoring *t = user;
+    struct side *sources = &t->lines.partners;
     const trf_config *config = trf_model_config(t->model);
-    int32_t lines = 0, n;
-    char why[300];
-    clear_side(&t->side[0]);
-    clear_side(&t->side[1]);
-    while (!t->broken && lines < t->s->batch) {
-        int got = t->alone ? next_target(&t->pairs) : next_pair(&t->pairs);
-        const char *fault;
-        size_t before = t->side[1].count;
-        t->broken = got < 0;
-        if (got < 1) break;
-        fault = t->pairs.fault;
-        if (!fault && !t->alone &&
-            add_tagged_text(t->s, 0, &t->side[0], t->vocab[0], t->pairs.source,
-                            source_limit(config), &n, why))
-            fault = why;
-        else if (!fault && (t->s->split ? add_parts(t, config, part_tokens(t), why)
-                                        : add_target(t, config, why))) {
-            if (!t->alone) drop_last(&t->side[0]);
-            fault = why;
-            if (!t->pairs.tsv) t->pairs.at = &t->pairs.side[1];
-        }
-        if (fault && t->unusable++ < REPORTED)
-            say("%s:%lld: not scored: %s%s", t->pairs.at->name, (long long)t->pairs.at->number,
-                fault, t->unusable == REPORTED ? "; further ones are only counted" : "");
-        if (!fault && !t->alone)
-            note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, t->pairs.side[0].number);
-        if (!fault)
-            note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, t->pairs.side[0].number);
-        t->line[lines].first = (int32_t)before;
-        t->line[lines++].n = (int32_t)(t->side[1].count - before);
+    const int64_t number = t->pairs.side[0].number;
+    int32_t n;
+    if (t->pairs.fault) return t->pairs.fault;
+    if (!t->alone && add_tagged_text(t->s, 0, sources, t->vocab[0], t->pairs.source,
+                                     source_limit(config), &n, why))
+        return why;
+    if (t->s->split ? add_parts(t, config, part_tokens(t), why) : add_target(t, config, why)) {
+        if (!t->alone) drop_last(sources);
+        if (!t->pairs.tsv) t->lines.at = &t->pairs.side[1];
+        return why;
     }
-    return lines;
+    if (!t->alone) note_unknown(&t->unknown[0], t->vocab[0], t->pairs.source, number);
+    note_unknown(&t->unknown[1], t->vocab[1], t->pairs.target, number);
+    return NULL;
 }
 
-static int is_beyond(const struct scoring *t, int32_t first, int32_t n)
+static int is_beyond(const struct scoring *t, const struct batch_line *line)
 {
-    int32_t longest = longest_trained(t->model),
-            source = n == 0 || t->alone ? 0 : t->side[0].lengths[first];
-    return n == 1 && (t->side[1].lengths[first] > longest || source > longest);
+    int32_t longest = longest_trained(t->model), k = line->first;
+    return line->n == 1 && (t->lines.side.lengths[k] > longest ||
+                            (!t->alone && t->lines.partners.lengths[k] > longest));
 }
 
-static void write_score(struct scoring *t, int32_t first, int32_t n)
+static void write_score(struct scoring *t, const struct batch_line *line)
 {
     int32_t added = trf_model_config(t->model)->target_eos, i;
     int64_t tokens = 0;
     double sum = 0;
-    for (i = first; i < first + n; i++) {
-        tokens += t->side[1].lengths[i] + added;
+    for (i = line->first; i < line->first + line->n; i++) {
+        tokens += t->lines.side.lengths[i] + added;
         sum += t->results[i];
     }
-    t->beyond += is_beyond(t, first, n);
-    fprintf(t->out, "%.6f\t%lld\n", n ? sum : (double)NAN, (long long)tokens);
+    t->beyond += is_beyond(t, line);
+    fprintf(t->lines.out, "%.6f\t%lld\n", line->n ? sum : (double)NAN, (long long)tokens);
     t->tokens += tokens;
     t->sum += sum;
 }
 
+static int score_batch(void *user)
+{
+    struct scoring *t = user;
+    trf_batch batch;
+    trf_error err;
+    int32_t i;
+    memset(&batch, 0, sizeof batch);
+    batch.source = sequences_of(&t->lines.partners);
+    batch.target = sequences_of(&t->lines.side);
+    t->results =
+        grow(t->results, &t->results_capacity, t->lines.side.count + 1, sizeof *t->results);
+    if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
+        say_error("scoring", &err);
+        return FAILED;
+    }
+    for (i = 0; i < t->lines.n; i++) write_score(t, &t->lines.line[i]);
+    return DONE;
+}
+
 static int score_lines(struct scoring *t)
 {
-    int flush = t->s->interactive || isatty(fileno(t->pairs.side[0].file));
-    int32_t lines, i;
-    trf_error err;
-    if (flush) t->s->batch = 1;
-    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
-    while ((lines = read_pairs(t)) > 0) {
-        trf_batch batch;
-        memset(&batch, 0, sizeof batch);
-        batch.source = sequences_of(&t->side[0]);
-        batch.target = sequences_of(&t->side[1]);
-        t->results =
-            grow(t->results, &t->results_capacity, t->side[1].count + 1, sizeof *t->results);
-        if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
-            say_error("scoring", &err);
-            return FAILED;
-        }
-        for (i = 0; i < lines; i++) write_score(t, t->line[i].first, t->line[i].n);
-        t->lines += lines;
-        if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
-    }
-    if (t->unusable)
-        say("%lld of %lld %s%s could not be scored", (long long)t->unusable, (long long)t->lines,
-            t->alone ? "text" : "pair", plural(t->lines));
+    const struct batches *b = &t->lines;
+    const char *what = t->alone ? "text" : "pair";
+    if (answer_lines(&t->lines, t->pairs.side[0].file)) return FAILED;
+    say_unusable(b, what, "scored");
     say_unknown_share(&t->unknown[0], "the sources", 0.05);
     say_unknown_share(&t->unknown[1], t->alone ? "the text" : "the targets", 0.05);
     if (t->cut)
         say("%lld of %lld text%s had more than %d tokens: scored in parts (--split)",
-            (long long)t->cut, (long long)t->lines, plural(t->lines), (int)part_tokens(t));
+            (long long)t->cut, (long long)b->lines, plural(b->lines), (int)part_tokens(t));
     if (t->beyond)
         say("%lld of %lld %s%s %s longer than the longest training text, %d tokens: the model has "
             "not learned the positions beyond that",
-            (long long)t->beyond, (long long)t->lines, t->alone ? "text" : "pair", plural(t->lines),
+            (long long)t->beyond, (long long)b->lines, what, plural(b->lines),
             t->beyond == 1 ? "is" : "are", (int)longest_trained(t->model));
-    if (!t->broken && t->tokens)
+    if (!b->broken && t->tokens)
         inform("%lld %s%s, %lld target token%s, log-probability %.4f, perplexity %.6g\n",
-               (long long)(t->lines - t->unusable), t->alone ? "text" : "pair",
-               plural(t->lines - t->unusable), (long long)t->tokens, plural(t->tokens), t->sum,
+               (long long)(b->lines - b->unusable), what,
+               plural(b->lines - b->unusable), (long long)t->tokens, plural(t->tokens), t->sum,
                exp(-t->sum / (double)t->tokens));
-    return t->broken || t->unusable ? FAILED : DONE;
+    return b->broken || b->unusable ? FAILED : DONE;
 }
 
 /* Opens the pairs, or the target of a language model, which has no source. */
@@ -246,6 +231,10 @@ int command_score(struct settings *s, int argc, char **argv)
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;
+    begin_batches(&t.lines, s, &t, add_to_score, score_batch);
+    t.lines.next = next_to_score;
+    t.lines.instead = "not scored";
+    t.lines.most_messages = REPORTED;
     status = take_files(&t, argc, argv);
     if (!status) status = check_columns(s->columns);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
@@ -254,17 +243,15 @@ int command_score(struct settings *s, int argc, char **argv)
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("scorer", &err);
     if (!status) status = open_scoring(&t);
-    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status && !(t.lines.out = open_output(s))) status = FAILED;
     if (!status) status = score_lines(&t);
-    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
     close_pairs(&t.pairs);
-    free_side(&t.side[0]);
-    free_side(&t.side[1]);
+    free_batches(&t.lines);
     free_side(&t.whole);
     free(t.tags[0]);
     free(t.tags[1]);
     free(t.results);
-    free(t.line);
     trf_translator_destroy(t.translator);
     trf_model_destroy(t.model);
     return status;

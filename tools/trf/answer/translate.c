@@ -1,17 +1,13 @@
 // trf translate: one line of output for every line of input.
 //
-// A batch of lines is read, translated and written. A line without tokens gives an empty line. A
-// line that cannot be translated (too long, not UTF-8) gives an empty line, a message with its
-// number, and exit status 1 at the end. So line n of the output always belongs to line n of the
-// input.
+// A line without tokens gives an empty line. A line that cannot be translated (too long, not UTF-8)
+// gives an empty line, a message with its number, and exit status 1 at the end. So line n of the
+// output always belongs to line n of the input.
 
 #include "answer.h"
 
 #include <math.h>
 #include <sys/stat.h>
-#include <unistd.h>
-
-enum { EMPTY = -1, UNUSABLE = -2 };     /* instead of the number of a sentence */
 
 struct answer {                 /* a copy of a hypothesis */
     int32_t *ids;
@@ -27,13 +23,8 @@ struct translating {
     trf_model *model;
     trf_translator *translator;
     const trf_vocab *source_vocab, *target_vocab;
-    struct reader in, prefix;
-    FILE *out;
-    struct side sources, prefixes;
-    struct {
-        int32_t sentence;
-        char *text;
-    } *line;                    /* of the batch: its number among the sources, or EMPTY... */
+    struct batches lines;       /* its partners are prefixes */
+    struct reader prefix;
     char *text;
     size_t text_capacity;
     struct answer *answers;
@@ -45,10 +36,8 @@ struct translating {
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
     struct rules rules;
-    int64_t unusable;           /* lines */
     int64_t answered, at_limit; /* answers; those that reached the length limit */
     int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
-    int broken;                 /* 1: the input could not be read to its end */
 };
 
 /* The prefix of the next line; "" after the last line of the file, where answers have none. */
@@ -57,7 +46,7 @@ static const char *next_prefix(struct translating *t)
     int got;
     if (!t->prefix.file) return "";
     got = next_line(&t->prefix);
-    t->broken |= got < 0;
+    t->lines.broken |= got < 0;
     return got > 0 ? t->prefix.line : "";
 }
 
@@ -76,53 +65,30 @@ static struct around before_prefix(const struct translating *t)
     return tags;
 }
 
-/* Appends line and prefix as one sentence, or says why not. */
-static const char *add_sentence(struct translating *t, const char *prefix, int32_t *n,
-                                char why[300])
+/* Appends line and prefix as one sentence, or says why not. A line without tokens is none. */
+static const char *add_sentence(void *user, char why[300])
 {
+    struct translating *t = user;
+    struct side *sources = &t->lines.side, *prefixes = &t->lines.partners;
+    const struct reader *in = &t->lines.in;
     const int32_t limit = trf_model_config(t->model)->max_length - 1 - before_prefix(t).n;
+    const char *prefix = next_prefix(t);
     char fault[300];
-    int32_t prefix_tokens;
-    if (t->in.fault) return t->in.fault;
+    int32_t n, prefix_tokens;
+    if (in->fault) return in->fault;
     if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
-    if (add_text(&t->sources, t->source_vocab, t->in.line, t->limit, n, why)) return why;
-    if (!add_text(&t->prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) {
-        if (prefix_tokens) add_tags(&t->prefixes, before_prefix(t));
-        return NULL;
+    if (add_text(sources, t->source_vocab, in->line, t->limit, &n, why)) return why;
+    if (add_text(prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) {
+        drop_last(sources);
+        return of_prefix(t, fault, why);
     }
-    drop_last(&t->sources);
-    return of_prefix(t, fault, why);
-}
-
-/* Reads up to one batch of lines. Returns their number. */
-static int32_t read_batch(struct translating *t)
-{
-    int32_t lines = 0, n;
-    char why[300];
-    clear_side(&t->sources);
-    clear_side(&t->prefixes);
-    while (!t->broken && lines < t->s->batch) {
-        int got = next_line(&t->in);
-        const char *prefix, *fault;
-        t->broken = got < 0;
-        if (got < 1) break;
-        prefix = next_prefix(t);
-        n = 0;
-        if ((fault = add_sentence(t, prefix, &n, why))) {
-            say("%s:%lld: answered with an empty line: %s", t->in.name, (long long)t->in.number,
-                fault);
-            t->unusable++;
-            t->line[lines].sentence = UNUSABLE;
-        } else if (n == 0) {
-            drop_last(&t->sources);
-            drop_last(&t->prefixes);
-            t->line[lines].sentence = EMPTY;
-        } else t->line[lines].sentence = (int32_t)t->sources.count - 1;
-        if (t->line[lines].sentence >= 0)
-            note_unknown(&t->unknown, t->source_vocab, t->in.line, t->in.number);
-        t->line[lines++].text = format_text("%s", t->in.line);
+    if (prefix_tokens) add_tags(prefixes, before_prefix(t));
+    if (n == 0) {
+        drop_last(sources);
+        drop_last(prefixes);
     }
-    return lines;
+    note_unknown(&t->unknown, t->source_vocab, in->line, in->number);
+    return NULL;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -143,7 +109,7 @@ static void forget_answers(struct translating *t)
    of each sentence gives the attention. */
 static void keep_answers(struct translating *t, int32_t sentence)
 {
-    const int has_prefix = t->prefixes.lengths[sentence] > 0;
+    const int has_prefix = t->lines.partners.lengths[sentence] > 0;
     const int32_t first = has_prefix ? before_prefix(t).first : tags_of(t->s, 1).first;
     const int32_t hidden = has_prefix && first >= 0;
     int32_t rank, count = trf_hypothesis_count(t->translator, sentence);
@@ -255,21 +221,22 @@ static const char *answer_text(struct translating *t, const int32_t *source, int
     return t->text;
 }
 
-/* Writes the answers to line `number`: one line, or with --n-best several. */
-static int write_lines(struct translating *t, int64_t number, int32_t sentence,
-                       const int32_t *source, const struct answer *answers, size_t count)
+/* Writes the answers to a line: one line, or with --n-best several. */
+static int write_lines(struct translating *t, const struct batch_line *line, const int32_t *source,
+                       int32_t n_source, const struct answer *answers, size_t count)
 {
+    FILE *out = t->lines.out;
     int n_best = is_given(t->s, AT(search.n_best));
     size_t rank;
     if (!n_best && count > 1) count = 1;
     for (rank = 0; rank < count || rank == 0; rank++) {
         const struct answer *a = rank < count ? &answers[rank] : NULL;
-        double score = a ? a->score : sentence == EMPTY ? 0.0 : -HUGE_VAL;
-        const char *text = a ? answer_text(t, source, t->sources.lengths[sentence], a) : "";
+        double score = a ? a->score : line->unusable ? -HUGE_VAL : 0.0;
+        const char *text = a ? answer_text(t, source, n_source, a) : "";
         if (!text) return FAILED;
-        if (n_best) fprintf(t->out, "%lld\t%d\t", (long long)number, (int)rank + 1);
-        if (n_best || t->s->scores) fprintf(t->out, "%.6f\t", score);
-        fprintf(t->out, "%s\n", text);
+        if (n_best) fprintf(out, "%lld\t%d\t", (long long)line->number, (int)rank + 1);
+        if (n_best || t->s->scores) fprintf(out, "%.6f\t", score);
+        fprintf(out, "%s\n", text);
     }
     return DONE;
 }
@@ -283,39 +250,40 @@ static int write_lines(struct translating *t, int64_t number, int32_t sentence,
 static int write_attention(struct translating *t, const int32_t *source, int32_t n_source,
                            const struct answer *a)
 {
+    FILE *out = t->lines.out;
     int64_t i, j;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
     if (read_answer_attention(t, source, n_source, a)) return FAILED;
     if (t->s->alignments) {
-        fputs(",\"alignment\":[", t->out);
+        fputs(",\"alignment\":[", out);
         for (i = 0; i < a->n; i++) {
             const trf_real *row = attention_of(t, a, (int32_t)i);
             int64_t best = 0;
             for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
-            fprintf(t->out, "%s%lld", i ? "," : "", (long long)best);
+            fprintf(out, "%s%lld", i ? "," : "", (long long)best);
         }
-        fputc(']', t->out);
+        fputc(']', out);
     }
-    if (t->s->attention) print_json_attention(t->out, &t->attention, t->s->attention);
+    if (t->s->attention) print_json_attention(out, &t->attention, t->s->attention);
     return DONE;
 }
 
-static int write_object(struct translating *t, int64_t number, const char *line, int32_t sentence,
-                        const int32_t *source, const struct answer *answers, size_t count)
+static int write_object(struct translating *t, const struct batch_line *line, const int32_t *source,
+                        int32_t n_source, const struct answer *answers, size_t count)
 {
-    int32_t n_source = sentence < 0 ? 0 : t->sources.lengths[sentence];
+    FILE *out = t->lines.out;
     size_t k;
-    fprintf(t->out, "{\"line\":%lld,\"source\":", (long long)number);
-    print_json_text(t->out, line, strlen(line));
-    if (sentence >= 0)
-        print_json_tokens(t->out, "source_tokens", t->source_vocab, source, n_source);
-    if (sentence == UNUSABLE) fputs(",\"unusable\":true", t->out);
+    fprintf(out, "{\"line\":%lld,\"source\":", (long long)line->number);
+    print_json_text(out, line->text, strlen(line->text));
+    if (n_source)
+        print_json_tokens(out, "source_tokens", t->source_vocab, source, n_source);
+    if (line->unusable) fputs(",\"unusable\":true", out);
     for (k = 0; k < t->spans.n; k++) {
-        fputs(k ? "," : ",\"unknown_words\":[", t->out);
-        print_json_text(t->out, t->spans.item[k].text, t->spans.item[k].bytes);
+        fputs(k ? "," : ",\"unknown_words\":[", out);
+        print_json_text(out, t->spans.item[k].text, t->spans.item[k].bytes);
     }
-    if (t->spans.n) fputc(']', t->out);
-    fputs(",\"answers\":[", t->out);
+    if (t->spans.n) fputc(']', out);
+    fputs(",\"answers\":[", out);
     for (k = 0; k < count; k++) {
         size_t bytes;
         const char *text = replaces_unknown(t)
@@ -324,20 +292,20 @@ static int write_object(struct translating *t, int64_t number, const char *line,
                                           &t->text_capacity, &bytes);
         if (!text) return FAILED;
         if (replaces_unknown(t)) bytes = strlen(text);
-        fputs(k ? ",{\"text\":" : "{\"text\":", t->out);
-        print_json_text(t->out, text, bytes);
-        print_json_field(t->out, "score", answers[k].score);
-        print_json_field(t->out, "log_probability", answers[k].log_probability);
-        fprintf(t->out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
-        print_json_tokens(t->out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
+        fputs(k ? ",{\"text\":" : "{\"text\":", out);
+        print_json_text(out, text, bytes);
+        print_json_field(out, "score", answers[k].score);
+        print_json_field(out, "log_probability", answers[k].log_probability);
+        fprintf(out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
+        print_json_tokens(out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
         if (t->s->token_scores)
-            print_json_list(t->out, "token_log_probabilities", answers[k].each, answers[k].n_each);
+            print_json_list(out, "token_log_probabilities", answers[k].each, answers[k].n_each);
         if ((t->s->alignments || t->s->attention) &&
             write_attention(t, source, n_source, &answers[k]))
             return FAILED;
-        fputc('}', t->out);
+        fputc('}', out);
     }
-    fputs("]}\n", t->out);
+    fputs("]}\n", out);
     return DONE;
 }
 
@@ -346,26 +314,27 @@ static int write_object(struct translating *t, int64_t number, const char *line,
 // -----------------------------------------------------------------------------------------------
 
 /* Writes the answers of a batch in the order of its lines. */
-static int write_batch(struct translating *t, int64_t first, int32_t lines)
+static int write_batch(struct translating *t)
 {
-    const int32_t *source = t->sources.ids;
-    size_t *end = zeroed((size_t)lines, sizeof *end), begin = 0;
+    const struct batches *b = &t->lines;
+    const int32_t *source = b->side.ids;
+    size_t *end = zeroed((size_t)b->n, sizeof *end), begin = 0;
     int32_t i;
     int status = DONE;
-    for (i = 0; i < lines; i++) {
-        if (t->line[i].sentence >= 0) keep_answers(t, t->line[i].sentence);
+    for (i = 0; i < b->n; i++) {
+        if (b->line[i].n) keep_answers(t, b->line[i].first);
         end[i] = t->n_answers;
     }
-    for (i = 0; i < lines && !status; begin = end[i++]) {
-        int32_t sentence = t->line[i].sentence, n = sentence < 0 ? 0 : t->sources.lengths[sentence];
-        const struct answer *answers = t->answers + begin;
+    for (i = 0; i < b->n && !status; begin = end[i++]) {
+        const struct batch_line *line = &b->line[i];
+        int32_t n = line->n ? b->side.lengths[line->first] : 0;
         t->spans.n = 0;
         if (n && (t->s->json || t->s->unknown == UNKNOWN_REPORT || t->s->unknown == UNKNOWN_COPY))
-            find_unknown(t->source_vocab, t->line[i].text, source, n, &t->spans);
-        if (t->s->unknown == UNKNOWN_REPORT) report_unknown(&t->spans, t->in.name, first + i);
-        status = t->s->json ? write_object(t, first + i, t->line[i].text, sentence, source, answers,
-                                           end[i] - begin)
-                            : write_lines(t, first + i, sentence, source, answers, end[i] - begin);
+            find_unknown(t->source_vocab, line->text, source, n, &t->spans);
+        if (t->s->unknown == UNKNOWN_REPORT)
+            report_unknown(&t->spans, b->in.name, line->number);
+        status = (t->s->json ? write_object : write_lines)(t, line, source, n, t->answers + begin,
+                                                           end[i] - begin);
         source += n;
     }
     free(end);
@@ -373,25 +342,17 @@ static int write_batch(struct translating *t, int64_t first, int32_t lines)
     return status;
 }
 
-static int translate_batch(struct translating *t, int64_t first, int32_t lines)
+static int translate_batch(void *user)
 {
-    trf_sequences sources = sequences_of(&t->sources), prefixes = sequences_of(&t->prefixes);
+    struct translating *t = user;
+    trf_sequences sources = sequences_of(&t->lines.side);
+    trf_sequences prefixes = sequences_of(&t->lines.partners);
     trf_error err;
-    int32_t i;
-    int status;
     if (sources.count &&
         (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
-                        : trf_translate_batch(t->translator, &sources, &err))) {
-        say("%s:%lld: %s (%s)", t->in.name, (long long)first, err.message,
-            trf_status_name((trf_status)err.status));
-        return FAILED;
-    }
-    status = write_batch(t, first, lines);
-    for (i = 0; i < lines; i++) {
-        free(t->line[i].text);
-        t->line[i].text = NULL;
-    }
-    return status;
+                        : trf_translate_batch(t->translator, &sources, &err)))
+        return say_batch_failed(&t->lines, &err);
+    return write_batch(t);
 }
 
 /* Looks only into a file: a pipe may never end. */
@@ -418,25 +379,17 @@ static void report_limit(const struct translating *t)
 
 static int translate_lines(struct translating *t)
 {
-    int flush = t->s->interactive || isatty(fileno(t->in.file));
-    int32_t lines;
-    if (flush) t->s->batch = 1;
-    if (!(t->line = zeroed_batch(t->s->batch, sizeof *t->line))) return FAILED;
-    while ((lines = read_batch(t)) > 0) {
-        if (translate_batch(t, t->in.number - lines + 1, lines)) return FAILED;
-        if ((flush || ferror(t->out)) && check_output(t->out, t->s->output)) return FAILED;
-    }
-    if (!t->broken && has_more_prefixes(t)) {
+    struct batches *b = &t->lines;
+    if (answer_lines(b, b->in.file)) return FAILED;
+    if (!b->broken && has_more_prefixes(t)) {
         say("%s has more lines than %s: line n of one belongs to line n of the other",
-            t->prefix.name, t->in.name);
-        t->broken = 1;
+            t->prefix.name, b->in.name);
+        b->broken = 1;
     }
-    if (t->unusable)
-        say("%lld of %lld line%s could not be translated", (long long)t->unusable,
-            (long long)t->in.number, plural(t->in.number));
+    say_unusable(b, "line", "translated");
     report_limit(t);
     say_unknown_share(&t->unknown, "the input", 0.05);
-    return t->broken || t->unusable ? FAILED : DONE;
+    return b->broken || b->unusable ? FAILED : DONE;
 }
 
 /* Fails if attention is asked for although the search replaces the start token. */
@@ -517,33 +470,27 @@ static int load_translator(struct translating *t)
 static int open_files(struct translating *t)
 {
     const struct settings *s = t->s;
-    int status = open_reader(&t->in, s->input);
+    int status = open_reader(&t->lines.in, s->input);
     if (!status && s->prefixes) status = open_reader(&t->prefix, s->prefixes);
     if (status) return status;
-    if (s->prefixes && same_stream(t->in.file, t->prefix.file)) {
-        say("only one of --prefixes and the input can be %s", t->in.name);
+    if (s->prefixes && same_stream(t->lines.in.file, t->prefix.file)) {
+        say("only one of --prefixes and the input can be %s", t->lines.in.name);
         return USAGE;
     }
-    t->out = open_output(s);
-    return t->out ? DONE : FAILED;
+    return (t->lines.out = open_output(s)) ? DONE : FAILED;
 }
 
 /* Closes and frees all but the output. */
 static void free_translating(struct translating *t)
 {
-    int32_t i;
-    close_reader(&t->in);
+    free_batches(&t->lines);
     close_reader(&t->prefix);
-    free_side(&t->sources);
-    free_side(&t->prefixes);
     forget_answers(t);
     free(t->answers);
     free_attention(&t->attention);
     free(t->mean);
     free(t->spans.item);
     free_rules(&t->rules);
-    for (i = 0; t->line && i < t->s->batch; i++) free(t->line[i].text);
-    free(t->line);
     free(t->text);
     trf_translator_destroy(t->translator);
     trf_model_destroy(t->model);
@@ -558,10 +505,11 @@ int command_translate(struct settings *s, int argc, char **argv)
     if (status) return status;
     memset(&t, 0, sizeof t);
     t.s = s;
+    begin_batches(&t.lines, s, &t, add_sentence, translate_batch);
     status = load_translator(&t);
     if (!status) status = open_files(&t);
     if (!status) status = translate_lines(&t);
-    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
     free_translating(&t);
     return status;
 }

@@ -311,8 +311,6 @@ int same_stream(FILE *a, FILE *b);
 void say_unequal(const struct reader *a, const struct reader *b);   /* their numbers of lines */
 /* Takes the one file of the command line as --input. */
 int take_input(struct settings *s, int argc, char **argv);
-/* An item for each line of a batch, all zero. NULL: no memory, reported. */
-void *zeroed_batch(int32_t batch, size_t item_bytes);
 
 /* The words of a line, or its characters but blanks. Lines are classed by how many they have: 0, 1,
    2 to 3, 4 to 7, ... */

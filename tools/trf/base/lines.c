@@ -256,13 +256,6 @@ int take_input(struct settings *s, int argc, char **argv)
     return FAILED;
 }
 
-void *zeroed_batch(int32_t batch, size_t item_bytes)
-{
-    void *items = calloc((size_t)batch, item_bytes);
-    if (!items) say("out of memory for --batch %d", (int)batch);
-    return items;
-}
-
 int64_t count_units(const char *text, int characters)
 {
     int64_t n = 0;

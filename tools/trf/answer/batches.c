@@ -1,0 +1,89 @@
+// Lines in batches: the loop of the commands that answer each line of their input.
+
+#include "answer.h"
+
+#include <unistd.h>
+
+void *zeroed_batch(int32_t batch, size_t item_bytes)
+{
+    void *items = calloc((size_t)batch, item_bytes);
+    if (!items) say("out of memory for --batch %d", (int)batch);
+    return items;
+}
+
+/* Reads up to a batch of lines, with a message for each that cannot be answered. Returns their
+   number. */
+static int32_t read_batch(struct batches *b)
+{
+    char why[300];
+    clear_side(&b->side);
+    clear_side(&b->partners);
+    while (!b->broken && b->n < b->s->batch) {
+        struct batch_line *line = &b->line[b->n];
+        int got = b->next ? b->next(b->user) : next_line(&b->in);
+        const char *fault;
+        b->broken |= got < 0;
+        if (got < 1) break;
+        line->first = (int32_t)b->side.count;
+        fault = b->add(b->user, why);
+        if (fault && b->unusable++ < b->most_messages)
+            say("%s:%lld: %s: %s%s", b->at->name, (long long)b->at->number, b->instead, fault,
+                b->unusable == b->most_messages ? "; further ones are only counted" : "");
+        line->n = (int32_t)b->side.count - line->first;
+        line->unusable = fault != NULL;
+        line->number = b->at->number;
+        line->text = b->next ? NULL : format_text("%s", b->in.line);
+        b->n++;
+        b->lines++;
+    }
+    return b->n;
+}
+
+void begin_batches(struct batches *b, struct settings *s, void *user,
+                   const char *(*add)(void *user, char why[300]), int (*answer)(void *user))
+{
+    memset(b, 0, sizeof *b);
+    b->s = s;
+    b->user = user;
+    b->add = add;
+    b->answer = answer;
+    b->instead = "answered with an empty line";
+    b->most_messages = INT64_MAX;
+    b->at = &b->in;
+    b->writes_lines = 1;
+}
+
+int answer_lines(struct batches *b, FILE *in)
+{
+    int flush = b->writes_lines && (b->s->interactive || isatty(fileno(in))), status = DONE;
+    if (!b->line && !(b->line = zeroed_batch(b->s->batch, sizeof *b->line))) return FAILED;
+    if (flush) b->s->batch = 1;
+    while (!status && read_batch(b) > 0) {
+        status = b->answer(b->user);
+        if (!status && (flush || ferror(b->out))) status = check_output(b->out, b->s->output);
+        for (; b->n > 0; b->n--) free(b->line[b->n - 1].text);
+    }
+    return status;
+}
+
+int say_batch_failed(const struct batches *b, const trf_error *err)
+{
+    say("%s:%lld: %s (%s)", b->at->name, (long long)b->line[0].number, err->message,
+        trf_status_name((trf_status)err->status));
+    return FAILED;
+}
+
+void say_unusable(const struct batches *b, const char *lines, const char *answered)
+{
+    if (b->unusable)
+        say("%lld of %lld %s%s could not be %s", (long long)b->unusable, (long long)b->lines, lines,
+            plural(b->lines), answered);
+}
+
+void free_batches(struct batches *b)
+{
+    close_reader(&b->in);
+    free_side(&b->side);
+    free_side(&b->partners);
+    free(b->line);
+}
