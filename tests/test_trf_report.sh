@@ -176,6 +176,10 @@ expect 1 "in no folder" "cannot write 'nowhere/x.html'" "$trf" report one.json -
 expect 1 "a full disk" "cannot write '*/dev/full" "$trf" report one.json --output /dev/full
 expect 1 "an old page survives an error" "no tab" "$trf" report one.json --model m --data label.json --output two.html --overwrite
 check "whole" same two.html before.html
+echo "of a killed run" >two.html.tmp-0123abcd
+expect 1 "a disk that fills up" "cannot write 'two.html': File too large" \
+    sh -c "ulimit -f 4; '$trf' report one.json --output two.html --overwrite"
+check "the old page stays then" same two.html before.html
 expect 0 "but --overwrite replaces it" "" "$trf" report one.json --output two.html --overwrite
 check "with another" test "$(cmp -s two.html before.html; echo $?)" -eq 1
 "$trf" report one.json --output - >piped 2>err

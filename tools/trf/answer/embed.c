@@ -8,10 +8,7 @@
 
 #include "answer.h"
 
-#include <errno.h>
 #include <math.h>
-#include <sys/file.h>
-#include <unistd.h>
 
 enum { POOL_MEAN = 0, POOL_FIRST, POOL_MAX };
 enum { NPY_HEADER = 128 };
@@ -26,7 +23,7 @@ struct embedding {
     const trf_vocab *vocab;
     struct batches lines;
     struct unknown unknown;
-    char *beside;               /* the name of the unfinished .npy, or NULL */
+    struct unfinished npy;      /* file NULL: the vectors are lines */
     trf_real *rows;             /* (source rows, d_model) */
     size_t rows_capacity;
     double *vector, *query;     /* (d_model); query: of length 1 */
@@ -136,8 +133,7 @@ static void write_line(struct embedding *t, const struct batch_line *line)
 // >>npy            vectors as an array of NumPy
 //
 // Format 1.0: a magic number, the length of the header, the header, the floats in little-endian
-// order. The header gets the number of lines at the end; its size stays. The file has another name
-// until it is complete.
+// order. The header gets the number of lines at the end; its size stays.
 // -----------------------------------------------------------------------------------------------
 
 static void write_npy_header(struct embedding *t)
@@ -169,42 +165,18 @@ static void write_npy_row(struct embedding *t, int has)
     fwrite(t->bytes, 4, (size_t)t->width, t->lines.out);
 }
 
-/* The lock shows that the unfinished file has an owner: see remove_all_unfinished. */
 static int open_npy(struct embedding *t)
 {
-    const char *path = t->s->output;
-    remove_all_unfinished(path);
-    t->beside = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
-    t->lines.out = fopen(t->beside, "wx");
-    if (t->lines.out) {
-        (void)flock(fileno(t->lines.out), LOCK_EX | LOCK_NB);
-        write_npy_header(t);
-        return DONE;
-    }
-    say("cannot write '%s': %s", path, strerror(errno));
-    free(t->beside);
-    t->beside = NULL;
-    return FAILED;
+    if (begin_file(&t->npy, t->s->output)) return FAILED;
+    t->lines.out = t->npy.file;
+    write_npy_header(t);
+    return DONE;
 }
 
-/* Gives the file its name if it is complete, and removes it otherwise. */
 static int close_npy(struct embedding *t, int complete)
 {
-    const char *path = t->s->output;
-    int status = complete ? DONE : FAILED;
     if (complete && !fseek(t->lines.out, 0, SEEK_SET)) write_npy_header(t);
-    if (complete && !(status = check_output(t->lines.out, path)) && fsync(fileno(t->lines.out))) {
-        say("cannot write %s: %s", path, strerror(errno));
-        status = FAILED;
-    }
-    if (!status && rename(t->beside, path)) {
-        say("cannot write '%s': %s", path, strerror(errno));
-        status = FAILED;
-    }
-    if (status) unlink(t->beside);
-    fclose(t->lines.out);             /* unlocks it */
-    free(t->beside);
-    return status;
+    return end_file(&t->npy, complete);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -307,7 +279,7 @@ static int embed_batch(void *user)
         }
         if (t->query) {
             if (line->n) compare(t, line);
-        } else if (t->beside) write_npy_row(t, line->n);
+        } else if (t->npy.file) write_npy_row(t, line->n);
         else write_line(t, line);
     }
     return DONE;
@@ -434,7 +406,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     if (!status) status = find_pooling(s, t.model);
     if (!status) status = start(&t);
     if (!status) status = embed_files(&t, argc, argv);
-    if (t.beside) status = close_npy(&t, !status) ? FAILED : status;
+    if (t.npy.file) status = close_npy(&t, !status) ? FAILED : status;
     else if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
     if (!status && t.lines.unusable) status = FAILED;
     while (t.n_near) free(t.near[--t.n_near].text);

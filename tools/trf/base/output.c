@@ -165,6 +165,47 @@ void remove_all_unfinished(const char *path)
     for_files(path, remove_unfinished, (void *)(uintptr_t)path);
 }
 
+int cannot_write(const char *path)
+{
+    say("cannot write '%s': %s", path, strerror(errno));
+    return FAILED;
+}
+
+/* The lock shows that the file has an owner: see remove_unfinished. */
+int begin_file(struct unfinished *u, const char *path)
+{
+    remove_all_unfinished(path);
+    u->path = path;
+    u->name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
+    if ((u->file = fopen(u->name, "wx"))) {
+        (void)flock(fileno(u->file), LOCK_EX | LOCK_NB);
+        return DONE;
+    }
+    cannot_write(path);
+    free(u->name);
+    return FAILED;
+}
+
+int end_file(struct unfinished *u, int complete)
+{
+    int status = complete ? check_output(u->file, u->path) : FAILED;
+    if (!status && (fsync(fileno(u->file)) || rename(u->name, u->path)))
+        status = cannot_write(u->path);
+    if (status) unlink(u->name);
+    fclose(u->file);            /* unlocks it */
+    free(u->name);
+    return status;
+}
+
+int write_file(const char *path, const void *bytes, size_t n)
+{
+    struct unfinished u;
+    if (begin_file(&u, path)) return FAILED;
+    if (fwrite(bytes, 1, n, u.file) == n) return end_file(&u, 1);
+    cannot_write(path);
+    return end_file(&u, 0);
+}
+
 /* Tries what saving does: makes a file beside it, and opens the folder. Permissions alone do not
    show whether this works. A name that is too long for it may still do for a file that is written
    directly. */
@@ -272,8 +313,7 @@ FILE *open_output(const struct settings *s)
         is_stream(s->output, STDOUT_FILENO)) /* the shell may append to it */
         return check_standard_output(s) ? NULL : stdout;
     if (check_output_name(s)) return NULL;
-    file = fopen(s->output, "w");
-    if (!file) say("cannot write '%s': %s", s->output, strerror(errno));
+    if (!(file = fopen(s->output, "w"))) cannot_write(s->output);
     return file;
 }
 

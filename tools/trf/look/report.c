@@ -8,9 +8,7 @@
 #include "report.h"
 #include "report_page.h"
 
-#include <errno.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static void put_strings(FILE *to, const char *const *text, size_t n)
 {
@@ -84,26 +82,10 @@ static int is_file(const char *path)
     return strcmp(path, "-") && (lstat(path, &there) || S_ISREG(there.st_mode));
 }
 
-static int write_beside(const char *path, const char *page, size_t bytes)
-{
-    char *name = format_text("%s.tmp-%08lx", path, (unsigned long)getpid() & 0xffffffff);
-    FILE *file = fopen(name, "w");
-    int reason = file ? 0 : errno;
-    if (file) {
-        if (fwrite(page, 1, bytes, file) != bytes || fflush(file)) reason = errno;
-        if (fclose(file) && !reason) reason = errno;
-        if (!reason && rename(name, path)) reason = errno;
-        if (reason) unlink(name);
-    }
-    if (reason) say("cannot write '%s': %s", path, strerror(reason));
-    free(name);
-    return reason ? FAILED : DONE;
-}
-
 static int write_page(const struct settings *s, const char *page, size_t bytes)
 {
     FILE *out;
-    if (is_file(s->output)) return write_beside(s->output, page, bytes);
+    if (is_file(s->output)) return write_file(s->output, page, bytes);
     if (!(out = open_output(s))) return FAILED;
     fwrite(page, 1, bytes, out);
     return close_output(out, s->output);

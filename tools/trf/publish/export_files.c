@@ -48,12 +48,6 @@ static void release_signals_here(void)
     if (interrupted) raise(interrupted);
 }
 
-static int say_failure(const char *path)
-{
-    say("cannot write '%s': %s", path, strerror(errno));
-    return FAILED;
-}
-
 /* Whether a folder is there, and whether it has anything in it. */
 static int look_at(const char *path, int *there, int *filled)
 {
@@ -68,7 +62,7 @@ static int look_at(const char *path, int *there, int *filled)
     }
     *there = 1;
     files = opendir(path);
-    if (!files) return say_failure(path);
+    if (!files) return cannot_write(path);
     while ((entry = readdir(files)))
         *filled |= strcmp(entry->d_name, ".") && strcmp(entry->d_name, "..");
     closedir(files);
@@ -101,13 +95,13 @@ int begin_folder(struct folder *f, const char *path, const char *model, int over
         return FAILED;
     }
     if (replaces(path, model)) return FAILED;
-    if (there && access(path, W_OK | X_OK)) return say_failure(path);
+    if (there && access(path, W_OK | X_OK)) return cannot_write(path);
     while (n > 1 && path[n - 1] == '/') n--;
     f->unfinished = format_text("%.*s.tmp-XXXXXX", (int)n, path);
     catch_signals_here();
     if (mkdtemp(f->unfinished)) return DONE;
     release_signals_here();
-    say_failure(path);
+    cannot_write(path);
     free(f->unfinished);
     f->unfinished = NULL;
     return FAILED;
@@ -128,17 +122,9 @@ static char *inner_folder(const char *folder, const char *name)
 int write_bytes(const struct folder *f, const char *name, const void *bytes, size_t n)
 {
     char *path = path_in(f, name), *inner = inner_folder(f->unfinished, name);
-    FILE *file;
     int status = interrupted ? FAILED : DONE;
-    if (!status && inner && mkdir(inner, 0777) && errno != EEXIST) status = say_failure(inner);
-    if (!status) {
-        file = fopen(path, "wb");
-        if (!file) status = say_failure(path);
-        else if (fwrite(bytes, 1, n, file) != n) {
-            status = say_failure(path);
-            fclose(file);
-        } else if (fclose(file)) status = say_failure(path);
-    }
+    if (!status && inner && mkdir(inner, 0777) && errno != EEXIST) status = cannot_write(inner);
+    if (!status) status = write_file(path, bytes, n);
     free(path);
     free(inner);
     return status;
@@ -162,9 +148,9 @@ static int move_file(const struct folder *f, const char *name)
     char *inner = inner_folder(f->path, name);
     int status = DONE;
     if (access(from, F_OK)) {
-        if (unlink(to) && errno != ENOENT && errno != ENOTDIR) status = say_failure(to);
+        if (unlink(to) && errno != ENOENT && errno != ENOTDIR) status = cannot_write(to);
     } else if ((inner && mkdir(inner, 0777) && errno != EEXIST) || rename(from, to))
-        status = say_failure(to);
+        status = cannot_write(to);
     free(from);
     free(to);
     free(inner);
@@ -179,7 +165,7 @@ int finish_folder(struct folder *f)
     if (interrupted || look_at(f->path, &there, &filled)) return FAILED;
     if (!there) {
         if (chmod(f->unfinished, 0777 & ~mask) || rename(f->unfinished, f->path))
-            return say_failure(f->path);
+            return cannot_write(f->path);
         free(f->unfinished);
         f->unfinished = NULL;
         return DONE;
