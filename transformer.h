@@ -1443,6 +1443,17 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
    size is 0. TRF_E_STATE: there is no such line. */
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err);
+/* How trf_embed makes one vector of the rows of a text: sentence-transformers' module Pooling. */
+typedef enum trf_pooling {
+    TRF_POOL_MEAN  = 0,         /* the mean of each column */
+    TRF_POOL_FIRST = 1,         /* the first row: of [CLS], if the model has source_bos */
+    TRF_POOL_MAX   = 2,         /* the largest number of each column */
+    TRF_POOLING_COUNT
+} trf_pooling;
+/* What the metadata "pooling" says, where `trf import` keeps a sentence encoder's pooling: "mean",
+   "first" or "max". No such entry: TRF_POOL_MEAN. Another text: TRF_POOLING_COUNT, which trf_embed
+   refuses. */
+TRF_API trf_pooling trf_model_pooling(const trf_model *model);
 
 /* Parameters by index, with the names and shapes of PyTorch's nn.Transformer. A tied matrix appears
    once. You may write through the view only while the model has no trainer, translator or sampler:
@@ -2724,11 +2735,19 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
    TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
    some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
-   rows. The same holds for trf_score, trf_classify and trf_tag. */
+   rows. The same holds for trf_score, trf_embed, trf_classify and trf_tag. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err);
+/* Vectors of texts: one for each sequence, made of the encoder's rows for it, those of BOS and EOS
+   included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
+   vectors is (sequences, d_model). A vector has no part in the others of its call, and is summed in
+   double. A sequence without rows has zeros, and a vector of length 0 stays.
+   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder. */
+TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
+                             trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
+                             trf_tensor *vectors, trf_error *err);
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. TRF_E_STATE: the
    model has another head.
 
@@ -20549,6 +20568,15 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                      (unsigned long long)size);
 }
 
+TRF_API trf_pooling trf_model_pooling(const trf_model *model)
+{
+    static const char *const names[TRF_POOLING_COUNT] = {"mean", "first", "max"};
+    const char *name = trf_model_metadata(model, "pooling");
+    int i = 0;
+    while (name && i < TRF_POOLING_COUNT && strcmp(name, names[i])) i++;
+    return (trf_pooling)i;
+}
+
 // >>model-copies   copies, means, weights of other models
 
 /* What reads or changes the floats of matrices is not for a model that has none. */
@@ -27112,6 +27140,7 @@ struct trf_translator {
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
     trf__workspace work;                        /* see >>look-inside */
+    trf_real *states; int64_t states_capacity;          /* rows of the encoder, for trf_embed */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;
@@ -27451,6 +27480,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
               trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
+    trf__free(&hooks, translator->states,
+              trf__bytes(translator->states_capacity, sizeof *translator->states));
     trf__free(&hooks, translator->answers,
               trf__bytes(translator->answers_capacity, sizeof *translator->answers));
     trf__free(&hooks, translator->n_answers,
@@ -29114,34 +29145,100 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     return TRF_OK;
 }
 
+/* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
+TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_sequences *sources,
+                                     trf_batch *batch, trf__limits *need, trf_error *err)
+{
+    int64_t rows;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    trf__forget_answers(translator);
+    if (!trf__has_source(&translator->model->config))
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "a decoder-only model has no encoder: use trf_logits");
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(*batch);
+    batch->source = *sources;
+    return trf__batch_needs(&translator->pass, batch, TRF__SOURCE, need, &rows, err);
+}
+
+/* Computes the rows of the part that the pass has. */
+TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
+{
+    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
+                             pass->encoder.rows * pass->config->d_model);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
 /* Hidden states of the encoder. `out` is checked before the pass runs. */
 TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
-    const trf_config *c;
     trf__limits need;
     trf_batch batch;
-    int64_t rows, at;
-    TRF__TRY(trf__begin(translator, "translator", err));
+    int64_t at, d;
+    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
     pass = &translator->pass;
-    c = &translator->model->config;
-    trf__forget_answers(translator);
-    if (!trf__has_source(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "a decoder-only model has no encoder: use trf_logits");
-    if (!sources) return trf__fail_null(err, "sources");
-    TRF__ZERO(batch);
-    batch.source = *sources;
-    TRF__TRY(trf__batch_needs(pass, &batch, TRF__SOURCE, &need, &rows, err));
-    TRF__TRY(trf__shape_check(out, "out", need.source_rows, c->d_model, err));
+    d = pass->config->d_model;
+    TRF__TRY(trf__shape_check(out, "out", need.source_rows, d, err));
     for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
-        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-        pass->run.backend->fetch(&pass->run, out->data + at * c->d_model, pass->encoder.out,
-                                 pass->encoder.rows * c->d_model);
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+        TRF__TRY(trf__encode_part(pass, out->data + at * d, err));
+    }
+    return TRF_OK;
+}
+
+/* One vector of n rows. v: (d) for sums in the order of the rows. */
+TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64_t n, int64_t d,
+                            trf_pooling pooling, int32_t unit)
+{
+    double length = 0;
+    int64_t r, i;
+    for (i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
+    for (r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
+        for (i = 0; i < d; i++) {
+            double x = (double)rows[r * d + i];
+            if (pooling == TRF_POOL_MEAN) v[i] += x;
+            else if (x > v[i]) v[i] = x;
+        }
+    for (i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
+    for (i = 0; i < d && unit; i++) length += v[i] * v[i];
+    length = length != 0 ? sqrt(length) : 1;
+    for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
+}
+
+TRF__COLD
+TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
+                             trf_pooling pooling, int32_t unit, trf_tensor *vectors,
+                             trf_error *err)
+{
+    trf__pass *pass;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, d;
+    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
+    pass = &translator->pass;
+    d = pass->config->d_model;
+    if ((int)pooling < 0 || pooling >= TRF_POOLING_COUNT)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
+                         "pooling must be 0 to 2 (trf_pooling), got %d", (int)pooling);
+    TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, d, &pass->run.hooks);
+    while (batch.source.count > 0) {
+        const trf_real *rows;
+        int32_t i;
+        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
+        TRF__GROW(trf_real, translator->states, translator->states_capacity,
+                  pass->encoder.rows * d, &pass->run.hooks);
+        TRF__TRY(trf__encode_part(pass, translator->states, err));
+        for (rows = translator->states, i = 0; i < pass->n_sentences; i++) {
+            int64_t n = pass->encoder.host.self[i].n_query;
+            trf__pool_rows(vectors->data + at++ * d, translator->numbers, rows, n, d, pooling,
+                           unit);
+            rows += n * d;
+        }
     }
     return TRF_OK;
 }
@@ -36413,4 +36510,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3238808933
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1385570483

@@ -6,30 +6,18 @@
    prints  each line behind its cosine to the text, from -1 to 1; sorted, the nearest come first */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
-#include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static trf_error err;
-/* The mean of the encoder's rows for a text, divided by its length. */
+/* The vector of a text, of length 1, pooled as the model file says. */
 static int embed(trf_translator *encoder, const trf_model *model, const char *text, trf_real *vector)
 {
-    int32_t ids[512], n, d = trf_model_config(model)->d_model, i;
+    int32_t ids[512], n;
     trf_sequences sentence = {ids, &n, 1};
-    int64_t rows, r;
-    trf_tensor states;
-    double length = 0;
-    if (trf_vocab_encode(trf_model_source_vocab(model), text, ids, 512, &n, &err)) return 1;
-    rows = trf_source_rows(model, &sentence);
-    states = trf_tensor_of((trf_real *)malloc((size_t)(rows * d) * sizeof(trf_real)), 2, rows, d, 1);
-    if (trf_encode(encoder, &sentence, &states, &err)) { free(states.data); return 1; }
-    memset(vector, 0, (size_t)d * sizeof *vector);
-    for (r = 0; r < rows * d; r++) vector[r % d] += states.data[r];
-    for (i = 0; i < d; i++) length += (double)vector[i] * (double)vector[i];
-    for (i = 0; i < d; i++) vector[i] = (trf_real)((double)vector[i] / sqrt(length));
-    free(states.data);
-    return 0;
+    trf_tensor out = trf_tensor_of(vector, 2, 1, trf_model_config(model)->d_model, 1);
+    return trf_vocab_encode(trf_model_source_vocab(model), text, ids, 512, &n, &err) ||
+           trf_embed(encoder, &sentence, trf_model_pooling(model), 1, &out, &err);
 }
 
 int main(int argc, char **argv)

@@ -984,6 +984,98 @@ static void test_long_sequences(void **state)
     close_lab(&l);
 }
 
+/* Vectors of texts are the rows of trf_encode, pooled by loops: of every pooling, with and without
+   BOS and EOS, in several parts, with empty sequences. */
+static void test_embed(void **state)
+{
+    static int32_t ids[ROWS_OF_MANY], lengths[MANY];
+    static trf_real rows[ROWS_OF_MANY * D], got[MANY * D], want[MANY * D];
+    trf_sequences sources = {ids, lengths, MANY};
+    trf_error err;
+    int32_t i, pooling, unit;
+    int shape;
+    (void)state;
+    for (i = 0; i < ROWS_OF_MANY; i++) ids[i] = 4 + i * 5 % (VOCAB - 4);
+    for (i = 0; i < MANY; i++) lengths[i] = i % 11 ? (i * 7 + 3) % 38 : i % 2;
+    for (shape = 0; shape < 4; shape++) {
+        trf_config c = config_of(shape % 3 ? TRF_ENCODER_ONLY : TRF_ENCODER_DECODER, TRF_PRE_NORM);
+        trf_tensor out, vectors = trf_tensor_of(got, 2, MANY, D, 1);
+        lab l;
+        c.source_bos = shape / 2;
+        c.source_eos = shape % 2;
+        l = open_lab(&c);
+        out = trf_tensor_of(rows, 2, trf_source_rows(l.model, &sources), D, 1);
+        assert_true(out.shape[0] > 2 * TRF__PACKED_ROWS);
+        assert_int_equal(trf_encode(l.translator, &sources, &out, &err), TRF_OK);
+        for (pooling = 0; pooling < TRF_POOLING_COUNT; pooling++)
+            for (unit = 0; unit < 2; unit++) {
+                const trf_real *at = rows;
+                for (i = 0; i < MANY; i++) {
+                    int n = lengths[i] + c.source_bos + c.source_eos, r, k;
+                    double v[D], square = 0;
+                    for (k = 0; k < D; k++) {
+                        v[k] = n ? (double)at[k] : 0;
+                        for (r = 1; r < n; r++) {
+                            double x = (double)at[r * D + k];
+                            if (pooling == TRF_POOL_MEAN) v[k] += x;
+                            if (pooling == TRF_POOL_MAX) v[k] = fmax(v[k], x);
+                        }
+                        if (pooling == TRF_POOL_MEAN && n) v[k] /= n;
+                        square += v[k] * v[k];
+                    }
+                    for (k = 0; k < D; k++)
+                        want[i * D + k] = (trf_real)(unit && n ? v[k] / sqrt(square) : v[k]);
+                    at += n * D;
+                }
+                memset(got, 0x5A, sizeof got);
+                if (trf_embed(l.translator, &sources, (trf_pooling)pooling, unit, &vectors, &err))
+                    fail_msg("%s", err.message);
+                assert_same("vectors", got, want, MANY * D);
+            }
+        close_lab(&l);
+    }
+}
+
+static void refuses_to_embed(trf_translator *t, const trf_sequences *sources, int pooling,
+                             trf_tensor *out, trf_status status, const char *what)
+{
+    trf_error err;
+    assert_int_equal(trf_embed(t, sources, (trf_pooling)pooling, 1, out, &err), status);
+    assert_string_equal(err.what, what);
+}
+
+static void test_embed_errors(void **state)
+{
+    static const char *const names[] = {"mean", "first", "max", "last"};
+    trf_batch batch = some_pairs(PAIRS, 14);
+    trf_tensor out = trf_tensor_of(other, 2, PAIRS, D, 1), small = out;
+    trf_sequences none = batch.source;
+    lab l = lab_of(TRF_ENCODER_ONLY, TRF_PRE_NORM), words = lab_of(TRF_DECODER_ONLY, TRF_PRE_NORM);
+    int i;
+    (void)state;
+    small.shape[1]--;
+    none.count = 0;
+    refuses_to_embed(NULL, &batch.source, 0, &out, TRF_E_INVALID_ARG, "translator");
+    refuses_to_embed(l.translator, NULL, 0, &out, TRF_E_INVALID_ARG, "sources");
+    refuses_to_embed(l.translator, &batch.source, 0, NULL, TRF_E_INVALID_ARG, "vectors");
+    refuses_to_embed(l.translator, &batch.source, -1, &out, TRF_E_INVALID_ARG, "pooling");
+    refuses_to_embed(l.translator, &batch.source, 3, &out, TRF_E_INVALID_ARG, "pooling");
+    refuses_to_embed(l.translator, &batch.source, 0, &small, TRF_E_SHAPE, "vectors");
+    refuses_to_embed(words.translator, &batch.target, 0, &out, TRF_E_STATE, "kind");
+    small.shape[0] = 0;
+    small.shape[1] = D;
+    assert_int_equal(trf_embed(l.translator, &none, TRF_POOL_MEAN, 1, &small, NULL), TRF_OK);
+
+    assert_int_equal(trf_model_pooling(NULL), TRF_POOL_MEAN);
+    assert_int_equal(trf_model_pooling(l.model), TRF_POOL_MEAN);
+    for (i = 0; i < 4; i++) {
+        assert_int_equal(trf_model_set_metadata(l.model, "pooling", names[i], NULL), TRF_OK);
+        assert_int_equal(trf_model_pooling(l.model), i);
+    }
+    close_lab(&l);
+    close_lab(&words);
+}
+
 static int asked, asked_most;
 static int cancel_later(void *user) { (void)user; return ++asked > asked_most; }
 
@@ -1080,6 +1172,8 @@ int main(void)
                                        cmocka_unit_test(test_linear_init),
                                        cmocka_unit_test(test_many_rows),
                                        cmocka_unit_test(test_long_sequences),
+                                       cmocka_unit_test(test_embed),
+                                       cmocka_unit_test(test_embed_errors),
                                        cmocka_unit_test(test_cancelled_parts),
                                        cmocka_unit_test(test_many_sources)};
     return cmocka_run_group_tests_name("look inside", tests, NULL, NULL);

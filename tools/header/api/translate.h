@@ -310,11 +310,19 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
    TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
    some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
-   rows. The same holds for trf_score, trf_classify and trf_tag. */
+   rows. The same holds for trf_score, trf_embed, trf_classify and trf_tag. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err);
+/* Vectors of texts: one for each sequence, made of the encoder's rows for it, those of BOS and EOS
+   included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
+   vectors is (sequences, d_model). A vector has no part in the others of its call, and is summed in
+   double. A sequence without rows has zeros, and a vector of length 0 stays.
+   TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder. */
+TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
+                             trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
+                             trf_tensor *vectors, trf_error *err);
 /* The probabilities of labels: softmax of a head's logits, in the caller's tensor. TRF_E_STATE: the
    model has another head.
 

@@ -213,3 +213,12 @@ TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text
                      "expected room for %llu bytes, got %llu", (unsigned long long)n + 1,
                      (unsigned long long)size);
 }
+
+TRF_API trf_pooling trf_model_pooling(const trf_model *model)
+{
+    static const char *const names[TRF_POOLING_COUNT] = {"mean", "first", "max"};
+    const char *name = trf_model_metadata(model, "pooling");
+    int i = 0;
+    while (name && i < TRF_POOLING_COUNT && strcmp(name, names[i])) i++;
+    return (trf_pooling)i;
+}

@@ -167,6 +167,8 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
               trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
+    trf__free(&hooks, translator->states,
+              trf__bytes(translator->states_capacity, sizeof *translator->states));
     trf__free(&hooks, translator->answers,
               trf__bytes(translator->answers_capacity, sizeof *translator->answers));
     trf__free(&hooks, translator->n_answers,

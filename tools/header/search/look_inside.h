@@ -92,34 +92,100 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
     return TRF_OK;
 }
 
+/* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
+TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_sequences *sources,
+                                     trf_batch *batch, trf__limits *need, trf_error *err)
+{
+    int64_t rows;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    trf__forget_answers(translator);
+    if (!trf__has_source(&translator->model->config))
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "a decoder-only model has no encoder: use trf_logits");
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__ZERO(*batch);
+    batch->source = *sources;
+    return trf__batch_needs(&translator->pass, batch, TRF__SOURCE, need, &rows, err);
+}
+
+/* Computes the rows of the part that the pass has. */
+TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *err)
+{
+    TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
+    pass->run.backend->fetch(&pass->run, to, pass->encoder.out,
+                             pass->encoder.rows * pass->config->d_model);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
 /* Hidden states of the encoder. `out` is checked before the pass runs. */
 TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err)
 {
     trf__pass *pass;
-    const trf_config *c;
     trf__limits need;
     trf_batch batch;
-    int64_t rows, at;
-    TRF__TRY(trf__begin(translator, "translator", err));
+    int64_t at, d;
+    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
     pass = &translator->pass;
-    c = &translator->model->config;
-    trf__forget_answers(translator);
-    if (!trf__has_source(c))
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "a decoder-only model has no encoder: use trf_logits");
-    if (!sources) return trf__fail_null(err, "sources");
-    TRF__ZERO(batch);
-    batch.source = *sources;
-    TRF__TRY(trf__batch_needs(pass, &batch, TRF__SOURCE, &need, &rows, err));
-    TRF__TRY(trf__shape_check(out, "out", need.source_rows, c->d_model, err));
+    d = pass->config->d_model;
+    TRF__TRY(trf__shape_check(out, "out", need.source_rows, d, err));
     for (at = 0; batch.source.count > 0; at += pass->encoder.rows) {
         TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
-        TRF__TRY(trf__stack_forward(pass, &pass->encoder, err));
-        pass->run.backend->fetch(&pass->run, out->data + at * c->d_model, pass->encoder.out,
-                                 pass->encoder.rows * c->d_model);
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
+        TRF__TRY(trf__encode_part(pass, out->data + at * d, err));
+    }
+    return TRF_OK;
+}
+
+/* One vector of n rows. v: (d) for sums in the order of the rows. */
+TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64_t n, int64_t d,
+                            trf_pooling pooling, int32_t unit)
+{
+    double length = 0;
+    int64_t r, i;
+    for (i = 0; i < d; i++) v[i] = n > 0 ? (double)rows[i] : 0;
+    for (r = 1; r < n && pooling != TRF_POOL_FIRST; r++)
+        for (i = 0; i < d; i++) {
+            double x = (double)rows[r * d + i];
+            if (pooling == TRF_POOL_MEAN) v[i] += x;
+            else if (x > v[i]) v[i] = x;
+        }
+    for (i = 0; i < d && n > 0 && pooling == TRF_POOL_MEAN; i++) v[i] /= (double)n;
+    for (i = 0; i < d && unit; i++) length += v[i] * v[i];
+    length = length != 0 ? sqrt(length) : 1;
+    for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
+}
+
+TRF__COLD
+TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
+                             trf_pooling pooling, int32_t unit, trf_tensor *vectors,
+                             trf_error *err)
+{
+    trf__pass *pass;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, d;
+    TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
+    pass = &translator->pass;
+    d = pass->config->d_model;
+    if ((int)pooling < 0 || pooling >= TRF_POOLING_COUNT)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
+                         "pooling must be 0 to 2 (trf_pooling), got %d", (int)pooling);
+    TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, d, &pass->run.hooks);
+    while (batch.source.count > 0) {
+        const trf_real *rows;
+        int32_t i;
+        TRF__TRY(trf__pass_part(pass, TRF__SOURCE, &batch, err));
+        TRF__GROW(trf_real, translator->states, translator->states_capacity,
+                  pass->encoder.rows * d, &pass->run.hooks);
+        TRF__TRY(trf__encode_part(pass, translator->states, err));
+        for (rows = translator->states, i = 0; i < pass->n_sentences; i++) {
+            int64_t n = pass->encoder.host.self[i].n_query;
+            trf__pool_rows(vectors->data + at++ * d, translator->numbers, rows, n, d, pooling,
+                           unit);
+            rows += n * d;
+        }
     }
     return TRF_OK;
 }

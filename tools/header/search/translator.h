@@ -99,6 +99,7 @@ struct trf_translator {
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
     trf__workspace work;                        /* see >>look-inside */
+    trf_real *states; int64_t states_capacity;          /* rows of the encoder, for trf_embed */
     /* results of the last call */
     trf_hypothesis *answers; int64_t answers_capacity;  /* n_best for each sentence */
     int32_t *n_answers; int64_t n_answers_capacity;

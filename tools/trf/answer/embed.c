@@ -10,7 +10,6 @@
 
 #include <math.h>
 
-enum { POOL_MEAN = 0, POOL_FIRST, POOL_MAX };
 enum { NPY_HEADER = 128 };
 
 /* A line with its cosine to the query. */
@@ -24,9 +23,9 @@ struct embedding {
     struct batches lines;
     struct unknown unknown;
     struct unfinished npy;      /* file NULL: the vectors are lines */
-    trf_real *rows;             /* (source rows, d_model) */
-    size_t rows_capacity;
-    double *vector, *query;     /* (d_model); query: of length 1 */
+    trf_real *vectors;          /* (sequences, d_model) of the batch */
+    size_t vectors_capacity;
+    trf_real *query;            /* (d_model), of length 1; or NULL */
     unsigned char *bytes;       /* of a row of the .npy */
     struct neighbour *near;     /* at most 2 * top */
     size_t n_near, near_capacity;
@@ -39,7 +38,7 @@ struct embedding {
 static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 
 // -----------------------------------------------------------------------------------------------
-// >>vectors        lines become sequences, rows become a vector
+// >>vectors        lines become sequences, and these become vectors
 // -----------------------------------------------------------------------------------------------
 
 /* A line, or --query. */
@@ -59,45 +58,27 @@ static const char *add_next_line(void *user, char why[300])
     return fault;
 }
 
-/* Computes the rows of the sequences of the batch. */
-static int encode_batch(struct embedding *t)
+/* Computes the vectors of the sequences of the batch. --query needs vectors of length 1, which is
+   the default. */
+static int embed_sequences(struct embedding *t)
 {
     trf_sequences sources = sequences_of(&t->lines.side);
-    int64_t n = trf_source_rows(t->model, &sources);
     trf_tensor out;
     trf_error err;
-    if (sources.count == 0) return DONE;
-    t->rows = grow(t->rows, &t->rows_capacity, (size_t)(n * t->width), sizeof *t->rows);
-    out = trf_tensor_of(t->rows, 2, n, t->width, 0);
-    if (!trf_encode(t->translator, &sources, &out, &err)) return DONE;
+    t->vectors = grow(t->vectors, &t->vectors_capacity,
+                      (size_t)sources.count * (size_t)t->width + 1, sizeof *t->vectors);
+    out = trf_tensor_of(t->vectors, 2, sources.count, t->width, 0);
+    if (!sources.count || !trf_embed(t->translator, &sources, (trf_pooling)t->s->pooling,
+                                     t->s->unit_vectors, &out, &err))
+        return DONE;
     say_error("encoder", &err);
     return FAILED;
 }
 
-static int64_t rows_of(const struct embedding *t, int32_t sequence)
+/* That of a line, or NULL. */
+static const trf_real *vector_of(const struct embedding *t, const struct batch_line *line)
 {
-    return (int64_t)t->lines.side.lengths[sequence] + source_added(trf_model_config(t->model));
-}
-
-/* Pools n rows into t->vector. Sums are doubles, in the order of the rows: a vector does not depend
-   on the other lines of the batch. --query needs vectors of length 1, which is the default. */
-static void pool(struct embedding *t, const trf_real *states, int64_t n)
-{
-    double *v = t->vector, sum = 0, length;
-    int64_t r;
-    int32_t i;
-    for (i = 0; i < t->width; i++) v[i] = (double)states[i];
-    for (r = 1; r < n && t->s->pooling != POOL_FIRST; r++) {
-        const trf_real *row = states + r * t->width;
-        if (t->s->pooling == POOL_MAX) {
-            for (i = 0; i < t->width; i++) if ((double)row[i] > v[i]) v[i] = (double)row[i];
-        } else for (i = 0; i < t->width; i++) v[i] += (double)row[i];
-    }
-    if (t->s->pooling == POOL_MEAN) for (i = 0; i < t->width; i++) v[i] /= (double)n;
-    if (!t->s->unit_vectors) return;
-    for (i = 0; i < t->width; i++) sum += v[i] * v[i];
-    length = sqrt(sum);
-    for (i = 0; i < t->width && length != 0; i++) v[i] /= length;
+    return line->n ? t->vectors + (int64_t)line->first * t->width : NULL;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -105,27 +86,27 @@ static void pool(struct embedding *t, const trf_real *states, int64_t n)
 // -----------------------------------------------------------------------------------------------
 
 /* Nine digits give the same float again. */
-static void print_vector(struct embedding *t, char between)
+static void print_vector(struct embedding *t, const trf_real *vector, char between)
 {
     int32_t i;
-    for (i = 0; i < t->width; i++) {
+    for (i = 0; vector && i < t->width; i++) {
         if (i) fputc(between, t->lines.out);
-        if (t->s->json) print_json_number(t->lines.out, (double)(float)t->vector[i]);
-        else fprintf(t->lines.out, "%.9g", (double)(float)t->vector[i]);
+        if (t->s->json) print_json_number(t->lines.out, (double)vector[i]);
+        else fprintf(t->lines.out, "%.9g", (double)vector[i]);
     }
 }
 
 static void write_line(struct embedding *t, const struct batch_line *line)
 {
     if (!t->s->json) {
-        if (line->n) print_vector(t, ' ');
+        print_vector(t, vector_of(t, line), ' ');
         fputc('\n', t->lines.out);
         return;
     }
     fprintf(t->lines.out, "{\"line\":%lld,\"text\":", (long long)line->number);
     print_json_text(t->lines.out, line->text, strlen(line->text));
     fputs(",\"embedding\":[", t->lines.out);
-    if (line->n) print_vector(t, ',');
+    print_vector(t, vector_of(t, line), ',');
     fputs("]}\n", t->lines.out);
 }
 
@@ -152,12 +133,12 @@ static void write_npy_header(struct embedding *t)
     fwrite(header, 1, sizeof header, t->lines.out);
 }
 
-static void write_npy_row(struct embedding *t, int has)
+static void write_npy_row(struct embedding *t, const trf_real *vector)
 {
     int32_t i;
     int k;
     for (i = 0; i < t->width; i++) {
-        float x = has ? (float)t->vector[i] : 0;
+        float x = vector ? (float)vector[i] : 0;
         uint32_t bits;
         memcpy(&bits, &x, sizeof bits);
         for (k = 0; k < 4; k++) t->bytes[4 * i + k] = (unsigned char)(bits >> 8 * k);
@@ -202,10 +183,12 @@ static void keep_best(struct embedding *t)
 /* Takes the text of the line if it may be one of the best. */
 static void compare(struct embedding *t, struct batch_line *line)
 {
+    const trf_real *vector = vector_of(t, line);
     struct neighbour *to;
     double score = 0;
     int32_t i;
-    for (i = 0; i < t->width; i++) score += t->vector[i] * t->query[i];
+    if (!vector) return;
+    for (i = 0; i < t->width; i++) score += (double)vector[i] * (double)t->query[i];
     if (!(score > t->cutoff)) return;
     if (t->n_near == 2 * (size_t)t->s->top) keep_best(t);
     t->near = grow(t->near, &t->near_capacity, t->n_near + 1, sizeof *t->near);
@@ -251,10 +234,10 @@ static int read_query(struct embedding *t)
     memset(&unknown, 0, sizeof unknown);
     note_unknown(&unknown, t->vocab, t->s->query, 0);
     say_unknown_share(&unknown, "--query", 0);
-    if (encode_batch(t)) return FAILED;
-    pool(t, t->rows, rows_of(t, 0));
-    t->query = t->vector;
-    t->vector = zeroed((size_t)t->width, sizeof *t->vector);
+    if (embed_sequences(t)) return FAILED;
+    t->query = t->vectors;
+    t->vectors = NULL;
+    t->vectors_capacity = 0;
     t->cutoff = -HUGE_VAL;
     return DONE;
 }
@@ -267,20 +250,12 @@ static int embed_batch(void *user)
 {
     struct embedding *t = user;
     struct batches *b = &t->lines;
-    const trf_real *states;
     int32_t i;
-    if (encode_batch(t)) return FAILED;
-    states = t->rows;
+    if (embed_sequences(t)) return FAILED;
     for (i = 0; i < b->n; i++) {
-        struct batch_line *line = &b->line[i];
-        if (line->n) {
-            pool(t, states, rows_of(t, line->first));
-            states += rows_of(t, line->first) * t->width;
-        }
-        if (t->query) {
-            if (line->n) compare(t, line);
-        } else if (t->npy.file) write_npy_row(t, line->n);
-        else write_line(t, line);
+        if (t->query) compare(t, &b->line[i]);
+        else if (t->npy.file) write_npy_row(t, vector_of(t, &b->line[i]));
+        else write_line(t, &b->line[i]);
     }
     return DONE;
 }
@@ -365,12 +340,11 @@ static int check_encoder(const struct settings *s, const trf_model *model)
 /* Takes the pooling that an imported sentence encoder remembers, unless an option says another. */
 static int find_pooling(struct settings *s, const trf_model *model)
 {
-    const char *name = trf_model_metadata(model, pooling_key);
-    int i = 0;
-    if (!name || is_given(s, AT(pooling))) return DONE;
-    while (!(rows[i].commands & EMBED) || !row_writes(&rows[i], AT(pooling))) i++;
-    if (!set_value(&rows[i], s, name)) return DONE;
-    say("'%s': its metadata \"%s\" is none of these", s->model, pooling_key);
+    if (is_given(s, AT(pooling))) return DONE;
+    s->pooling = (int32_t)trf_model_pooling(model);
+    if (s->pooling < TRF_POOLING_COUNT) return DONE;
+    say("--pooling takes mean, first or max, got '%s' from the metadata of '%s'",
+        trf_model_metadata(model, pooling_key), s->model);
     return FAILED;
 }
 
@@ -382,7 +356,6 @@ static int start(struct embedding *t)
         return refused("encoder", &err);
     t->width = config->d_model;
     t->limit = source_limit(config);
-    t->vector = zeroed((size_t)t->width, sizeof *t->vector);
     t->bytes = zeroed((size_t)t->width, 4);
     if (t->s->query && read_query(t)) return FAILED;
     if (is_npy(t->s->output)) return open_npy(t);
@@ -412,8 +385,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     while (t.n_near) free(t.near[--t.n_near].text);
     free(t.near);
     free_batches(&t.lines);
-    free(t.rows);
-    free(t.vector);
+    free(t.vectors);
     free(t.query);
     free(t.bytes);
     trf_translator_destroy(t.translator);
