@@ -97,8 +97,8 @@ static int write_label(struct labelling *t, trf_real *p, const struct batch_line
         fprintf(out, "%s\n", t->labels.name[best]);
         return DONE;
     }
-    fprintf(out, "{\"line\":%lld,\"text\":", (long long)line->number);
-    print_json_text(out, line->text, strlen(line->text));
+    fprintf(out, "{\"line\":%lld", (long long)line->number);
+    print_json_member(out, "text", line->text);
     fputs(",\"labels\":[", out);
     for (k = 0; k < shown; k++) {
         int32_t best = best_of(p, n);
@@ -131,8 +131,7 @@ static int write_tags(struct labelling *t, const trf_real *p, const struct batch
         if (t->s->json) {
             fputs(i ? ",{\"word\":" : "{\"word\":", out);
             print_json_text(out, at, bytes);
-            fputs(",\"label\":", out);
-            print_json_text(out, t->labels.name[best], strlen(t->labels.name[best]));
+            print_json_member(out, "label", t->labels.name[best]);
             print_json_field(out, "probability", (double)row[best]);
             fputc('}', out);
         } else fprintf(out, "%s%s", i ? " " : "", t->labels.name[best]);
@@ -149,10 +148,7 @@ static void write_nothing(struct labelling *t, const struct batch_line *line)
     FILE *out = t->lines.out;
     if (!t->s->json) { fputc('\n', out); return; }
     fprintf(out, "{\"line\":%lld", (long long)line->number);
-    if (!t->tags) {
-        fputs(",\"text\":", out);
-        print_json_text(out, line->text, strlen(line->text));
-    }
+    if (!t->tags) print_json_member(out, "text", line->text);
     fprintf(out, ",\"%s\":[]", t->tags ? "words" : "labels");
     (void)write_attention(t, line);
     fputs("}\n", out);

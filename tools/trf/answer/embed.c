@@ -103,8 +103,8 @@ static void write_line(struct embedding *t, const struct batch_line *line)
         fputc('\n', t->lines.out);
         return;
     }
-    fprintf(t->lines.out, "{\"line\":%lld,\"text\":", (long long)line->number);
-    print_json_text(t->lines.out, line->text, strlen(line->text));
+    fprintf(t->lines.out, "{\"line\":%lld", (long long)line->number);
+    print_json_member(t->lines.out, "text", line->text);
     fputs(",\"embedding\":[", t->lines.out);
     print_vector(t, vector_of(t, line), ',');
     fputs("]}\n", t->lines.out);
@@ -213,10 +213,8 @@ static void write_nearest(struct embedding *t)
         }
         fprintf(t->lines.out, "{\"line\":%lld", (long long)n->number);
         print_json_field(t->lines.out, "score", n->score);
-        fputs(",\"file\":", t->lines.out);
-        print_json_text(t->lines.out, n->file, strlen(n->file));
-        fputs(",\"text\":", t->lines.out);
-        print_json_text(t->lines.out, n->text, strlen(n->text));
+        print_json_member(t->lines.out, "file", n->file);
+        print_json_member(t->lines.out, "text", n->text);
         fputs("}\n", t->lines.out);
     }
 }

@@ -163,10 +163,8 @@ static void print_worst(const struct evaluation *e)
             printf("%s{\"line\":%lld,\"metric\":\"%s\"", i ? "," : "", (long long)c->number,
                    metrics_figures[ranking(e)].name);
             print_json_field(stdout, "score", fabs(c->value));
-            fputs(",\"reference\":", stdout);
-            print_json_text(stdout, c->reference, strlen(c->reference));
-            fputs(",\"hypothesis\":", stdout);
-            print_json_text(stdout, c->hypothesis, strlen(c->hypothesis));
+            print_json_member(stdout, "reference", c->reference);
+            print_json_member(stdout, "hypothesis", c->hypothesis);
             putchar('}');
             continue;
         }

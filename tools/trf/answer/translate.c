@@ -273,8 +273,8 @@ static int write_object(struct translating *t, const struct batch_line *line, co
 {
     FILE *out = t->lines.out;
     size_t k;
-    fprintf(out, "{\"line\":%lld,\"source\":", (long long)line->number);
-    print_json_text(out, line->text, strlen(line->text));
+    fprintf(out, "{\"line\":%lld", (long long)line->number);
+    print_json_member(out, "source", line->text);
     if (n_source)
         print_json_tokens(out, "source_tokens", t->source_vocab, source, n_source);
     if (line->unusable) fputs(",\"unusable\":true", out);

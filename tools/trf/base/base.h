@@ -69,6 +69,7 @@ size_t write_character(char *to, uint32_t c);   /* its bytes, at most 4, without
 /* At most `limit` bytes of a text of unknown origin, without anything that controls a terminal. */
 void print_clean(FILE *file, const char *text, size_t limit);
 void print_json_text(FILE *file, const char *text, size_t bytes);   /* quoted; bad UTF-8: U+FFFD */
+void print_json_member(FILE *file, const char *name, const char *text);    /* ,"name":"text" */
 void print_json_number(FILE *file, double x);                       /* not finite: null */
 void print_json_field(FILE *file, const char *name, double x);      /* ,"name":x */
 void print_json_list(FILE *file, const char *name, const double *x, int32_t n);  /* ,"name":[x] */

@@ -259,13 +259,9 @@ int take_input(struct settings *s, int argc, char **argv)
 int64_t count_units(const char *text, int characters)
 {
     int64_t n = 0;
-    int inside = 0;
-    for (; *text; text++) {
-        int blank = strchr(BLANKS, *text) != NULL;
-        if (characters) n += !blank && ((unsigned char)*text & 0xC0) != 0x80;
-        else n += !blank && !inside;
-        inside = !blank;
-    }
+    if (!characters) return for_words(text, NULL, NULL);
+    for (; *text; text++)
+        n += !strchr(BLANKS, *text) && ((unsigned char)*text & 0xC0) != 0x80;
     return n;
 }
 

@@ -63,6 +63,12 @@ void print_json_text(FILE *file, const char *text, size_t bytes)
     fputc('"', file);
 }
 
+void print_json_member(FILE *file, const char *name, const char *text)
+{
+    fprintf(file, ",\"%s\":", name);
+    print_json_text(file, text, strlen(text));
+}
+
 void print_json_number(FILE *file, double x)
 {
     if (isfinite(x)) fprintf(file, "%.9g", x); else fputs("null", file);

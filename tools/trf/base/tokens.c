@@ -53,34 +53,42 @@ trf_sequences sequences_of(const struct side *side)
     return all;
 }
 
+static void make_room(struct side *side, size_t n_ids)
+{
+    side->ids = grow(side->ids, &side->ids_capacity, side->used + n_ids, sizeof *side->ids);
+    side->lengths =
+        grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+}
+
+/* The n ids behind those that are used become one more sequence. */
+static void take_ids(struct side *side, int32_t n)
+{
+    side->used += (size_t)n;
+    side->lengths[side->count++] = n;
+}
+
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
              char why[300])
 {
     trf_error err;
     trf_status status;
     *n = 0;
-    side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)limit, sizeof *side->ids);
-    side->lengths =
-        grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+    make_room(side, (size_t)limit);
     status = trf_vocab_encode(vocab, text, side->ids + side->used, limit, n, &err);
     if (status == TRF_E_LIMIT) {
         snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit);
         return FAILED;
     }
     if (status) { *n = 0; snprintf(why, 300, "%s", err.message); return FAILED; }
-    side->used += (size_t)*n;
-    side->lengths[side->count++] = *n;
+    take_ids(side, *n);
     return DONE;
 }
 
 void add_ids(struct side *side, const int32_t *ids, int32_t n)
 {
-    side->ids = grow(side->ids, &side->ids_capacity, side->used + (size_t)n, sizeof *side->ids);
-    side->lengths =
-        grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+    make_room(side, (size_t)n);
     if (n) memcpy(side->ids + side->used, ids, (size_t)n * sizeof *ids);
-    side->used += (size_t)n;
-    side->lengths[side->count++] = n;
+    take_ids(side, n);
 }
 
 void append_id(struct side *side, int32_t id)
@@ -149,8 +157,7 @@ const char *add_words(struct side *side, const trf_vocab *vocab, const char *tex
 {
     int fails = add_text(side, vocab, text, limit, n, why);
     if (fails && cut && *n > limit) {           /* add_text has left the first ids there */
-        side->lengths[side->count++] = *n = limit;
-        side->used += (size_t)limit;
+        take_ids(side, *n = limit);
         ++*cut;
         fails = 0;
     }
@@ -183,13 +190,9 @@ static const char *add_joined(struct side *side, const trf_vocab *vocab, const t
             ++*cut;
         }
         *n = of[0] + between + of[1];
-        side->ids =
-            grow(side->ids, &side->ids_capacity, side->used + (size_t)*n, sizeof *side->ids);
-        side->lengths =
-            grow(side->lengths, &side->lengths_capacity, side->count + 1, sizeof *side->lengths);
+        make_room(side, (size_t)*n);
         (void)trf_join(config, ids, of[0], ids + first, of[1], side->ids + side->used, *n, n, &err);
-        side->used += (size_t)*n;
-        side->lengths[side->count++] = *n;
+        take_ids(side, *n);
     }
     free(ids);
     return status ? why : NULL;
