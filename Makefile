@@ -176,9 +176,10 @@ check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/data/check_defaults.sh $(BUILD) $(DATA)
 
 $(BUILD)/test_picture: $(wildcard tools/trf/look/picture*.h)
-METRICS  = $(wildcard tools/metrics/*.[ch])
+UNICODE  = $(wildcard tools/unicode/*.h)
+METRICS  = $(wildcard tools/metrics/*.[ch]) $(UNICODE)
 $(BUILD)/test_metrics: $(METRICS)
-$(BUILD)/test_compose: $(patsubst %,tools/trf/base/%,compose.c compose.h text.c base.h)
+$(BUILD)/test_compose: $(patsubst %,tools/trf/base/%,compose.c text.c base.h) $(UNICODE)
 $(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c options_model.h options_search.h values.c command_line.c options.h base.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 

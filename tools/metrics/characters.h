@@ -125,37 +125,32 @@ static int is_blank(uint32_t c)
 
 static int is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 
-#include "lower.h"      /* capitals, to_small, cased, ignorable: ranges of Unicode 14 */
-
-enum { NOWHERE = -1 };
-
-/* The range of a sorted table that c is in. */
-static int range_of(const uint32_t (*ranges)[2], size_t n, uint32_t c)
-{
-    size_t low = 0, high = n;
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-        if (ranges[middle][1] < c) low = middle + 1; else high = middle;
-    }
-    return low < n && c >= ranges[low][0] ? (int)low : NOWHERE;
-}
-
-#define IN(ranges, c) (range_of(ranges, sizeof ranges / sizeof *ranges, c) != NOWHERE)
+#include "../unicode/unicode.h"
 
 static uint32_t small_letter(uint32_t c)
 {
-    int i = c < 'A' ? NOWHERE : range_of(capitals, sizeof capitals / sizeof *capitals, c);
-    if (i == NOWHERE || (c - capitals[i][0]) % (uint32_t)to_small[i][0]) return c;
-    return (uint32_t)((int64_t)c + to_small[i][1]);
+    size_t low = 0, high = UNICODE_COUNT(unicode_lower);
+    const int32_t *run;
+    while (low < high) {
+        size_t middle = (low + high) / 2;
+        if ((uint32_t)unicode_lower[middle][1] < c) low = middle + 1; else high = middle;
+    }
+    if (low == UNICODE_COUNT(unicode_lower)) return c;
+    run = unicode_lower[low];
+    if (c < (uint32_t)run[0] || (c - (uint32_t)run[0]) % (uint32_t)run[2] ||
+        UNICODE_IN(unicode_new_capitals, c))
+        return c;
+    return c + (uint32_t)run[3];
 }
 
 /* Whether the capital sigma at i ends a word (SpecialCasing.txt, Final_Sigma). */
 static int ends_word(const uint32_t *s, size_t n, size_t i)
 {
     size_t before = i, after = i + 1;
-    while (before > 0 && IN(ignorable, s[before - 1])) before--;
-    while (after < n && IN(ignorable, s[after])) after++;
-    return before > 0 && IN(cased, s[before - 1]) && (after == n || !IN(cased, s[after]));
+    while (before > 0 && UNICODE_IN(unicode_ignorable, s[before - 1])) before--;
+    while (after < n && UNICODE_IN(unicode_ignorable, s[after])) after++;
+    return before > 0 && UNICODE_IN(unicode_cased, s[before - 1]) &&
+           (after == n || !UNICODE_IN(unicode_cased, s[after]));
 }
 
 /* As Python's str.lower(), for all of Unicode 14. Two letters depend on more than themselves: a

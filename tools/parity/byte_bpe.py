@@ -3,14 +3,11 @@
 with 0.23.3), numpy, safetensors, and sentencepiece, which pieces.py needs.
 
   cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
-  byte_bpe.py table unicode_letters.h             writes the C tables of the import tool
-  byte_bpe.py composed unicode_nfc.h              the same for Unicode's form NFC
   byte_bpe.py composed >tests/golden/composed.h   small tables, texts and what they become, for tests/test_byte_bpe.c
   byte_bpe.py compare build/pieces build/trf TEXT [LINES...]
   byte_bpe.py golden >tests/golden/byte_bpe.h     texts and ids of a small vocabulary, for tests/test_byte_bpe.c
   byte_bpe.py file build/trf FOLDER OUT           the stored bytes (transformer.h, >>byte-bpe) of a folder's tokenizer
 
-table: which code points are letters and numbers is asked from the library, as its regular expressions have it.
 compare: tokenizers with 8,000 tokens are trained on TEXT: by both rules, with a blank in front and without, with words that stay
 whole and without. Each becomes a folder of a model that trf imports; a file with old merges ("a b"), and vocab.json with
 merges.txt, must give the same vocabulary. With it all lines of TEXT and LINES, 100,000 random and hostile strings, and every
@@ -21,76 +18,12 @@ import json, os, random, subprocess, sys, tempfile
 import tokenizers
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 from pieces import hostile_lines
+from unicode import matching
 from wordpiece_table import points, runs_of, wrapped
 
 LLAMA = (r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 QWEN = LLAMA.replace(r"\p{N}{1,3}", r"\p{N}")
 SPECIAL = ["<s>", "<pad>", "</s>", "<unk>", "<mask>"]
-
-
-def matching(pattern):
-    """The code points that a regular expression of one character matches."""
-    split, found = pre_tokenizers.Split(Regex(pattern), "removed"), set()
-    for i in range(0, len(points), 4096):
-        part = points[i:i + 4096]
-        kept = "".join(word for word, _ in split.pre_tokenize_str("".join(map(chr, part))))
-        found |= set(part) - set(map(ord, kept))
-    return found
-
-
-def table(path):
-    letters, numbers, white = (matching(p) for p in (r"\p{L}", r"\p{N}", r"\s"))
-    words = pre_tokenizers.BertPreTokenizer()
-    if white != {c for c in points if len(words.pre_tokenize_str("a" + chr(c) + "b")) == 2}:
-        raise SystemExit("the white space of unicode.h is not that of regular expressions")
-    if letters & numbers or letters & white or numbers & white:
-        raise SystemExit("a code point has two classes")
-    if any(matching(f"(?i:{x})") - {ord(x), ord(x.upper())} != ({0x17F} if x == "s" else set()) for x in "stremvld"):
-        raise SystemExit("the contractions have other letters than transformer.h knows")
-    out = ["""/* Letters and numbers as the regular expressions of Hugging Face's tokenizers %s have them.
-   Written by tools/parity/byte_bpe.py. Ranges are {first, last}. White space: unicode.h. */
-#ifndef UNICODE_LETTERS_H
-#define UNICODE_LETTERS_H
-""" % tokenizers.__version__]
-    for name, chosen in (("letters", letters), ("numbers", numbers)):
-        out.append("static const unsigned unicode_%s[][2] = {" % name)
-        wrapped(out, ["{0x%X, 0x%X}" % (a, b) for a, b in runs_of(chosen)])
-        out.append("};\n")
-    out.append("#endif")
-    open(path, "w").write("\n".join(out) + "\n")
-
-
-def composed(path):
-    """Decompositions, which of them compose again, and combining classes: Python's, as far as tokenizers has them."""
-    import unicodedata as u
-    nfd, nfc = normalizers.NFD().normalize_str, normalizers.NFC().normalize_str
-    parts, classes = [], []
-    for c in points:
-        if c < 128: continue
-        own = u.decomposition(chr(c))
-        if own and not own.startswith("<") and nfd(chr(c)) != chr(c):
-            first, second = ([int(x, 16) for x in own.split()] + [0])[:2]
-            parts.append((c, first, second, int(second > 0 and nfc(chr(first) + chr(second)) == chr(c))))
-        elif k := u.combining(chr(c)):
-            # a mark is sorted behind one of a lower class, and before one of a higher
-            if nfd("\u0345" + chr(c)) != "\u0345" + chr(c) or k == 240: classes.append((c, k))
-    runs = []
-    for c, k in classes:
-        if runs and runs[-1][1] == c - 1 and runs[-1][2] == k: runs[-1][1] = c
-        else: runs.append([c, c, k])
-    out = ["""/* Unicode's form NFC as Hugging Face's tokenizers %s has it. Written by tools/parity/byte_bpe.py.
-
-   parts: a code point, the one or two that it consists of, and 1 if these compose again. classes: ranges {first, last} with a
-   combining class above 0. */
-#ifndef UNICODE_NFC_H
-#define UNICODE_NFC_H
-""" % tokenizers.__version__]
-    for name, rows, width in (("parts", parts, 4), ("classes", runs, 3)):
-        out.append("static const unsigned unicode_nfc_%s[][%d] = {" % (name, width))
-        wrapped(out, ["{%s}" % ", ".join("0x%X" % x if i < 3 and width == 4 or i < 2 else str(x) for i, x in enumerate(row)) for row in rows])
-        out.append("};\n")
-    out.append("#endif")
-    open(path, "w").write("\n".join(out) + "\n")
 
 
 def composed_golden():
@@ -346,8 +279,6 @@ def golden():
 if __name__ == "__main__":
     if sys.argv[1:] == ["golden"]: sys.exit(golden())
     if sys.argv[1:] == ["composed"]: sys.exit(composed_golden())
-    if sys.argv[1:2] == ["composed"] and len(sys.argv) == 3: sys.exit(composed(sys.argv[2]))
-    if sys.argv[1:2] == ["table"] and len(sys.argv) == 3: sys.exit(table(sys.argv[2]))
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 4: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4], sys.argv[5:]))
     if sys.argv[1:2] == ["file"] and len(sys.argv) == 5: open(sys.argv[4], "wb").write(stored(sys.argv[2], sys.argv[3])); sys.exit()
     sys.exit(__doc__)

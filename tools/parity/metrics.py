@@ -3,13 +3,11 @@
     python3 tools/parity/metrics.py compare build/trf HYPOTHESES REFERENCES...
     python3 tools/parity/metrics.py hostile build/test_metrics [N]
     python3 tools/parity/metrics.py golden >tests/golden/metrics.h
-    python3 tools/parity/metrics.py lower >tools/metrics/lower.h
 
 compare: all figures of files of lines, theirs and ours, for each tokenizer, as written and in lower case.
 hostile: N random pairs (2,000) of odd characters, broken UTF-8 and odd blanks: the words of BLEU, and all figures
 of each pair.
 golden: theirs for the sentences below, for tests/test_metrics.c.
-lower: tables of letters, from this Python's Unicode.
 
 The exit status is 1 if anything differs: a word, or a figure by more than 1e-9 of it (compare: 1e-8, since ours are
 printed with nine digits).
@@ -243,56 +241,9 @@ def golden():
     return 0
 
 
-# ---- lower case ----
-
-def is_ignorable(c):
-    """Whether the rule of the final sigma looks past c: only then is the sigma that of what stands before c."""
-    return ("A" + c + "\u03a3").lower().endswith("\u03c2") and ("1" + c + "\u03a3").lower().endswith("\u03c3")
-
-
-def is_cased(c):
-    return ("1" + c + "\u03a3").lower().endswith("\u03c2")
-
-
-def put_table(name, rows):
-    print(f"\nstatic const {name} = {{")
-    line = "   "
-    for row in rows:
-        text = " {" + ", ".join(row) + "},"
-        if len(line + text) > 98:
-            print(line)
-            line = "   "
-        line += text
-    print(line + "\n};")
-
-
-def lower():
-    print("/* Made by tools/parity/metrics.py lower, from the Unicode of its Python. */")
-    rows = []
-    for c in CHARACTERS:
-        if len(c.lower()) != 1 or c.lower() == c: continue
-        number, distance = ord(c), ord(c.lower()) - ord(c)
-        if rows and rows[-1][3] == distance:
-            first, last, step, _ = rows[-1]
-            if number - last == step or first == last and number - last == 2:
-                rows[-1][1:3] = number, number - last
-                continue
-        rows.append([number, number, 1, distance])
-    put_table("uint32_t capitals[][2]", [(hex(first), hex(last)) for first, last, _, _ in rows])
-    put_table("int32_t to_small[][2]", [(str(step), str(distance)) for _, _, step, distance in rows])
-    for name, is_one in (("cased", is_cased), ("ignorable", is_ignorable)):
-        ranges = []
-        for number in (ord(c) for c in CHARACTERS if is_one(c)):
-            if ranges and ranges[-1][1] == number - 1: ranges[-1][1] = number
-            else: ranges.append([number, number])
-        put_table(f"uint32_t {name}[][2]", [(hex(first), hex(last)) for first, last in ranges])
-    return 0
-
-
 if __name__ == "__main__":
     if sys.argv[1:2] == ["compare"] and len(sys.argv) > 4: sys.exit(compare(sys.argv[2], sys.argv[3], sys.argv[4:]))
     if sys.argv[1:2] == ["hostile"] and len(sys.argv) in (3, 4):
         sys.exit(hostile(sys.argv[2], int((sys.argv[3:] or [2000])[0])))
     if sys.argv[1:] == ["golden"]: sys.exit(golden())
-    if sys.argv[1:] == ["lower"]: sys.exit(lower())
     sys.exit(__doc__)

@@ -1,7 +1,6 @@
 #!/usr/bin/env python3
 """The character tables of WordPiece vocabularies, taken from Hugging Face's tokenizers itself.
 
-  wordpiece_table.py table unicode.h            writes the C tables of the import tool
   wordpiece_table.py check                      compares every code point with the library, in all 16 settings
   wordpiece_table.py order                      counts the marks whose canonical order the rules cannot give
   wordpiece_table.py file VOCAB OUT [setting...]    writes the stored bytes (transformer.h, >>wordpiece) of a vocab.txt
@@ -10,12 +9,11 @@
 The facts of each code point are independent of each other: is it dropped, white, punctuation, CJK, a mark; what is
 left of it without accents; what is its lower case. `treatment` composes them as BertNormalizer and BertPreTokenizer
 do. The facts are asked from the library one at a time, so the check of all settings together is a check.
-Needs: pip install tokenizers (0.23.3 made the committed table).
+Needs: pip install tokenizers (0.23.3 made the committed tables: unicode.py).
 """
 import struct
 import sys
 
-import tokenizers
 from tokenizers.normalizers import BertNormalizer
 from tokenizers.pre_tokenizers import BertPreTokenizer
 
@@ -183,24 +181,6 @@ def runs_of(chosen):
     return runs
 
 
-def lower_runs(lower):
-    """{first, last, step, delta}: steps of 2 where capital and small letters alternate."""
-    left, runs = dict(sorted(lower.items())), []
-    while left:
-        c = next(iter(left))
-        delta, best = left[c] - c, None
-        for step in (1, 2):
-            last = c
-            while left.get(last + step, -1) - last - step == delta:
-                last += step
-            if best is None or (last - c) // step > (best[1] - c) // best[2]:
-                best = (c, last, step, delta)
-        runs.append(best)
-        for x in range(c, best[1] + 1, best[2]):
-            del left[x]
-    return runs
-
-
 def wrapped(out, items):
     line = "   "
     for item in items:
@@ -209,57 +189,6 @@ def wrapped(out, items):
             line = "   "
         line += " " + item + ","
     out.append(line)
-
-
-def table(facts, path):
-    out = ["""/* What BERT's tokenizer knows about characters: facts of Unicode as Hugging Face's tokenizers
-   %s has them. Written by tools/parity/wordpiece_table.py, which also compares them with
-   that library.
-
-   Ranges are {first, last}. dropped: cleaning removes them. white: they end words. alone:
-   punctuation, each a word of its own. cjk: each is a word of its own. marks: stripping accents
-   removes them. */
-#ifndef UNICODE_H
-#define UNICODE_H
-""" % tokenizers.__version__]
-
-    def ranges(name, chosen):
-        runs = runs_of(chosen)
-        out.append("static const unsigned unicode_%s[][2] = {" % name)
-        wrapped(out, ["{0x%X, 0x%X}" % (a, b) for a, b in runs])
-        out.append("};\n")
-
-    ranges("dropped", facts.drop)
-    ranges("white", facts.white)
-    ranges("alone", facts.alone)
-    ranges("cjk", facts.cjk)
-    ranges("marks", [c for c, text in facts.strip.items() if text == ""])
-    single = {c: ord(text) for c, text in facts.strip.items() if len(text) == 1}
-    several = {c: text for c, text in facts.strip.items() if len(text) > 1}
-    out.append("/* What stays of a character without its accents: first code point, their number n, what stays\n"
-               "   of each of the n. Hangul syllables are not here: arithmetic finds their letters. */")
-    out.append("static const unsigned unicode_strip[] = {")
-    for a, b in runs_of(single):
-        wrapped(out, ["0x%X" % a, str(b - a + 1)] + ["%d" % single[c] for c in range(a, b + 1)])
-    out.append("};\n")
-    out.append("/* The same where two or three characters stay: the code point, then these, then zeros. */")
-    out.append("static const unsigned unicode_strip_several[][4] = {")
-    wrapped(out, ["{0x%X, %s}" % (c, ", ".join("0x%X" % ord(x) for x in text.ljust(3, "\0")))
-                  for c, text in sorted(several.items())])
-    out.append("};\n")
-    lower = {c: ord(text) for c, text in facts.lower.items() if len(text) == 1}
-    several = {c: text for c, text in facts.lower.items() if len(text) > 1}
-    if list(several.items()) != [(0x130, "i\u0307")]:
-        raise SystemExit("lower case of several characters: %r" % several)
-    out.append("/* Lower case: first, last, step between them, and what is added. U+0130 is not here: it becomes\n"
-               "   U+0069 U+0307. */")
-    out.append("static const int unicode_lower[][4] = {")
-    wrapped(out, ["{0x%X, 0x%X, %d, %d}" % run for run in lower_runs(lower)])
-    out.append("};\n")
-    out.append("#endif")
-    text = "\n".join(out) + "\n"
-    open(path, "w").write(text)
-    print("%s: %d bytes" % (path, len(text)))
 
 
 def stored(facts, tokens, settings, specials, cleanup=True, longest=100):
@@ -292,15 +221,13 @@ def stored_file(facts, arguments):
 
 def main(arguments):
     what, *rest = arguments or [""]
-    if what not in ("table", "check", "order", "file"):
+    if what not in ("check", "order", "file"):
         raise SystemExit(__doc__)
     facts = Facts()
     if what == "check":
         return 1 if check(facts) else 0
     if what == "order":
         order(facts)
-    if what == "table":
-        table(facts, rest[0])
     if what == "file":
         stored_file(facts, rest)
     return 0

@@ -12,7 +12,7 @@
 //    1 |      begin of a text      |      a value
 
 #include "base.h"
-#include "compose.h"
+#include "tools/unicode/unicode.h"
 
 enum { MOST_KEY = 17,                   /* four characters and a NUL */
        /* Unicode 3.12, "Conjoining Jamo Behavior" */
@@ -30,6 +30,138 @@ struct map {
     char *taken; /* of each cell: 1: in use; 2: its number is the base of a node's children */
     size_t n_cells, cells_capacity, taken_capacity, from;
 };
+
+// -----------------------------------------------------------------------------------------------
+// >>ways           all that NFC writes otherwise
+// -----------------------------------------------------------------------------------------------
+
+enum { MOST_CHARACTERS = 4 };
+typedef uint32_t characters[MOST_CHARACTERS + 1];       /* zeros follow the last one */
+
+/* A text, and what NFC makes of it. */
+struct way { characters other, usual; };
+struct ways {
+    struct way *item;
+    size_t n, capacity;
+    uint32_t (*parts)[2];               /* of tools/unicode */
+    uint32_t *composing;                /* the characters that compose */
+    size_t n_composing, composing_capacity;
+};
+
+static void add_way(struct ways *w, const characters other, const characters usual)
+{
+    w->item = grow(w->item, &w->capacity, w->n + 1, sizeof *w->item);
+    memcpy(w->item[w->n].other, other, sizeof w->item->other);
+    memcpy(w->item[w->n++].usual, usual, sizeof w->item->usual);
+}
+
+/* The same, unless it is among those from `first` on. */
+static void add_spelling(struct ways *w, size_t first, const characters other, uint32_t c)
+{
+    const characters usual = {c};
+    for (; first < w->n; first++)
+        if (!memcmp(w->item[first].other, other, sizeof w->item->other)) return;
+    add_way(w, other, usual);
+}
+
+/* The character that composes from two, or 0. */
+static uint32_t composed_of(const struct ways *w, uint32_t a, uint32_t b)
+{
+    size_t i;
+    for (i = 0; i < w->n_composing; i++) {
+        const uint32_t *parts = w->parts[w->composing[i]];
+        if (parts[0] == a && parts[1] == b) return w->composing[i];
+    }
+    return 0;
+}
+
+static int by_characters(const void *a, const void *b)
+{
+    const uint32_t *x = ((const struct way *)a)->other, *y = ((const struct way *)b)->other;
+    for (; *x == *y && *x; x++, y++) { }
+    return (*x > *y) - (*x < *y);
+}
+
+/* All other ways to write a character that composes. They follow from its parts: the first
+   character may be in parts, or composed with the mark after it, and marks of different classes may
+   change places. */
+static void add_spellings(struct ways *w, uint32_t c)
+{
+    const size_t first = w->n;
+    const characters parts = {w->parts[c][0], w->parts[c][1]};
+    size_t i, k;
+    add_spelling(w, first, parts, c);
+    for (i = first; i < w->n; i++) {
+        characters s;
+        uint32_t joined;
+        memcpy(s, w->item[i].other, sizeof s);
+        if (unicode_composes(w->parts, s[0])) {
+            const characters longer = {w->parts[s[0]][0], w->parts[s[0]][1], s[1], s[2]};
+            add_spelling(w, first, longer, c);
+        }
+        joined = s[2] ? composed_of(w, s[0], s[1]) : 0;
+        if (joined) {
+            const characters shorter = {joined, s[2], s[3]};
+            add_spelling(w, first, shorter, c);
+        }
+        for (k = 1; s[k + 1]; k++) {
+            const uint32_t before = unicode_class(s[k]), after = unicode_class(s[k + 1]);
+            characters other;
+            if (!before || !after || before == after) continue;
+            memcpy(other, s, sizeof s);
+            other[k] = s[k + 1];
+            other[k + 1] = s[k];
+            add_spelling(w, first, other, c);
+        }
+    }
+    qsort(w->item + first, w->n - first, sizeof *w->item, by_characters);
+}
+
+/* What NFC makes of one character. Returns how many that are. */
+static size_t write_usual(const struct ways *w, uint32_t c, uint32_t *to)
+{
+    size_t n;
+    if (!w->parts[c][0] || unicode_composes(w->parts, c)) {
+        *to = c;
+        return 1;
+    }
+    n = write_usual(w, w->parts[c][0], to);
+    if (w->parts[c][1]) to[n++] = w->parts[c][1];
+    return n;
+}
+
+static void list_ways(struct ways *w)
+{
+    size_t i;
+    uint32_t c;
+    memset(w, 0, sizeof *w);
+    w->parts = zeroed(UNICODE_POINTS, sizeof *w->parts);
+    unicode_parts(w->parts, 1);
+    for (c = 0; c < UNICODE_POINTS; c++) {
+        if (!unicode_composes(w->parts, c)) continue;
+        w->composing = grow(w->composing, &w->composing_capacity, w->n_composing + 1, sizeof c);
+        w->composing[w->n_composing++] = c;
+    }
+    for (i = 0; i < w->n_composing; i++) add_spellings(w, w->composing[i]);
+    for (c = 0; c < UNICODE_POINTS; c++) {
+        const characters other = {c};
+        characters usual = {0};
+        if (!w->parts[c][0] || unicode_composes(w->parts, c)) continue;
+        write_usual(w, c, usual);
+        add_way(w, other, usual);
+    }
+}
+
+static void free_ways(struct ways *w)
+{
+    free(w->item);
+    free(w->parts);
+    free(w->composing);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>map            the rules as a double array
+// -----------------------------------------------------------------------------------------------
 
 /* Up to n characters; 0 ends them before. */
 static size_t write_characters(char *to, const uint32_t *characters, size_t n)
@@ -125,14 +257,15 @@ char *composing_map(int hangul, size_t *bytes)
 {
     static const uint32_t blanks[] = {'\t', '\n', '\v', '\f', '\r'}, blank = ' ';
     struct map m;
+    struct ways ways;
     unsigned char *map;
     size_t i, begin;
     memset(&m, 0, sizeof m);
     for (i = 0; i < sizeof blanks / sizeof *blanks; i++) add_rule(&m, &blanks[i], 1, &blank, 1);
-    for (i = 0; i < sizeof composed / sizeof *composed; i++)
-        add_rule(&m, composed[i] + 1, 4, composed[i], 1);
-    for (i = 0; i < sizeof replaced / sizeof *replaced; i++)
-        add_rule(&m, replaced[i], 1, replaced[i] + 1, 3);
+    list_ways(&ways);
+    for (i = 0; i < ways.n; i++)
+        add_rule(&m, ways.item[i].other, MOST_CHARACTERS, ways.item[i].usual, MOST_CHARACTERS);
+    free_ways(&ways);
     if (hangul) add_hangul(&m);
     qsort(m.rules, m.n, sizeof *m.rules, by_key);
     m.from = 1;

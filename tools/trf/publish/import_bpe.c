@@ -3,9 +3,7 @@
 
 #include "import.h"
 
-#include "unicode.h"
-#include "unicode_letters.h"
-#include "unicode_nfc.h"
+#include "tools/unicode/unicode.h"
 
 /* transformer.h, >>byte-bpe */
 enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16 };
@@ -453,25 +451,25 @@ static int take_files(struct bpe *b, const char *folder, int *found)
     return take_two_files(b);
 }
 
-/* The ranges of three tables in one ascending order. Returns their number. */
+/* The ranges of three sets in one ascending order. Returns their number. */
 static uint32_t put_classes(made_file *to)
 {
-    static const struct { const unsigned (*range)[2]; size_t n; uint32_t class_of; } tables[3] = {
-        {unicode_letters, sizeof unicode_letters / sizeof *unicode_letters, A_LETTER},
-        {unicode_numbers, sizeof unicode_numbers / sizeof *unicode_numbers, A_NUMBER},
-        {unicode_white, sizeof unicode_white / sizeof *unicode_white, A_BLANK}};
-    size_t at[3] = {0, 0, 0};
+    static const struct { const uint32_t *set; size_t n; uint32_t class_of; } sets[3] = {
+        {unicode_letters, UNICODE_COUNT(unicode_letters), A_LETTER},
+        {unicode_numbers, UNICODE_COUNT(unicode_numbers), A_NUMBER},
+        {unicode_white, UNICODE_COUNT(unicode_white), A_BLANK}};
+    struct unicode_range range[3] = {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
+    int left[3], k, best;
     uint32_t n = 0;
+    for (k = 0; k < 3; k++) left[k] = unicode_next(sets[k].set, sets[k].n, &range[k]);
     for (;; n++) {
-        int best = -1, k;
-        for (k = 0; k < 3; k++)
-            if (at[k] < tables[k].n && (best < 0 || tables[k].range[at[k]][0] <
-                                                        tables[best].range[at[best]][0]))
-                best = k;
+        for (k = 0, best = -1; k < 3; k++)
+            if (left[k] && (best < 0 || range[k].first < range[best].first)) best = k;
         if (best < 0) return n;
-        put_u32(to, tables[best].range[at[best]][0]);
-        put_u32(to, tables[best].range[at[best]++][1]);
-        put_u32(to, tables[best].class_of);
+        put_u32(to, range[best].first);
+        put_u32(to, range[best].end - 1);
+        put_u32(to, sets[best].class_of);
+        left[best] = unicode_next(sets[best].set, sets[best].n, &range[best]);
     }
 }
 
@@ -485,24 +483,33 @@ static int by_pair(const void *a, const void *b)
 /* The tables for composing: their sizes, what characters consist of, what composes, classes. */
 static void put_composing(made_file *to)
 {
-    const size_t n = sizeof unicode_nfc_parts / sizeof *unicode_nfc_parts;
-    const size_t n_classes = sizeof unicode_nfc_classes / sizeof *unicode_nfc_classes;
-    uint32_t (*pair)[3] = zeroed(n, sizeof *pair);
-    size_t n_pairs = 0, i;
+    uint32_t (*parts)[2] = zeroed(UNICODE_POINTS, sizeof *parts);
+    uint32_t (*pair)[3] = zeroed(UNICODE_COUNT(unicode_two), sizeof *pair);
+    uint32_t c, n = 0, n_pairs = 0, i;
     int k;
-    for (i = 0; i < n; i++) {
-        if (!unicode_nfc_parts[i][3]) continue;
-        pair[n_pairs][0] = unicode_nfc_parts[i][1];
-        pair[n_pairs][1] = unicode_nfc_parts[i][2];
-        pair[n_pairs++][2] = unicode_nfc_parts[i][0];
+    unicode_parts(parts, 0);
+    for (c = 0; c < UNICODE_POINTS; c++) {
+        n += parts[c][0] != 0;
+        if (!unicode_composes(parts, c)) continue;
+        for (k = 0; k < 2; k++) pair[n_pairs][k] = parts[c][k];
+        pair[n_pairs++][2] = c;
     }
     qsort(pair, n_pairs, sizeof *pair, by_pair);
-    put_u32(to, (uint32_t)n);
-    put_u32(to, (uint32_t)n_pairs);
-    put_u32(to, (uint32_t)n_classes);
-    for (i = 0; i < n; i++) for (k = 0; k < 3; k++) put_u32(to, unicode_nfc_parts[i][k]);
+    put_u32(to, n);
+    put_u32(to, n_pairs);
+    put_u32(to, (uint32_t)UNICODE_COUNT(unicode_classes));
+    for (c = 0; c < UNICODE_POINTS; c++) {
+        if (!parts[c][0]) continue;
+        put_u32(to, c);
+        for (k = 0; k < 2; k++) put_u32(to, parts[c][k]);
+    }
     for (i = 0; i < n_pairs; i++) for (k = 0; k < 3; k++) put_u32(to, pair[i][k]);
-    for (i = 0; i < n_classes; i++) for (k = 0; k < 3; k++) put_u32(to, unicode_nfc_classes[i][k]);
+    for (i = 0; i < UNICODE_COUNT(unicode_classes); i++) {
+        put_u32(to, unicode_classes[i][0]);
+        put_u32(to, unicode_classes[i][0] + unicode_classes[i][1] - 1);
+        put_u32(to, unicode_classes[i][2]);
+    }
+    free(parts);
     free(pair);
 }
 

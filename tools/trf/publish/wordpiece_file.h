@@ -1,11 +1,11 @@
 /* The stored bytes of a WordPiece vocabulary (transformer.h, >>wordpiece) from a list of tokens and
-   the settings of BERT's tokenizer. Four settings decide what becomes of a character; unicode.h has
-   the facts. The same bytes come from tools/parity/wordpiece_table.py. */
+   the settings of BERT's tokenizer. Four settings decide what becomes of a character; tools/unicode
+   has the facts. The same bytes come from tools/parity/wordpiece_table.py. */
 #ifndef WORDPIECE_FILE_H
 #define WORDPIECE_FILE_H
 
 #include "import.h"
-#include "unicode.h"
+#include "tools/unicode/unicode.h"
 
 /* BertNormalizer's settings, and the other numbers of the file. special: pad bos eos unk mask cls
    sep, -1 for none. BERT: cleanup 1, longest 100. */
@@ -16,45 +16,51 @@ typedef struct wordpiece_settings {
     int32_t special[7];
 } wordpiece_settings;
 
-enum { WORDPIECE_POINTS = 0x110000, WORDPIECE_DROPPED = 1, WORDPIECE_WHITE = 2, WORDPIECE_ALONE = 4,
-       WORDPIECE_CJK = 8, WORDPIECE_MARK = 16 };
+enum { WORDPIECE_DROPPED = 1, WORDPIECE_WHITE = 2, WORDPIECE_ALONE = 4, WORDPIECE_CJK = 8,
+       WORDPIECE_MARK = 16 };
 
-/* The facts of unicode.h, one place for each code point. strip, lower: the code point that it
-   becomes, or 0 for itself. several: the row of unicode_strip_several plus 1, or 0. */
+/* The facts of each code point. lower: 0 for itself. */
 typedef struct wordpiece_facts {
-    unsigned char is[WORDPIECE_POINTS], several[WORDPIECE_POINTS];
-    uint32_t strip[WORDPIECE_POINTS], lower[WORDPIECE_POINTS];
+    unsigned char is[UNICODE_POINTS];
+    uint32_t parts[UNICODE_POINTS][2], lower[UNICODE_POINTS];
 } wordpiece_facts;
 
-static void wordpiece_mark(wordpiece_facts *f, const unsigned (*ranges)[2], size_t n, int what)
+static void wordpiece_mark(wordpiece_facts *f, const uint32_t *set, size_t n, int what)
 {
-    size_t i;
-    unsigned c;
-    for (i = 0; i < n; i++)
-        for (c = ranges[i][0]; c <= ranges[i][1]; c++) f->is[c] = (unsigned char)(f->is[c] | what);
+    struct unicode_range range = {0, 0, 0};
+    uint32_t c;
+    while (unicode_next(set, n, &range))
+        for (c = range.first; c < range.end; c++) f->is[c] = (unsigned char)(f->is[c] | what);
 }
 
-#define WORDPIECE_COUNT(array) (sizeof(array) / sizeof *(array))
 static wordpiece_facts *wordpiece_know(void)
 {
     wordpiece_facts *f = zeroed(1, sizeof *f);
     size_t i;
-    unsigned k;
-    int c;
-    wordpiece_mark(f, unicode_dropped, WORDPIECE_COUNT(unicode_dropped), WORDPIECE_DROPPED);
-    wordpiece_mark(f, unicode_white, WORDPIECE_COUNT(unicode_white), WORDPIECE_WHITE);
-    wordpiece_mark(f, unicode_alone, WORDPIECE_COUNT(unicode_alone), WORDPIECE_ALONE);
-    wordpiece_mark(f, unicode_cjk, WORDPIECE_COUNT(unicode_cjk), WORDPIECE_CJK);
-    wordpiece_mark(f, unicode_marks, WORDPIECE_COUNT(unicode_marks), WORDPIECE_MARK);
-    for (i = 0; i < WORDPIECE_COUNT(unicode_strip); i += 2 + unicode_strip[i + 1])
-        for (k = 0; k < unicode_strip[i + 1]; k++)
-            f->strip[unicode_strip[i] + k] = unicode_strip[i + 2 + k];
-    for (i = 0; i < WORDPIECE_COUNT(unicode_strip_several); i++)
-        f->several[unicode_strip_several[i][0]] = (unsigned char)(i + 1);
-    for (i = 0; i < WORDPIECE_COUNT(unicode_lower); i++)
+    int32_t c;
+    wordpiece_mark(f, unicode_dropped, UNICODE_COUNT(unicode_dropped), WORDPIECE_DROPPED);
+    wordpiece_mark(f, unicode_white, UNICODE_COUNT(unicode_white), WORDPIECE_WHITE);
+    wordpiece_mark(f, unicode_alone, UNICODE_COUNT(unicode_alone), WORDPIECE_ALONE);
+    wordpiece_mark(f, unicode_cjk, UNICODE_COUNT(unicode_cjk), WORDPIECE_CJK);
+    wordpiece_mark(f, unicode_marks, UNICODE_COUNT(unicode_marks), WORDPIECE_MARK);
+    unicode_parts(f->parts, 0);
+    for (i = 0; i < UNICODE_COUNT(unicode_lower); i++)
         for (c = unicode_lower[i][0]; c <= unicode_lower[i][1]; c += unicode_lower[i][2])
             f->lower[c] = (uint32_t)(c + unicode_lower[i][3]);
     return f;
+}
+
+/* What is left of a code point without accents: at most 3. Returns their number. */
+static int wordpiece_strip(const wordpiece_facts *f, uint32_t c, uint32_t *to)
+{
+    int n;
+    if (f->is[c] & WORDPIECE_MARK) return 0;
+    if (!f->parts[c][0]) {
+        *to = c;
+        return 1;
+    }
+    n = wordpiece_strip(f, f->parts[c][0], to);
+    return f->parts[c][1] ? n + wordpiece_strip(f, f->parts[c][1], to + n) : n;
 }
 
 /* What is left of a code point without accents, and then of each character in lower case. Returns
@@ -62,14 +68,8 @@ static wordpiece_facts *wordpiece_know(void)
 static int wordpiece_map(const wordpiece_facts *f, const wordpiece_settings *s, uint32_t c,
                          uint32_t to[6])
 {
-    uint32_t from[3];
-    int n = 1, m = 0, i;
-    from[0] = c;
-    if (s->strip && f->is[c] & WORDPIECE_MARK) return 0;
-    if (s->strip && f->strip[c]) from[0] = f->strip[c];
-    if (s->strip && f->several[c])
-        for (n = 0; n < 3 && unicode_strip_several[f->several[c] - 1][n + 1]; n++)
-            from[n] = unicode_strip_several[f->several[c] - 1][n + 1];
+    uint32_t from[3] = {c};
+    int n = s->strip ? wordpiece_strip(f, c, from) : 1, m = 0, i;
     for (i = 0; i < n; i++) {
         if (s->lower && from[i] == 0x130) { to[m++] = 0x69; to[m++] = 0x307; }
         else to[m++] = s->lower && f->lower[from[i]] ? f->lower[from[i]] : from[i];
@@ -117,9 +117,9 @@ static uint32_t wordpiece_rules(const wordpiece_settings *s, made_file *rules,
 {
     wordpiece_facts *f = wordpiece_know();
     uint32_t c, first = 0, kind = 2, argument = 0, n = 0;
-    for (c = 0; c <= WORDPIECE_POINTS; c++) {
+    for (c = 0; c <= UNICODE_POINTS; c++) {
         uint32_t next = 2, with = 0;
-        if (c < WORDPIECE_POINTS && (c < 0xD800 || c >= 0xE000))
+        if (c < UNICODE_POINTS && (c < 0xD800 || c >= 0xE000))
             next = wordpiece_treat(f, s, c, replaced, &with);
         if (next == kind && with == argument) continue;
         if (kind != 2 || argument != 0) {
