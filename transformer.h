@@ -1295,6 +1295,27 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
    TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
 TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
                                             const trf_hooks *hooks, trf_error *err);
+/* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
+   tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
+enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
+       TRF_WORDPIECE_SETTINGS = 2, TRF_WORDPIECE_CLEAN = 4, TRF_WORDPIECE_CHINESE = 8,
+       TRF_WORDPIECE_STRIP = 16, TRF_WORDPIECE_LOWER = 32 };
+/* What a WordPiece file says; >>wordpiece has the meaning of its rules. */
+typedef struct trf_wordpiece_file {
+    int32_t flags;
+    int32_t longest_word;               /* in characters: 1..1000; longer ones are unk */
+    int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none; unk must exist */
+    const int32_t (*rules)[4];          /* (n_rules) first, last, kind, argument */
+    int32_t n_rules;
+    int32_t n_replaced;
+    const char *replaced;               /* (n_replaced) bytes: texts, a NUL after each */
+    const char *const *tokens;          /* (n_tokens) UTF-8 */
+    int32_t n_tokens;
+} trf_wordpiece_file;
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_wordpiece does. Model files
+   store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
+TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
+                                            const trf_hooks *hooks, trf_error *err);
 /* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
    than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
      - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
@@ -1305,6 +1326,31 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
      - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
    TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
 TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
+                                           const trf_hooks *hooks, trf_error *err);
+/* Flags of a file of byte-level BPE, and kinds of its tokens. */
+enum { TRF_BPE_LLAMA = 1,          /* Llama 3's rule */
+       TRF_BPE_BLANK = 2,          /* a text gets a blank in front, if it has none */
+       TRF_BPE_WHOLE = 4,          /* a word that is a token stays whole */
+       TRF_BPE_NFC = 8,            /* texts are composed */
+       TRF_BPE_ONE_NUMBER = 16 };  /* each number is a word */
+enum { TRF_BPE_ORDINARY, TRF_BPE_ADDED, TRF_BPE_SPECIAL };
+/* What a file of byte-level BPE says; >>byte-bpe has the meaning of its tables. */
+typedef struct trf_byte_bpe_file {
+    int32_t flags;
+    int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none */
+    const int32_t (*ranges)[3];         /* (n_ranges) first, last, class */
+    const int32_t (*merges)[2];         /* (n_merges) ids; the first has the lowest rank */
+    int32_t n_ranges, n_merges;
+    /* with TRF_BPE_NFC: decompositions, compositions, ranges with a combining class */
+    const int32_t (*composing[3])[3];   /* (n_composing of each) */
+    int32_t n_composing[3];
+    const char *const *tokens;          /* (n_tokens) UTF-8 */
+    const unsigned char *kinds;         /* (n_tokens) */
+    int32_t n_tokens;
+} trf_byte_bpe_file;
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_byte_bpe does. Model files
+   store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
+TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
@@ -16037,6 +16083,76 @@ TRF__FN trf_status trf__vocab_finished(trf_vocab **v, trf_vocab *made, trf_statu
     return status;
 }
 
+/* Bytes of a file as they are written. `to` NULL: they are counted only. */
+typedef struct trf__written {
+    char *to;
+    size_t n;
+    const char *missing;                /* the name of an array that is NULL */
+} trf__written;
+
+TRF__FN void trf__write_bytes(trf__written *w, const char *name, const void *bytes, int64_t n)
+{
+    if (n <= 0) return;
+    if (!bytes) { w->missing = name; return; }
+    if (w->to) memcpy(w->to + w->n, bytes, (size_t)n);
+    w->n = trf__add_size(w->n, (size_t)n);
+}
+
+TRF__FN void trf__write_numbers(trf__written *w, const char *name, const int32_t *numbers,
+                                int64_t n)
+{
+    unsigned char bytes[4];
+    int64_t i;
+    if (n > 0 && !numbers) w->missing = name;
+    for (i = 0; i < n && !w->missing; i++) {
+        trf__to_little(bytes, (uint32_t)numbers[i], 4);
+        trf__write_bytes(w, name, bytes, 4);
+    }
+}
+
+/* Texts, each with its NUL; in front of text i stands kinds[i], unless `kinds` is NULL. */
+TRF__FN void trf__write_texts(trf__written *w, const char *name, const char *const *texts,
+                              const unsigned char *kinds, int32_t n)
+{
+    int32_t i;
+    if (n > 0 && !texts) w->missing = name;
+    for (i = 0; i < n && !w->missing; i++) {
+        if (kinds) trf__write_bytes(w, name, kinds + i, 1);
+        trf__write_bytes(w, name, texts[i], texts[i] ? (int64_t)strlen(texts[i]) + 1 : 1);
+    }
+}
+
+/* Writes a file by `write`, which takes `file`, and makes its vocabulary by `from`. */
+TRF__FN trf_status trf__subwords_make(trf_vocab **vocab, const void *file,
+                                      void (*write)(trf__written *to, const void *file),
+                                      trf_status (*from)(trf_vocab **, const void *, size_t,
+                                                         const trf_hooks *, trf_error *),
+                                      const trf_hooks *hooks, trf_error *err)
+{
+    trf__written w = {NULL, 0, NULL};
+    trf_hooks none;
+    trf_status status;
+    size_t bytes;
+    TRF__ZERO(none);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!file) return trf__fail_null(err, "file");
+    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
+    else hooks = &none;
+    write(&w, file);
+    if (w.missing) return trf__fail_null(err, w.missing);
+    bytes = w.n;
+    w.to = bytes > INT32_MAX ? NULL : (char *)trf__alloc(hooks, bytes);
+    if (!w.to)
+        return trf__fail(err, bytes > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
+                         "no memory for a file of %llu bytes", (unsigned long long)bytes);
+    w.n = 0;
+    write(&w, file);
+    status = from(vocab, w.to, bytes, hooks, err);
+    trf__free(hooks, w.to, bytes);
+    return status;
+}
+
 /* The number at an offset of the stored bytes. */
 TRF__FN uint32_t trf__stored_number(const trf_vocab *v, int64_t at)
 {
@@ -17162,31 +17278,34 @@ TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n
     }
 }
 
-TRF__FN char *trf__map_put(char *to, int32_t value)
-{
-    trf__to_little((unsigned char *)to, (uint32_t)value, 4);
-    return to + 4;
-}
+/* A SentencePiece file of n pieces, and their ids. */
+typedef struct trf__mapped_file {
+    const trf_piece_ids *ids;
+    const void *model;
+    int64_t bytes;
+    int32_t n;
+} trf__mapped_file;
 
-/* Writes a map to `to`, if it is not NULL. Returns its size. n: number of pieces. */
-TRF__FN size_t trf__write_map(char *to, const trf_piece_ids *ids, int32_t n)
+/* The map (>>pieces-map) and the file. */
+TRF__FN void trf__write_mapped(trf__written *to, const void *file)
 {
-    size_t bytes = TRF__MAP_HEADER + 4 * ((size_t)n + (size_t)ids->n_more), texts = 0, length;
-    int32_t i;
-    char *text = to ? to + bytes : NULL;
-    for (i = 0; i < ids->n_more; i++, texts = trf__add_size(texts, length)) {
-        length = strlen(ids->more[i]) + 1;
-        if (text) { memcpy(text, ids->more[i], length); text += length; }
-    }
-    if (!to) return trf__add_size(bytes, texts);
-    to = (char *)memcpy(to, "TRFPM\0\0\1", 8) + 8;
-    to = trf__map_put(trf__map_put(to, ids->codes), ids->size);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) to = trf__map_put(to, ids->special[i]);
-    to = trf__map_put(trf__map_put(to, n), ids->n_more);
-    to = trf__map_put(to, (int32_t)texts);
-    for (i = 0; i < n; i++) to = trf__map_put(to, ids->pieces ? ids->pieces[i] : i);
-    for (i = 0; i < ids->n_more; i++) to = trf__map_put(to, ids->more_ids[i]);
-    return trf__add_size(bytes, texts);
+    const trf__mapped_file *f = (const trf__mapped_file *)file;
+    const trf_piece_ids *ids = f->ids;
+    const int32_t sizes[2] = {ids->codes, ids->size}, counts[2] = {f->n, ids->n_more};
+    trf__written texts = {NULL, 0, NULL};
+    int32_t i, n_texts;
+    trf__write_texts(&texts, "more", ids->more, NULL, ids->n_more);
+    n_texts = (int32_t)texts.n;
+    trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
+    trf__write_numbers(to, "", sizes, 2);
+    trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
+    trf__write_numbers(to, "", counts, 2);
+    trf__write_numbers(to, "", &n_texts, 1);
+    if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
+    else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
+    trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
+    trf__write_texts(to, "more", ids->more, NULL, ids->n_more);
+    trf__write_bytes(to, "", f->model, f->bytes);
 }
 
 /* Map and file as model files store them: one reader checks both. */
@@ -17195,38 +17314,22 @@ TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, s
                                          const trf_piece_ids *ids, const trf_hooks *hooks,
                                          trf_error *err)
 {
-    trf_hooks none;
-    trf_status status;
-    size_t all, map;
-    int32_t n, i;
-    char *stored;
-    TRF__ZERO(none);
+    trf__mapped_file file;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &none;
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
-    if (ids->n_more > 0 && !ids->more_ids) return trf__fail_null(err, "more_ids");
-    if (ids->n_more > 0 && !ids->more) return trf__fail_null(err, "more");
-    for (i = 0; i < ids->n_more; i++) if (!ids->more[i]) return trf__fail_null(err, "more");
-    TRF__TRY(trf__count_pieces(model, bytes, &n, err));
-    if (ids->pieces && ids->n_pieces != n)
+    file.ids = ids;
+    file.model = model;
+    file.bytes = (int64_t)bytes;
+    TRF__TRY(trf__count_pieces(model, bytes, &file.n, err));
+    if (ids->pieces && ids->n_pieces != file.n)
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
-                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)n,
+                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    map = trf__write_map(NULL, ids, n);
-    all = trf__add_size(map, bytes);
-    stored = all > INT32_MAX ? NULL : (char *)trf__alloc(hooks, all);
-    if (!stored)
-        return trf__fail(err, all > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a SentencePiece model of %llu bytes, with its ids",
-                         (unsigned long long)all);
-    memcpy(stored + trf__write_map(stored, ids, n), model, bytes);
-    status = trf_vocab_from_sentencepiece(vocab, stored, all, hooks, err);
-    trf__free(hooks, stored, all);
-    return status;
+    return trf__subwords_make(vocab, &file, trf__write_mapped, trf_vocab_from_sentencepiece, hooks,
+                              err);
 }
 
 TRF__COLD
@@ -17275,7 +17378,7 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFWP" 0 0 1                      8 bytes
-//   flags                              bit 0: decoding omits blanks before punctuation
+//   flags                              bits of TRF_WORDPIECE_CLEANUP and the others
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules
@@ -17298,7 +17401,7 @@ TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *p
 
 enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
        TRF__WORD_ALONE = 8 };           /* is added to a kind */
-enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16,
+enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
 /* Whether an id is one of the special ones. */
@@ -17349,15 +17452,17 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
-    if (flags > 1)
+    if (flags > TRF__WORD_FLAGS || (flags > TRF_WORDPIECE_CLEANUP &&
+                                    !(flags & TRF_WORDPIECE_SETTINGS)))
         return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
-                         "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
+                         "byte 8: expected flags of a WordPiece file, got %lu",
+                         (unsigned long)flags);
     longest = trf__stored_number(v, 12);
     if (longest < 1 || longest > TRF__WORD_CHARS)
         return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
                          "byte 12: expected a longest word of 1 to %d characters, got %lu",
                          (int)TRF__WORD_CHARS, (unsigned long)longest);
-    w->cleanup = (int32_t)flags;
+    w->cleanup = flags & TRF_WORDPIECE_CLEANUP;
     w->longest_word = (int32_t)longest;
     *n_tokens = trf__stored_number(v, 44);
     if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
@@ -17633,6 +17738,29 @@ TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32
     }
 }
 
+TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
+{
+    const trf_wordpiece_file *f = (const trf_wordpiece_file *)file;
+    trf__write_bytes(to, "", "TRFWP\0\0\1", 8);
+    trf__write_numbers(to, "", &f->flags, 1);
+    trf__write_numbers(to, "", &f->longest_word, 1);
+    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
+    trf__write_numbers(to, "", &f->n_tokens, 1);
+    trf__write_numbers(to, "", &f->n_rules, 1);
+    trf__write_numbers(to, "rules", (const int32_t *)f->rules, 4 * (int64_t)f->n_rules);
+    trf__write_numbers(to, "", &f->n_replaced, 1);
+    trf__write_bytes(to, "replaced", f->replaced, f->n_replaced);
+    trf__write_texts(to, "tokens", f->tokens, NULL, f->n_tokens);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
+                                            const trf_hooks *hooks, trf_error *err)
+{
+    return trf__subwords_make(vocab, file, trf__write_wordpiece, trf_vocab_from_wordpiece, hooks,
+                              err);
+}
+
 TRF__COLD
 TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
                                             const trf_hooks *hooks, trf_error *err)
@@ -17680,9 +17808,7 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFBP" 0 0 1                      8 bytes
-//   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
-//                                      has none; 4: a word that is a token stays whole; 8: texts
-//                                      are composed; 16: each number is a word
+//   flags                              TRF_BPE_LLAMA and the others
 //   pad bos eos unk mask cls sep       ids, -1 for none
 //   number of tokens, number of ranges, number of merges
 //   ranges of code points              first, last, class; ascending, without overlap
@@ -17700,10 +17826,7 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
-enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
-enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
-       TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
-enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
+enum { TRF__BYTE_FLAGS = 31, TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
 #define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
 
 /* Writes the spelling of a byte, at most two bytes. Returns their number. */
@@ -17957,7 +18080,7 @@ TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_err
         const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
         size_t length = end ? (size_t)(end - token) : 0;
         if (end) fault = trf__byte_token_fault(v, token, length);
-        if (end && !fault && (unsigned char)*begin > TRF__BYTE_SPECIAL)
+        if (end && !fault && (unsigned char)*begin > TRF_BPE_SPECIAL)
             fault = "expected a kind of token from 0 to 2, got another number";
         if (fault)
             return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
@@ -17971,7 +18094,7 @@ TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_err
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BYTE_ORDINARY)
+        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF_BPE_ORDINARY)
             return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
                              "expected an ordinary token for each byte, got none for 0x%02X",
                              (unsigned)i);
@@ -18000,7 +18123,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
         return "expected two ids of tokens, got another number";
     m->token = trf__joined_token(v, m, work);
     if (m->token < 0) return "expected tokens that form a third one, got others";
-    if (v->tokens[m->token].count != TRF__BYTE_ORDINARY)
+    if (v->tokens[m->token].count != TRF_BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
     if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
         return "expected every merge once, got one twice";
@@ -18044,7 +18167,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
         return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__read_byte_ranges(v, err));
-    if (v->byte_bpe->flags & TRF__BYTE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    if (v->byte_bpe->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
     TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
     return trf__read_merges(v, err);
 }
@@ -18231,7 +18354,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
     while (trf__byte_class(b, next, end, &bytes) == TRF__BYTE_WHITE) {
         last = next;
         next += bytes;
-        if (b->flags & TRF__BYTE_LLAMA && trf__is_line_break(last, end)) line = next;
+        if (b->flags & TRF_BPE_LLAMA && trf__is_line_break(last, end)) line = next;
     }
     if (line) return line;
     return next == end || last == at ? next : last;
@@ -18240,7 +18363,7 @@ TRF__FN const char *trf__byte_blanks(const trf__byte_bpe *b, const char *at, con
 /* The end of the word that begins at `at`, before `end`. */
 TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const char *end)
 {
-    int llama = b->flags & TRF__BYTE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
+    int llama = b->flags & TRF_BPE_LLAMA, blank = *at == ' ', bytes, more, kind, next, joins;
     int contraction = trf__contraction(at, end, llama);
     if (contraction) return at + contraction;
     kind = trf__byte_class(b, at, end, &bytes);
@@ -18253,7 +18376,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
     if (joins) { at += bytes; kind = next; }
     if (kind == TRF__BYTE_WHITE) return trf__byte_blanks(b, at, end);
     at = trf__byte_run(b, at, end, kind, kind != TRF__BYTE_NUMBER || !llama ? INT64_MAX
-                       : b->flags & TRF__BYTE_ONE_NUMBER ? 1 : 3);
+                       : b->flags & TRF_BPE_ONE_NUMBER ? 1 : 3);
     while (llama && kind == TRF__BYTE_OTHER && trf__is_line_break(at, end)) at++;
     return at;
 }
@@ -18263,7 +18386,7 @@ TRF__FN const char *trf__byte_word(const trf__byte_bpe *b, const char *at, const
 TRF__FN const char *trf__byte_apart(const trf__byte_bpe *b, const char *at, const char *end)
 {
     int bytes;
-    if ((b->flags & (TRF__BYTE_ONE_NUMBER | TRF__BYTE_LLAMA)) != TRF__BYTE_ONE_NUMBER) return end;
+    if (!(b->flags & TRF_BPE_ONE_NUMBER) || b->flags & TRF_BPE_LLAMA) return end;
     if (trf__byte_class(b, at, end, &bytes) == TRF__BYTE_NUMBER) return at + bytes;
     while (at < end && trf__byte_class(b, at, end, &bytes) != TRF__BYTE_NUMBER) at += bytes;
     return at;
@@ -18297,7 +18420,7 @@ TRF__FN int32_t trf__whole_word(const trf_vocab *v, const char *word, int32_t n,
     for (i = 0; i < n; i++)
         length += (size_t)trf__spell_byte((unsigned char)word[i], spelling + length);
     id = trf__vocab_find(v, spelling, length, trf__hash_bytes(spelling, length));
-    return id >= 0 && v->tokens[id].count == TRF__BYTE_ORDINARY ? id : -1;
+    return id >= 0 && v->tokens[id].count == TRF_BPE_ORDINARY ? id : -1;
 }
 
 /* Gives the ids of a word of n bytes. */
@@ -18307,7 +18430,7 @@ TRF__FN trf_status trf__byte_word_ids(const trf_vocab *v, const char *word, int3
     const trf__byte_bpe *b = v->byte_bpe;
     trf__bpe bpe;
     int32_t i, id = -1;
-    if (b->flags & TRF__BYTE_WHOLE && (size_t)n <= b->longest_token) {
+    if (b->flags & TRF_BPE_WHOLE && (size_t)n <= b->longest_token) {
         TRF__GROW(char, work->text, work->text_capacity, 2 * (int64_t)n, &v->hooks);
         id = trf__whole_word(v, word, n, work->text);
     }
@@ -18344,13 +18467,13 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     TRF__TRY(trf__check_utf8(text, "text", err));
     TRF__TRY(trf__normal_limit(1, n, err));
     TRF__ZERO(work);
-    if (b->flags & TRF__BYTE_NFC) {
+    if (b->flags & TRF_BPE_NFC) {
         TRF__TRY(trf__compose_text(v, text, &n, &composed, &room, err));
         if (composed) text = (const char *)composed;
         status = trf__normal_limit(1, n, err);
     }
     end = text + n;
-    if (!status && b->flags & TRF__BYTE_BLANK && n > 0 && *text != ' ') {
+    if (!status && b->flags & TRF_BPE_BLANK && n > 0 && *text != ' ') {
         copy = (char *)trf__alloc(&v->hooks, n + 1);
         if (!copy)
             status = trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
@@ -18441,12 +18564,12 @@ TRF__FN void trf__byte_bpe_decode(const trf_vocab *v, const int32_t *ids, int32_
     trf__byte_held held, before;
     int32_t i;
     TRF__ZERO(held);
-    while (n > 0 && v->tokens[ids[n - 1]].count == TRF__BYTE_SPECIAL) n--;
+    while (n > 0 && v->tokens[ids[n - 1]].count == TRF_BPE_SPECIAL) n--;
     for (i = 0; i < n; i++) {
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         size_t length;
-        if (t->count == TRF__BYTE_SPECIAL) continue;
+        if (t->count == TRF_BPE_SPECIAL) continue;
         before = held;
         length = trf__byte_token_text(token, i + 1 == n, &held, NULL);
         if (!trf__answer_room(to, i, length)) continue;
@@ -18467,7 +18590,7 @@ TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int3
         const trf__token *t = v->tokens + ids[i];
         const char *token = v->bytes + t->begin;
         int first = 1, spelled = trf__is_spelling(token), bytes, broke;
-        if (t->count != TRF__BYTE_SPECIAL)
+        if (t->count != TRF_BPE_SPECIAL)
             for (; *token; token += bytes, first = 0) {
                 char byte = *token;
                 bytes = 1;
@@ -18478,6 +18601,36 @@ TRF__FN int32_t trf__byte_bpe_whole(const trf_vocab *v, const int32_t *ids, int3
         if (held.n == 0) told = i + 1;
     }
     return told;
+}
+
+TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
+{
+    const trf_byte_bpe_file *f = (const trf_byte_bpe_file *)file;
+    int k;
+    trf__write_bytes(to, "", "TRFBP\0\0\1", 8);
+    trf__write_numbers(to, "", &f->flags, 1);
+    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
+    trf__write_numbers(to, "", &f->n_tokens, 1);
+    trf__write_numbers(to, "", &f->n_ranges, 1);
+    trf__write_numbers(to, "", &f->n_merges, 1);
+    trf__write_numbers(to, "ranges", (const int32_t *)f->ranges, 3 * (int64_t)f->n_ranges);
+    trf__write_numbers(to, "merges", (const int32_t *)f->merges, 2 * (int64_t)f->n_merges);
+    if (f->flags & TRF_BPE_NFC) {
+        trf__write_numbers(to, "", f->n_composing, TRF__NFC_TABLES);
+        for (k = 0; k < TRF__NFC_TABLES; k++)
+            trf__write_numbers(to, "composing", (const int32_t *)f->composing[k],
+                               3 * (int64_t)f->n_composing[k]);
+    }
+    if (f->n_tokens > 0 && !f->kinds) to->missing = "kinds";
+    trf__write_texts(to, "tokens", f->tokens, f->kinds, f->n_tokens);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
+                                           const trf_hooks *hooks, trf_error *err)
+{
+    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf_vocab_from_byte_bpe, hooks,
+                              err);
 }
 
 TRF__COLD
@@ -18503,7 +18656,7 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 /* Whether a token is special although the library does not number it. */
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
-    if (v->byte_bpe) return v->tokens[number].count == TRF__BYTE_SPECIAL;
+    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
     return v->wordpiece && trf__wordpiece_special(v, number);
 }
 
@@ -36510,4 +36663,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1385570483
+// Made from the files in tools/header by `make header`. CRC of the lines above: 737986695

@@ -798,6 +798,64 @@ static void no_memory(void **state)
     assert_true(fail_at > 9);
 }
 
+/* The library writes the bytes that are put together above. */
+static void written(void **state)
+{
+    static int32_t ranges[CLASSES][3], merges[MERGES][2], parts[PARTS][3], pairs[PAIRS][3],
+        marks[MARKS][3];
+    static const char *texts[TOKENS];
+    static unsigned char kinds[TOKENS];
+    static const char *const arrays[] = {"ranges", "merges", "composing", "tokens", "kinds"};
+    trf_byte_bpe_file f;
+    trf_vocab *v = NULL;
+    int i;
+    (void)state;
+    TRF__ZERO(f);
+    memcpy(ranges, classes, sizeof ranges);
+    memcpy(merges, merged, sizeof merges);
+    memcpy(parts, composed_parts, sizeof parts);
+    memcpy(pairs, composed_pairs, sizeof pairs);
+    memcpy(marks, composed_marks, sizeof marks);
+    for (i = 0; i < TOKENS; i++) {
+        texts[i] = vocabulary[i].text;
+        kinds[i] = (unsigned char)vocabulary[i].kind;
+    }
+    for (i = 0; i < 7; i++) f.special[i] = special(i);
+    f.n_ranges = CLASSES;
+    f.n_merges = MERGES;
+    f.n_composing[0] = PARTS;
+    f.n_composing[1] = PAIRS;
+    f.n_composing[2] = MARKS;
+    f.n_tokens = TOKENS;
+    f.ranges = (const int32_t (*)[3])ranges;
+    f.merges = (const int32_t (*)[2])merges;
+    f.composing[0] = (const int32_t (*)[3])parts;
+    f.composing[1] = (const int32_t (*)[3])pairs;
+    f.composing[2] = (const int32_t (*)[3])marks;
+    f.tokens = texts;
+    f.kinds = kinds;
+    for (i = 0; i < 2; i++) {
+        f.flags = i ? BLANK | NFC : LLAMA;
+        make(&made, (uint32_t)f.flags);
+        OK(trf_vocab_make_byte_bpe(&v, &f, NULL, &err));
+        assert_int_equal(v->n_stored, made.n);
+        assert_memory_equal(v->stored, made.bytes, made.n);
+        trf_vocab_destroy(v);
+    }
+    for (i = 0; i < COUNT(arrays); i++) {
+        trf_byte_bpe_file less = f;
+        if (i == 0) less.ranges = NULL;
+        if (i == 1) less.merges = NULL;
+        if (i == 2) less.composing[2] = NULL;
+        if (i == 3) less.tokens = NULL;
+        if (i == 4) less.kinds = NULL;
+        FAILS(trf_vocab_make_byte_bpe(&v, &less, NULL, &err), TRF_E_INVALID_ARG, arrays[i], -1);
+    }
+    f.n_tokens = 255;
+    FAILS(trf_vocab_make_byte_bpe(&v, &f, NULL, &err), TRF_E_FORMAT, "byte_bpe", 40);
+    assert_null(v);
+}
+
 /* ---- the public calls ---- */
 
 static void public_calls(void **state)
@@ -904,6 +962,7 @@ int main(void)
                                        cmocka_unit_test(bad_tokens),
                                        cmocka_unit_test(damages),
                                        cmocka_unit_test(no_memory),
+                                       cmocka_unit_test(written),
                                        cmocka_unit_test(public_calls),
                                        cmocka_unit_test(in_models)};
     return cmocka_run_group_tests(tests, NULL, NULL);

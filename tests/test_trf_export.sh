@@ -29,6 +29,14 @@ for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next
     expect 0 "import of what it wrote" "$type, " "$trf" import $folder --output $folder.again
     check "$folder: the same model" cmp -s $folder.model $folder.again
 done
+# a WordPiece vocabulary that does not tell its settings, as in files of earlier versions: its rules tell them
+patch() { printf "$3" | dd of="$1" bs=1 seek=$(($(grep -abo "$2" "$1" | head -n 1 | cut -d : -f 1) + $4)) conv=notrunc 2>err; }
+older() { cp "$1" older; patch older trf.crc32 x 0; patch older TRFWP '\001' 8; }
+older bert.model
+expect 0 "export of an older file" "^of_older: bert" "$trf" export older --output of_older
+check "an older file: the same folder" diff -r bert of_older
+patch older TRFWP '\007' 56
+expect 1 "rules of no settings" "none of BERT's" "$trf" export older --output of_none
 has() { grep -q -e "$2" "$1"; }
 check "a class" has bert_first/config.json '"BertForSequenceClassification"'
 check "labels" has bert_first/config.json '"1":.*"entailment"'

@@ -194,9 +194,10 @@ def wrapped(out, items):
 def stored(facts, tokens, settings, specials, cleanup=True, longest=100):
     """specials: the texts of pad bos eos unk mask cls sep, or None."""
     rules, replaced = facts.rules(**settings)
+    flags = int(cleanup) | 2 | sum(4 << i for i, name in enumerate(SETTINGS) if settings[name])
     index = {t: i for i, t in enumerate(tokens)}
     ids = [index.get(s, -1) if s is not None else -1 for s in specials]
-    out = b"TRFWP\0\0\1" + struct.pack("<II7iII", int(cleanup), longest, *ids, len(tokens), len(rules))
+    out = b"TRFWP\0\0\1" + struct.pack("<II7iII", flags, longest, *ids, len(tokens), len(rules))
     out += b"".join(struct.pack("<IIii", *r) for r in rules)
     out += struct.pack("<I", len(replaced)) + replaced
     return out + b"".join(t.encode() + b"\0" for t in tokens)

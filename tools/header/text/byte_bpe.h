@@ -46,9 +46,7 @@
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFBP" 0 0 1                      8 bytes
-//   flags                              1: Llama 3's rule; 2: a text gets a blank in front, if it
-//                                      has none; 4: a word that is a token stays whole; 8: texts
-//                                      are composed; 16: each number is a word
+//   flags                              TRF_BPE_LLAMA and the others
 //   pad bos eos unk mask cls sep       ids, -1 for none
 //   number of tokens, number of ranges, number of merges
 //   ranges of code points              first, last, class; ascending, without overlap
@@ -66,10 +64,7 @@
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__BYTE_OTHER, TRF__BYTE_LETTER, TRF__BYTE_NUMBER, TRF__BYTE_WHITE, TRF__BYTE_END };
-enum { TRF__BYTE_ORDINARY, TRF__BYTE_ADDED, TRF__BYTE_SPECIAL };
-enum { TRF__BYTE_LLAMA = 1, TRF__BYTE_BLANK = 2, TRF__BYTE_WHOLE = 4, TRF__BYTE_NFC = 8,
-       TRF__BYTE_ONE_NUMBER = 16, TRF__BYTE_FLAGS = 31 };
-enum { TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
+enum { TRF__BYTE_FLAGS = 31, TRF__BYTE_HEADER = 52, TRF__BYTE_RANGE = 12, TRF__BYTE_MERGE = 8 };
 #define TRF__BYTE_SPACE "\xC4\xA0"              /* U+0120, the spelling of a blank */
 
 /* Writes the spelling of a byte, at most two bytes. Returns their number. */
@@ -323,7 +318,7 @@ TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_err
         const char *end = (const char *)memchr(token, 0, (size_t)(v->stored + v->n_stored - token));
         size_t length = end ? (size_t)(end - token) : 0;
         if (end) fault = trf__byte_token_fault(v, token, length);
-        if (end && !fault && (unsigned char)*begin > TRF__BYTE_SPECIAL)
+        if (end && !fault && (unsigned char)*begin > TRF_BPE_SPECIAL)
             fault = "expected a kind of token from 0 to 2, got another number";
         if (fault)
             return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe", "id %lld, byte %lld: %s",
@@ -337,7 +332,7 @@ TRF__FN trf_status trf__read_byte_tokens(trf_vocab *v, int64_t n_tokens, trf_err
     for (i = 0; i < 256; i++) {
         n = trf__spell_byte((unsigned char)i, spelling);
         b->token[i] = trf__vocab_find(v, spelling, (size_t)n, trf__hash_bytes(spelling, (size_t)n));
-        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF__BYTE_ORDINARY)
+        if (b->token[i] < 0 || v->tokens[b->token[i]].count != TRF_BPE_ORDINARY)
             return trf__fail(err, TRF_E_FORMAT, at, "byte_bpe",
                              "expected an ordinary token for each byte, got none for 0x%02X",
                              (unsigned)i);
@@ -366,7 +361,7 @@ TRF__FN const char *trf__enter_merge(trf_vocab *v, int32_t i, char *work)
         return "expected two ids of tokens, got another number";
     m->token = trf__joined_token(v, m, work);
     if (m->token < 0) return "expected tokens that form a third one, got others";
-    if (v->tokens[m->token].count != TRF__BYTE_ORDINARY)
+    if (v->tokens[m->token].count != TRF_BPE_ORDINARY)
         return "expected a merge to an ordinary token, got an added or a special one";
     if (trf__merge_rank(b, m->left, m->right, &slot) >= 0)
         return "expected every merge once, got one twice";
@@ -410,7 +405,7 @@ TRF__FN trf_status trf__read_byte_bpe(trf_vocab *v, trf_error *err)
         return trf__fail(err, TRF_E_NOMEM, -1, "byte_bpe", "no memory for a vocabulary");
     TRF__TRY(trf__read_byte_header(v, &n_tokens, err));
     TRF__TRY(trf__read_byte_ranges(v, err));
-    if (v->byte_bpe->flags & TRF__BYTE_NFC) TRF__TRY(trf__read_nfc(v, err));
+    if (v->byte_bpe->flags & TRF_BPE_NFC) TRF__TRY(trf__read_nfc(v, err));
     TRF__TRY(trf__read_byte_tokens(v, n_tokens, err));
     return trf__read_merges(v, err);
 }

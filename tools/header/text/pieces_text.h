@@ -132,31 +132,34 @@ TRF__FN trf_status trf__count_pieces(const void *model, size_t bytes, int32_t *n
     }
 }
 
-TRF__FN char *trf__map_put(char *to, int32_t value)
-{
-    trf__to_little((unsigned char *)to, (uint32_t)value, 4);
-    return to + 4;
-}
+/* A SentencePiece file of n pieces, and their ids. */
+typedef struct trf__mapped_file {
+    const trf_piece_ids *ids;
+    const void *model;
+    int64_t bytes;
+    int32_t n;
+} trf__mapped_file;
 
-/* Writes a map to `to`, if it is not NULL. Returns its size. n: number of pieces. */
-TRF__FN size_t trf__write_map(char *to, const trf_piece_ids *ids, int32_t n)
+/* The map (>>pieces-map) and the file. */
+TRF__FN void trf__write_mapped(trf__written *to, const void *file)
 {
-    size_t bytes = TRF__MAP_HEADER + 4 * ((size_t)n + (size_t)ids->n_more), texts = 0, length;
-    int32_t i;
-    char *text = to ? to + bytes : NULL;
-    for (i = 0; i < ids->n_more; i++, texts = trf__add_size(texts, length)) {
-        length = strlen(ids->more[i]) + 1;
-        if (text) { memcpy(text, ids->more[i], length); text += length; }
-    }
-    if (!to) return trf__add_size(bytes, texts);
-    to = (char *)memcpy(to, "TRFPM\0\0\1", 8) + 8;
-    to = trf__map_put(trf__map_put(to, ids->codes), ids->size);
-    for (i = 0; i < TRF_SPECIAL_COUNT; i++) to = trf__map_put(to, ids->special[i]);
-    to = trf__map_put(trf__map_put(to, n), ids->n_more);
-    to = trf__map_put(to, (int32_t)texts);
-    for (i = 0; i < n; i++) to = trf__map_put(to, ids->pieces ? ids->pieces[i] : i);
-    for (i = 0; i < ids->n_more; i++) to = trf__map_put(to, ids->more_ids[i]);
-    return trf__add_size(bytes, texts);
+    const trf__mapped_file *f = (const trf__mapped_file *)file;
+    const trf_piece_ids *ids = f->ids;
+    const int32_t sizes[2] = {ids->codes, ids->size}, counts[2] = {f->n, ids->n_more};
+    trf__written texts = {NULL, 0, NULL};
+    int32_t i, n_texts;
+    trf__write_texts(&texts, "more", ids->more, NULL, ids->n_more);
+    n_texts = (int32_t)texts.n;
+    trf__write_bytes(to, "", "TRFPM\0\0\1", 8);
+    trf__write_numbers(to, "", sizes, 2);
+    trf__write_numbers(to, "", ids->special, TRF_SPECIAL_COUNT);
+    trf__write_numbers(to, "", counts, 2);
+    trf__write_numbers(to, "", &n_texts, 1);
+    if (ids->pieces) trf__write_numbers(to, "", ids->pieces, f->n);
+    else for (i = 0; i < f->n; i++) trf__write_numbers(to, "", &i, 1);
+    trf__write_numbers(to, "more_ids", ids->more_ids, ids->n_more);
+    trf__write_texts(to, "more", ids->more, NULL, ids->n_more);
+    trf__write_bytes(to, "", f->model, f->bytes);
 }
 
 /* Map and file as model files store them: one reader checks both. */
@@ -165,38 +168,22 @@ TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, s
                                          const trf_piece_ids *ids, const trf_hooks *hooks,
                                          trf_error *err)
 {
-    trf_hooks none;
-    trf_status status;
-    size_t all, map;
-    int32_t n, i;
-    char *stored;
-    TRF__ZERO(none);
+    trf__mapped_file file;
     TRF__TRY(trf__begin(vocab, "vocab", err));
     *vocab = NULL;
     if (!model) return trf__fail_null(err, "model");
     if (!ids) return trf__fail_null(err, "ids");
-    if (hooks) TRF__TRY(trf__hooks_check(hooks, err));
-    else hooks = &none;
     TRF__TRY(trf__check_range("n_more", ids->n_more, 0, TRF__MAP_SIZE, err));
-    if (ids->n_more > 0 && !ids->more_ids) return trf__fail_null(err, "more_ids");
-    if (ids->n_more > 0 && !ids->more) return trf__fail_null(err, "more");
-    for (i = 0; i < ids->n_more; i++) if (!ids->more[i]) return trf__fail_null(err, "more");
-    TRF__TRY(trf__count_pieces(model, bytes, &n, err));
-    if (ids->pieces && ids->n_pieces != n)
+    file.ids = ids;
+    file.model = model;
+    file.bytes = (int64_t)bytes;
+    TRF__TRY(trf__count_pieces(model, bytes, &file.n, err));
+    if (ids->pieces && ids->n_pieces != file.n)
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
-                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)n,
+                         "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    map = trf__write_map(NULL, ids, n);
-    all = trf__add_size(map, bytes);
-    stored = all > INT32_MAX ? NULL : (char *)trf__alloc(hooks, all);
-    if (!stored)
-        return trf__fail(err, all > INT32_MAX ? TRF_E_LIMIT : TRF_E_NOMEM, -1, "bytes",
-                         "no memory for a SentencePiece model of %llu bytes, with its ids",
-                         (unsigned long long)all);
-    memcpy(stored + trf__write_map(stored, ids, n), model, bytes);
-    status = trf_vocab_from_sentencepiece(vocab, stored, all, hooks, err);
-    trf__free(hooks, stored, all);
-    return status;
+    return trf__subwords_make(vocab, &file, trf__write_mapped, trf_vocab_from_sentencepiece, hooks,
+                              err);
 }
 
 TRF__COLD

@@ -31,7 +31,7 @@ TRF__FN int32_t trf__first_id(const trf_vocab *v)
 /* Whether a token is special although the library does not number it. */
 TRF__FN int trf__special_token(const trf_vocab *v, int32_t number)
 {
-    if (v->byte_bpe) return v->tokens[number].count == TRF__BYTE_SPECIAL;
+    if (v->byte_bpe) return v->tokens[number].count == TRF_BPE_SPECIAL;
     return v->wordpiece && trf__wordpiece_special(v, number);
 }
 

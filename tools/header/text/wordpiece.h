@@ -35,7 +35,7 @@
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
 //   "TRFWP" 0 0 1                      8 bytes
-//   flags                              bit 0: decoding omits blanks before punctuation
+//   flags                              bits of TRF_WORDPIECE_CLEANUP and the others
 //   longest word                       in characters after their replacement; longer words are unk
 //   pad bos eos unk mask cls sep       ids, -1 for none; unk must exist
 //   number of tokens, number of rules
@@ -58,7 +58,7 @@
 
 enum { TRF__WORD_DROP, TRF__WORD_SPACE, TRF__WORD_SHIFT, TRF__WORD_TEXT, TRF__WORD_HANGUL,
        TRF__WORD_ALONE = 8 };           /* is added to a kind */
-enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16,
+enum { TRF__WORD_HEADER = 52, TRF__WORD_RULE = 16, TRF__WORD_FLAGS = 63,
        TRF__WORD_CHARS = 1000 };        /* no file may allow longer words */
 
 /* Whether an id is one of the special ones. */
@@ -109,15 +109,17 @@ TRF__FN trf_status trf__read_word_header(trf_vocab *v, int64_t *n_tokens, trf_er
     if (v->n_stored < TRF__WORD_HEADER + 4)
         return trf__wordpiece_fail(v->n_stored, "expected a header of 56 bytes, got the end", err);
     flags = trf__stored_number(v, 8);
-    if (flags > 1)
+    if (flags > TRF__WORD_FLAGS || (flags > TRF_WORDPIECE_CLEANUP &&
+                                    !(flags & TRF_WORDPIECE_SETTINGS)))
         return trf__fail(err, TRF_E_FORMAT, 8, "wordpiece",
-                         "byte 8: expected flags 0 or 1, got %lu", (unsigned long)flags);
+                         "byte 8: expected flags of a WordPiece file, got %lu",
+                         (unsigned long)flags);
     longest = trf__stored_number(v, 12);
     if (longest < 1 || longest > TRF__WORD_CHARS)
         return trf__fail(err, TRF_E_FORMAT, 12, "wordpiece",
                          "byte 12: expected a longest word of 1 to %d characters, got %lu",
                          (int)TRF__WORD_CHARS, (unsigned long)longest);
-    w->cleanup = (int32_t)flags;
+    w->cleanup = flags & TRF_WORDPIECE_CLEANUP;
     w->longest_word = (int32_t)longest;
     *n_tokens = trf__stored_number(v, 44);
     if (*n_tokens < 1 || *n_tokens > TRF__MAX_TOKENS)
@@ -391,6 +393,29 @@ TRF__FN void trf__wordpiece_decode(const trf_vocab *v, const int32_t *ids, int32
         trf__answer_add(to, i, blank, token + 2 * goes_on, (size_t)t->length - 2 * (size_t)goes_on,
                         0);
     }
+}
+
+TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
+{
+    const trf_wordpiece_file *f = (const trf_wordpiece_file *)file;
+    trf__write_bytes(to, "", "TRFWP\0\0\1", 8);
+    trf__write_numbers(to, "", &f->flags, 1);
+    trf__write_numbers(to, "", &f->longest_word, 1);
+    trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
+    trf__write_numbers(to, "", &f->n_tokens, 1);
+    trf__write_numbers(to, "", &f->n_rules, 1);
+    trf__write_numbers(to, "rules", (const int32_t *)f->rules, 4 * (int64_t)f->n_rules);
+    trf__write_numbers(to, "", &f->n_replaced, 1);
+    trf__write_bytes(to, "replaced", f->replaced, f->n_replaced);
+    trf__write_texts(to, "tokens", f->tokens, NULL, f->n_tokens);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
+                                            const trf_hooks *hooks, trf_error *err)
+{
+    return trf__subwords_make(vocab, file, trf__write_wordpiece, trf_vocab_from_wordpiece, hooks,
+                              err);
 }
 
 TRF__COLD

@@ -52,34 +52,35 @@ static int write_list(const struct tokenizer *t, int side, const char *in)
 
 int write_word_piece(const struct tokenizer *t, int side, const char *in)
 {
+    enum { LONGEST_AT = 12 };           /* transformer.h, >>wordpiece */
     const struct vocabulary *v = &t->side[side];
-    struct word_piece is;
+    int32_t flags;
     cJSON *json, *part, *settings;
-    if (find_word_piece(v->bytes, v->n, &is)) {
+    if (find_word_piece(v->bytes, &flags)) {
         say("the rules of the WordPiece vocabulary are none of BERT's tokenizer: its files cannot "
             "be written");
         return FAILED;
     }
     json = new_tokenizer(v->vocab);
     part = new_part(json, "normalizer", "BertNormalizer");
-    set_bool(part, "clean_text", is.clean);
-    set_bool(part, "handle_chinese_chars", is.chinese);
-    set_bool(part, "strip_accents", is.strip);
-    set_bool(part, "lowercase", is.lower);
+    set_bool(part, "clean_text", flags & TRF_WORDPIECE_CLEAN);
+    set_bool(part, "handle_chinese_chars", flags & TRF_WORDPIECE_CHINESE);
+    set_bool(part, "strip_accents", flags & TRF_WORDPIECE_STRIP);
+    set_bool(part, "lowercase", flags & TRF_WORDPIECE_LOWER);
     new_part(json, "pre_tokenizer", "BertPreTokenizer");
     add_template(t, side, json);
     part = new_part(json, "decoder", "WordPiece");
     set_text(part, "prefix", "##");
-    set_bool(part, "cleanup", is.cleanup);
+    set_bool(part, "cleanup", flags & TRF_WORDPIECE_CLEANUP);
     part = new_part(json, "model", "WordPiece");
     set_text(part, "unk_token",
              trf_vocab_token(v->vocab, trf_vocab_special(v->vocab, TRF_SPECIAL_UNK)));
     set_text(part, "continuing_subword_prefix", "##");
-    set_number(part, "max_input_chars_per_word", is.longest);
+    set_number(part, "max_input_chars_per_word", u32_at(v, LONGEST_AT));
     add_vocabulary(v->vocab, part);
     settings = new_settings(t, side, "PreTrainedTokenizerFast");
-    set_bool(settings, "do_lower_case", is.lower);
-    set_bool(settings, "strip_accents", is.strip);
-    set_bool(settings, "tokenize_chinese_chars", is.chinese);
+    set_bool(settings, "do_lower_case", flags & TRF_WORDPIECE_LOWER);
+    set_bool(settings, "strip_accents", flags & TRF_WORDPIECE_STRIP);
+    set_bool(settings, "tokenize_chinese_chars", flags & TRF_WORDPIECE_CHINESE);
     return write_both(t, in, json, settings) || write_list(t, side, in) ? FAILED : DONE;
 }

@@ -123,9 +123,12 @@ int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
 /* Bytes of the text of an id without a token; no text has it. */
 enum { UNUSED_NAME = 32 };
 
-/* BERT's settings from which the stored bytes of a vocabulary were made. FAILED: none of them. */
-struct word_piece { int clean, chinese, strip, lower, cleanup; uint32_t longest; };
-int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is);
+/* import_wordpiece.c: makes a vocabulary; its rules follow from the flags, which tell BERT's
+   settings. */
+trf_status make_word_piece(trf_vocab **vocab, trf_wordpiece_file *file, trf_error *err);
+/* The flags of a vocabulary's stored bytes. Bytes without TRF_WORDPIECE_SETTINGS are older: the
+   settings are found that have the same rules. FAILED: none have. */
+int find_word_piece(const unsigned char *bytes, int32_t *flags);
 
 /* import_levels.c: the same as read_tokenizer for WordLevel with the tokens of trf: words between
    these blanks, or characters. *found 0: the folder has another tokenizer. */

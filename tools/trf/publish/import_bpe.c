@@ -5,10 +5,7 @@
 
 #include "tools/unicode/unicode.h"
 
-/* transformer.h, >>byte-bpe */
-enum { LLAMA = 1, BLANK = 2, WHOLE = 4, NFC = 8, ONE_NUMBER = 16 };
-enum { ORDINARY, ADDED, IS_SPECIAL };
-enum { A_LETTER = 1, A_NUMBER = 2, A_BLANK = 3 };
+enum { A_LETTER = 1, A_NUMBER = 2, A_BLANK = 3 };       /* transformer.h, >>byte-bpe */
 
 /* A token, and its kind. added: a text is cut at such tokens, if they are not special. */
 struct entry { const char *text; int kind, added; };
@@ -24,10 +21,10 @@ struct bpe {
     struct entry *token;        /* by id */
     size_t n, capacity;
     struct place *place;        /* the same, sorted by their texts */
-    uint32_t flags;
+    int32_t flags;
     int32_t special[SPECIALS];
-    made_file merges;           /* as the vocabulary stores them */
-    uint32_t n_merges;
+    int32_t (*merge)[2];
+    size_t n_merges, merges_capacity;
 };
 
 static int add_entry(struct bpe *b, double id, const char *text, int kind)
@@ -43,8 +40,8 @@ static int add_entry(struct bpe *b, double id, const char *text, int kind)
     if (b->token[i].text && strcmp(b->token[i].text, text))
         return same_id(b->path, b->token[i].text, text, i);
     /* an ordinary token may turn out to be added too, or special */
-    if (!b->token[i].text || kind == IS_SPECIAL) b->token[i].kind = kind;
-    if (kind == ADDED) b->token[i].added = 1;
+    if (!b->token[i].text || kind == TRF_BPE_SPECIAL) b->token[i].kind = kind;
+    if (kind == TRF_BPE_ADDED) b->token[i].added = 1;
     b->token[i].text = text;
     return DONE;
 }
@@ -92,13 +89,14 @@ static int add_merge(struct bpe *b, const char *path, const char *what, size_t n
     int side;
     both[0] = left;
     both[1] = right;
+    b->merge = grow(b->merge, &b->merges_capacity, b->n_merges + 1, sizeof *b->merge);
     for (side = 0; side < 2; side++) {
         int32_t id = find_token(b, both[side]);
         if (id < 0) {
             say("%s: %s %zu: \"%s\" is not a token", path, what, number, both[side]);
             return FAILED;
         }
-        put_u32(&b->merges, (uint32_t)id);
+        b->merge[b->n_merges][side] = id;
     }
     b->n_merges++;
     return DONE;
@@ -179,8 +177,8 @@ static int take_split(struct bpe *b, const cJSON *split)
         say("%s: expected a Split with the behavior Isolated and without \"invert\"", b->path);
         return FAILED;
     }
-    if (rule && !strcmp(rule, llama_rule)) b->flags |= LLAMA;
-    else if (rule && !strcmp(rule, qwen_rule)) b->flags |= LLAMA | ONE_NUMBER;
+    if (rule && !strcmp(rule, llama_rule)) b->flags |= TRF_BPE_LLAMA;
+    else if (rule && !strcmp(rule, qwen_rule)) b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER;
     else if (!rule || strcmp(rule, gpt2_rule)) {
         say("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen 2, and "
             "this Split has another one: %.200s", b->path, rule ? rule : "none");
@@ -206,9 +204,9 @@ static int take_pre_tokenizer(struct bpe *b, const cJSON *pre)
         return FAILED;
     }
     blank = json_true(level, "add_prefix_space", 1);
-    if (blank) b->flags |= BLANK;
+    if (blank) b->flags |= TRF_BPE_BLANK;
     if (digits && !blank) {
-        b->flags |= ONE_NUMBER;
+        b->flags |= TRF_BPE_ONE_NUMBER;
         split = NULL;
     }
     if (split && (blank || json_true(level, "use_regex", 1))) {
@@ -241,7 +239,7 @@ static int check_model(struct bpe *b, const cJSON *model)
             dropout->valuedouble);
         return FAILED;
     }
-    if (has_type(normal, "NFC")) b->flags |= NFC;
+    if (has_type(normal, "NFC")) b->flags |= TRF_BPE_NFC;
     else if (normal && !cJSON_IsNull(normal)) {
         const char *type = json_text(normal, "type");
         say("%s: expected no normalizer or NFC, got %s", b->path, type ? type : "another value");
@@ -282,13 +280,14 @@ static int take_added(struct bpe *b, const cJSON *list)
         const char *text = json_text(entry, "content");
         char *end = NULL;
         double id = cJSON_IsNumber(number) ? number->valuedouble : -1;
+        int kind;
         if (!number && entry->string) id = strtod(entry->string, &end);
         if (!text || (!number && (!end || *end || end == entry->string))) {
             say("%s: expected \"id\" and \"content\" of each added token", b->path);
             return FAILED;
         }
-        if (add_entry(b, id, text, json_true(entry, "special", 0) ? IS_SPECIAL : ADDED))
-            return FAILED;
+        kind = json_true(entry, "special", 0) ? TRF_BPE_SPECIAL : TRF_BPE_ADDED;
+        if (add_entry(b, id, text, kind)) return FAILED;
     }
     return DONE;
 }
@@ -307,7 +306,7 @@ static const char *special_name(const struct bpe *b, const char *name)
 
 static void mark_special(struct bpe *b, int32_t id)
 {
-    if (id >= 0) b->token[id].kind = IS_SPECIAL;
+    if (id >= 0) b->token[id].kind = TRF_BPE_SPECIAL;
 }
 
 /* A model's eos must be no other special id but bos. GPT-2 calls its one special token unk too, and
@@ -362,7 +361,7 @@ static void fit_rows(struct bpe *b, size_t n_ids)
 {
     size_t last = b->n;
     int k;
-    for (; b->n > n_ids && b->token[b->n - 1].kind == IS_SPECIAL; b->n--) {
+    for (; b->n > n_ids && b->token[b->n - 1].kind == TRF_BPE_SPECIAL; b->n--) {
         inform_line("%s: left out: the token \"%s\", for which the model has no row", b->path,
                     b->token[b->n - 1].text);
         for (k = 0; k < SPECIALS; k++)
@@ -377,7 +376,7 @@ static void fit_rows(struct bpe *b, size_t n_ids)
         memset(unused, 0, sizeof *unused);
         snprintf(b->unused[b->n - last], UNUSED_NAME, "<unused_%zu>", b->n);
         unused->text = b->unused[b->n - last];
-        unused->kind = IS_SPECIAL;
+        unused->kind = TRF_BPE_SPECIAL;
     }
 }
 
@@ -397,8 +396,8 @@ static int take_json(struct bpe *b)
         say("%s: expected an object \"vocab\" in the model", b->path);
         return FAILED;
     }
-    if (json_true(model, "ignore_merges", 0)) b->flags |= WHOLE;
-    if (take_ids(b, vocab, ORDINARY) ||
+    if (json_true(model, "ignore_merges", 0)) b->flags |= TRF_BPE_WHOLE;
+    if (take_ids(b, vocab, TRF_BPE_ORDINARY) ||
         take_added(b, cJSON_GetObjectItemCaseSensitive(b->json, "added_tokens")) || sort_tokens(b))
         return FAILED;
     return take_json_merges(b, cJSON_GetObjectItemCaseSensitive(model, "merges"));
@@ -408,9 +407,10 @@ static int take_json(struct bpe *b)
 static int take_two_files(struct bpe *b)
 {
     const char *name = json_text(b->config, "tokenizer_class");
-    if (name && !strncmp(name, "Qwen2Tokenizer", 14)) b->flags |= LLAMA | ONE_NUMBER | NFC;
-    if (json_true(b->config, "add_prefix_space", 0)) b->flags |= BLANK;
-    if (take_ids(b, b->json, ORDINARY) || take_ids(b, b->added, ADDED) ||
+    if (name && !strncmp(name, "Qwen2Tokenizer", 14))
+        b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER | TRF_BPE_NFC;
+    if (json_true(b->config, "add_prefix_space", 0)) b->flags |= TRF_BPE_BLANK;
+    if (take_ids(b, b->json, TRF_BPE_ORDINARY) || take_ids(b, b->added, TRF_BPE_ADDED) ||
         take_added(b, cJSON_GetObjectItemCaseSensitive(b->config, "added_tokens_decoder")) ||
         sort_tokens(b))
         return FAILED;
@@ -451,100 +451,101 @@ static int take_files(struct bpe *b, const char *folder, int *found)
     return take_two_files(b);
 }
 
-/* The ranges of three sets in one ascending order. Returns their number. */
-static uint32_t put_classes(made_file *to)
+/* The ranges of three sets in one ascending order; malloc'd. */
+static int32_t (*class_ranges(int32_t *n))[3]
 {
-    static const struct { const uint32_t *set; size_t n; uint32_t class_of; } sets[3] = {
+    static const struct { const uint32_t *set; size_t n; int32_t class_of; } sets[3] = {
         {unicode_letters, UNICODE_COUNT(unicode_letters), A_LETTER},
         {unicode_numbers, UNICODE_COUNT(unicode_numbers), A_NUMBER},
         {unicode_white, UNICODE_COUNT(unicode_white), A_BLANK}};
     struct unicode_range range[3] = {{0, 0, 0}, {0, 0, 0}, {0, 0, 0}};
     int left[3], k, best;
-    uint32_t n = 0;
+    int32_t (*ranges)[3] = NULL;
+    size_t capacity = 0;
     for (k = 0; k < 3; k++) left[k] = unicode_next(sets[k].set, sets[k].n, &range[k]);
-    for (;; n++) {
+    for (*n = 0; ; ++*n) {
         for (k = 0, best = -1; k < 3; k++)
             if (left[k] && (best < 0 || range[k].first < range[best].first)) best = k;
-        if (best < 0) return n;
-        put_u32(to, range[best].first);
-        put_u32(to, range[best].end - 1);
-        put_u32(to, sets[best].class_of);
+        if (best < 0) return ranges;
+        ranges = grow(ranges, &capacity, (size_t)*n + 1, sizeof *ranges);
+        ranges[*n][0] = (int32_t)range[best].first;
+        ranges[*n][1] = (int32_t)range[best].end - 1;
+        ranges[*n][2] = sets[best].class_of;
         left[best] = unicode_next(sets[best].set, sets[best].n, &range[best]);
     }
 }
 
 static int by_pair(const void *a, const void *b)
 {
-    const uint32_t *x = a, *y = b;
+    const int32_t *x = a, *y = b;
     if (x[0] != y[0]) return x[0] < y[0] ? -1 : 1;
     return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-/* The tables for composing: their sizes, what characters consist of, what composes, classes. */
-static void put_composing(made_file *to)
+enum { DECOMPOSITIONS, COMPOSITIONS, CLASSES_OF_MARKS, TABLES };
+
+static void add_row(int32_t (*rows)[3], int32_t *n, uint32_t a, uint32_t b, uint32_t c)
 {
-    uint32_t (*parts)[2] = zeroed(UNICODE_POINTS, sizeof *parts);
-    uint32_t (*pair)[3] = zeroed(UNICODE_COUNT(unicode_two), sizeof *pair);
-    uint32_t c, n = 0, n_pairs = 0, i;
-    int k;
-    unicode_parts(parts, 0);
-    for (c = 0; c < UNICODE_POINTS; c++) {
-        n += parts[c][0] != 0;
-        if (!unicode_composes(parts, c)) continue;
-        for (k = 0; k < 2; k++) pair[n_pairs][k] = parts[c][k];
-        pair[n_pairs++][2] = c;
-    }
-    qsort(pair, n_pairs, sizeof *pair, by_pair);
-    put_u32(to, n);
-    put_u32(to, n_pairs);
-    put_u32(to, (uint32_t)UNICODE_COUNT(unicode_classes));
-    for (c = 0; c < UNICODE_POINTS; c++) {
-        if (!parts[c][0]) continue;
-        put_u32(to, c);
-        for (k = 0; k < 2; k++) put_u32(to, parts[c][k]);
-    }
-    for (i = 0; i < n_pairs; i++) for (k = 0; k < 3; k++) put_u32(to, pair[i][k]);
-    for (i = 0; i < UNICODE_COUNT(unicode_classes); i++) {
-        put_u32(to, unicode_classes[i][0]);
-        put_u32(to, unicode_classes[i][0] + unicode_classes[i][1] - 1);
-        put_u32(to, unicode_classes[i][2]);
-    }
-    free(parts);
-    free(pair);
+    rows[*n][0] = (int32_t)a;
+    rows[*n][1] = (int32_t)b;
+    rows[(*n)++][2] = (int32_t)c;
 }
 
-/* The vocabulary from the bytes that the library reads (>>byte-bpe). */
-static int make_vocab(struct bpe *b, trf_vocab **vocab)
+/* The tables for composing; malloc'd. */
+static void composing_tables(int32_t (*rows[TABLES])[3], int32_t n[TABLES])
 {
-    made_file file, ranges;
-    uint32_t n_ranges, header[2];
+    enum { MOST = UNICODE_COUNT(unicode_one) + UNICODE_COUNT(unicode_two) };
+    uint32_t (*parts)[2] = zeroed(UNICODE_POINTS, sizeof *parts);
+    uint32_t c;
+    size_t i;
+    for (i = 0; i < TABLES; i++) rows[i] = zeroed(MOST, sizeof *rows[i]);
+    unicode_parts(parts, 0);
+    for (c = 0; c < UNICODE_POINTS; c++) {
+        if (!parts[c][0]) continue;
+        add_row(rows[DECOMPOSITIONS], &n[DECOMPOSITIONS], c, parts[c][0], parts[c][1]);
+        if (unicode_composes(parts, c))
+            add_row(rows[COMPOSITIONS], &n[COMPOSITIONS], parts[c][0], parts[c][1], c);
+    }
+    qsort(rows[COMPOSITIONS], (size_t)n[COMPOSITIONS], sizeof *rows[0], by_pair);
+    for (i = 0; i < UNICODE_COUNT(unicode_classes); i++) {
+        const uint32_t *run = unicode_classes[i];
+        add_row(rows[CLASSES_OF_MARKS], &n[CLASSES_OF_MARKS], run[0], run[0] + run[1] - 1, run[2]);
+    }
+    free(parts);
+}
+
+static int make_vocab(const struct bpe *b, trf_vocab **vocab)
+{
+    const char **tokens = zeroed(b->n + 1, sizeof *tokens);
+    unsigned char *kinds = zeroed(b->n + 1, 1);
+    int32_t (*ranges)[3], (*composing[TABLES])[3] = {NULL, NULL, NULL};
+    trf_byte_bpe_file file;
     trf_error err;
     size_t i;
     int status = DONE, k;
     memset(&file, 0, sizeof file);
-    memset(&ranges, 0, sizeof ranges);
-    n_ranges = put_classes(&ranges);
-    header[0] = n_ranges;
-    header[1] = b->n_merges;
-    put_bytes(&file, "TRFBP\0\0\1", 8);
-    put_u32(&file, b->flags);
-    for (k = 0; k < SPECIALS; k++) put_u32(&file, (uint32_t)b->special[k]);
-    put_u32(&file, (uint32_t)b->n);
-    for (k = 0; k < 2; k++) put_u32(&file, header[k]);
-    put_bytes(&file, ranges.bytes, ranges.n);
-    put_bytes(&file, b->merges.bytes, b->merges.n);
-    if (b->flags & NFC) put_composing(&file);
+    file.flags = b->flags;
+    memcpy(file.special, b->special, sizeof file.special);
+    file.ranges = ranges = class_ranges(&file.n_ranges);
+    file.merges = b->merge;
+    file.n_merges = (int32_t)b->n_merges;
+    if (b->flags & TRF_BPE_NFC) composing_tables(composing, file.n_composing);
+    for (k = 0; k < TABLES; k++) file.composing[k] = composing[k];
     for (i = 0; i < b->n; i++) {
-        unsigned char kind = (unsigned char)b->token[i].kind;
-        put_bytes(&file, &kind, 1);
-        put_bytes(&file, b->token[i].text, strlen(b->token[i].text) + 1);
+        tokens[i] = b->token[i].text;
+        kinds[i] = (unsigned char)b->token[i].kind;
     }
-    if (trf_vocab_from_byte_bpe(vocab, file.bytes, file.n, NULL, &err)) {
+    file.tokens = tokens;
+    file.kinds = kinds;
+    file.n_tokens = (int32_t)b->n;
+    if (trf_vocab_make_byte_bpe(vocab, &file, NULL, &err)) {
         say_error(b->path, &err);
         status = FAILED;
     }
-    free(ranges.bytes);
-    free(file.bytes);
+    for (k = 0; k < TABLES; k++) free(composing[k]);
+    free(ranges);
+    free(tokens);
+    free(kinds);
     return status;
 }
 
@@ -561,7 +562,8 @@ int read_byte_bpe(const char *folder, const int32_t n_ids[2], int32_t bos, trf_v
         fit_rows(&b, (size_t)(n_ids[0] ? n_ids[0] : n_ids[1]));
         status = make_vocab(&b, vocab);
     }
-    for (i = 0; !status && i < b.n; i++) added += b.token[i].added && b.token[i].kind != IS_SPECIAL;
+    for (i = 0; !status && i < b.n; i++)
+        added += b.token[i].added && b.token[i].kind != TRF_BPE_SPECIAL;
     if (added)
         inform_line("%s: %zu added token%s not special: in a text they are ordinary text", b.path,
                     added, added == 1 ? " is" : "s are");
@@ -574,7 +576,7 @@ int read_byte_bpe(const char *folder, const int32_t n_ids[2], int32_t bos, trf_v
     free(b.token);
     free(b.unused);
     free(b.place);
-    free(b.merges.bytes);
+    free(b.merge);
     free(b.path);
     free(b.merges_path);
     return status;

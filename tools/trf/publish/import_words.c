@@ -4,8 +4,6 @@
 
 #include "import.h"
 
-#include "wordpiece_file.h"
-
 /* The tokens in the order of their ids, and what else a vocabulary needs. */
 struct tokenizer {
     char *path;                 /* of the file that has the tokens, for messages */
@@ -13,8 +11,13 @@ struct tokenizer {
     char *text;                 /* of vocab.txt */
     const char **token;         /* by id */
     size_t n, capacity;
-    wordpiece_settings settings;
+    trf_wordpiece_file file;
 };
+
+static void set_flag(struct tokenizer *t, int32_t flag, int is)
+{
+    if (is) t->file.flags |= flag;
+}
 
 static int add_token(struct tokenizer *t, double id, const char *token)
 {
@@ -45,12 +48,12 @@ static int find_special_ids(struct tokenizer *t)
         {SPECIAL_MASK, "mask_token", "[MASK]"}, {SPECIAL_CLS, "cls_token", "[CLS]"},
         {SPECIAL_SEP, "sep_token", "[SEP]"}};
     size_t i, k;
-    for (k = 0; k < SPECIALS; k++) t->settings.special[k] = -1;
+    for (k = 0; k < SPECIALS; k++) t->file.special[k] = -1;
     for (k = 0; k < sizeof specials / sizeof *specials; k++) {
         const char *text = special_text(t, specials[k].name);
         if (!text) text = specials[k].usual;
         for (i = 0; i < t->n && (!t->token[i] || strcmp(t->token[i], text)); i++) { }
-        if (i < t->n) t->settings.special[specials[k].which] = (int32_t)i;
+        if (i < t->n) t->file.special[specials[k].which] = (int32_t)i;
         else if (specials[k].which != SPECIAL_MASK) {
             say("%s: expected the special token \"%s\" among the tokens", t->path, text);
             return FAILED;
@@ -80,7 +83,7 @@ static int take_json(struct tokenizer *t)
     const cJSON *vocab = cJSON_GetObjectItemCaseSensitive(model, "vocab"), *entry;
     const cJSON *added = cJSON_GetObjectItemCaseSensitive(t->json, "added_tokens");
     const char *prefix = json_text(model, "continuing_subword_prefix");
-    int32_t longest;
+    int lower = json_true(normal, "lowercase", 1);
     if (!is_part(t, model, "model", "WordPiece") ||
         !is_part(t, normal, "normalizer", "BertNormalizer") ||
         !is_part(t, cJSON_GetObjectItemCaseSensitive(t->json, "pre_tokenizer"), "pre_tokenizer",
@@ -94,13 +97,13 @@ static int take_json(struct tokenizer *t)
         say("%s: expected an object \"vocab\" in the model", t->path);
         return FAILED;
     }
-    if (json_int(model, t->path, "max_input_chars_per_word", 100, &longest)) return FAILED;
-    t->settings.longest = (uint32_t)longest;
-    t->settings.clean = json_true(normal, "clean_text", 1);
-    t->settings.chinese = json_true(normal, "handle_chinese_chars", 1);
-    t->settings.lower = json_true(normal, "lowercase", 1);
-    t->settings.strip = json_true(normal, "strip_accents", t->settings.lower);
-    t->settings.cleanup = json_true(decoder, "cleanup", 1);
+    if (json_int(model, t->path, "max_input_chars_per_word", 100, &t->file.longest_word))
+        return FAILED;
+    set_flag(t, TRF_WORDPIECE_CLEAN, json_true(normal, "clean_text", 1));
+    set_flag(t, TRF_WORDPIECE_CHINESE, json_true(normal, "handle_chinese_chars", 1));
+    set_flag(t, TRF_WORDPIECE_LOWER, lower);
+    set_flag(t, TRF_WORDPIECE_STRIP, json_true(normal, "strip_accents", lower));
+    set_flag(t, TRF_WORDPIECE_CLEANUP, json_true(decoder, "cleanup", 1));
     cJSON_ArrayForEach(entry, vocab)
         if (!cJSON_IsNumber(entry) || add_token(t, entry->valuedouble, entry->string)) {
             if (!cJSON_IsNumber(entry))
@@ -126,11 +129,12 @@ static int take_json(struct tokenizer *t)
 static int take_text(struct tokenizer *t)
 {
     char *at, *end;
-    t->settings.longest = 100;
-    t->settings.clean = t->settings.cleanup = 1;
-    t->settings.chinese = json_true(t->config, "tokenize_chinese_chars", 1);
-    t->settings.lower = json_true(t->config, "do_lower_case", 1);
-    t->settings.strip = json_true(t->config, "strip_accents", t->settings.lower);
+    int lower = json_true(t->config, "do_lower_case", 1);
+    t->file.longest_word = 100;
+    set_flag(t, TRF_WORDPIECE_CLEAN | TRF_WORDPIECE_CLEANUP, 1);
+    set_flag(t, TRF_WORDPIECE_CHINESE, json_true(t->config, "tokenize_chinese_chars", 1));
+    set_flag(t, TRF_WORDPIECE_LOWER, lower);
+    set_flag(t, TRF_WORDPIECE_STRIP, json_true(t->config, "strip_accents", lower));
     for (at = t->text; *at; at = end) {
         size_t length = strcspn(at, "\n");
         end = at + length + (at[length] == '\n');
@@ -178,74 +182,35 @@ static int take_tokens(struct tokenizer *t, const char *folder)
     return FAILED;
 }
 
-/* The tokens one behind the other, each with its NUL, as bytes that the library reads. The model
-   may have more ids than there are tokens. */
+/* The model may have more ids than there are tokens. */
 static int make_vocab(struct tokenizer *t, size_t n_ids, trf_vocab **vocab)
 {
-    char *tokens = NULL, unused[UNUSED_NAME];
-    size_t capacity = 0, size = 0, bytes, i;
-    unsigned char *file;
+    char (*unused)[UNUSED_NAME];
+    const char **tokens;
     trf_error err;
+    size_t i;
     int status = DONE;
     if (n_ids > t->n && n_ids <= MOST_IDS)
         inform_line("%s: ids without a token: %zu of %zu", t->path, n_ids - t->n, n_ids);
     else n_ids = t->n;
-    for (i = 0; i < n_ids; i++) {
-        const char *token = i < t->n ? t->token[i] : unused;
-        size_t length;
-        snprintf(unused, sizeof unused, "[unused_%zu]", i);
-        if (!token) {
-            say("%s: no token has the id %zu", t->path, i);
-            free(tokens);
-            return FAILED;
-        }
-        length = strlen(token) + 1;
-        tokens = grow(tokens, &capacity, size + length, 1);
-        memcpy(tokens + size, token, length);
-        size += length;
+    unused = zeroed(n_ids + 1, sizeof *unused);
+    tokens = zeroed(n_ids + 1, sizeof *tokens);
+    for (i = 0; i < n_ids && !status; i++) {
+        snprintf(unused[i], UNUSED_NAME, "[unused_%zu]", i);
+        tokens[i] = i < t->n ? t->token[i] : unused[i];
+        if (tokens[i]) continue;
+        say("%s: no token has the id %zu", t->path, i);
+        status = FAILED;
     }
-    file = wordpiece_file(&t->settings, tokens, size, (uint32_t)n_ids, &bytes);
-    if (trf_vocab_from_wordpiece(vocab, file, bytes, NULL, &err)) {
+    t->file.tokens = tokens;
+    t->file.n_tokens = (int32_t)n_ids;
+    if (!status && make_word_piece(vocab, &t->file, &err)) {
         say_error(t->path, &err);
         status = FAILED;
     }
-    free(file);
+    free(unused);
     free(tokens);
     return status;
-}
-
-/* Makes the stored bytes from each of the 16 combinations of settings, until they are these. */
-int find_word_piece(const unsigned char *bytes, size_t n, struct word_piece *is)
-{
-    enum { LONGEST_AT = 12, SPECIAL_AT = 16, TOKENS_AT = 44, RULES_AT = 48, HEADER = 52,
-           RULE = 16 };
-    const unsigned char *tokens;
-    wordpiece_settings s;
-    size_t k, size;
-    int bits, found = 0;
-    size = HEADER + RULE * (size_t)get_u32(bytes + RULES_AT);
-    tokens = bytes + size + 4 + get_u32(bytes + size);
-    for (k = 0; k < SPECIALS; k++) s.special[k] = (int32_t)get_u32(bytes + SPECIAL_AT + 4 * k);
-    s.longest = get_u32(bytes + LONGEST_AT);
-    s.cleanup = (int)get_u32(bytes + 8);
-    for (bits = 15; bits >= 0 && !found; bits--) {
-        unsigned char *made;
-        s.clean = bits & 1;
-        s.chinese = bits >> 1 & 1;
-        s.strip = bits >> 2 & 1;
-        s.lower = bits >> 3 & 1;
-        made = wordpiece_file(&s, (const char *)tokens, n - (size_t)(tokens - bytes),
-                              get_u32(bytes + TOKENS_AT), &size);
-        found = size == n && !memcmp(made, bytes, n);
-        free(made);
-    }
-    is->clean = s.clean;
-    is->chinese = s.chinese;
-    is->strip = s.strip;
-    is->lower = s.lower;
-    is->cleanup = s.cleanup;
-    is->longest = s.longest;
-    return found ? DONE : FAILED;
 }
 
 int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
@@ -259,10 +224,11 @@ int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
     status = read_levels(folder, n_ids, vocab, special, &found);
     if (status || found) return status;
     memset(&t, 0, sizeof t);
+    t.file.flags = TRF_WORDPIECE_SETTINGS;
     status = take_tokens(&t, folder);
     if (!status) status = find_special_ids(&t);
     if (!status) status = make_vocab(&t, (size_t)n_ids[0], &vocab[0]);
-    memcpy(special, t.settings.special, sizeof t.settings.special);
+    memcpy(special, t.file.special, sizeof t.file.special);
     cJSON_Delete(t.json);
     cJSON_Delete(t.config);
     free(t.text);
