@@ -7,9 +7,6 @@
 
 #include "import_sentencepiece.h"
 
-enum { NORMAL = 1, UNKNOWN = 2, USER = 4, UNUSED = 5, BYTE = 6 };   /* SentencePiece's types */
-#define BLANK "\xE2\x96\x81"                /* U+2581 */
-
 /* A token of the model, by its id. */
 struct token { const char *text; float score; int type; };      /* type 0: no piece */
 
@@ -174,14 +171,6 @@ static void add_outside(const struct tokenizer *t, const struct proto *p, cJSON 
 // -----------------------------------------------------------------------------------------------
 // >>merges         scores become pairs
 // -----------------------------------------------------------------------------------------------
-
-/* Bytes of the first character. */
-static size_t first_bytes(const char *text)
-{
-    size_t n = 1;
-    while (((unsigned char)text[n] & 0xC0) == 0x80) n++;
-    return n;
-}
 
 /* The pairs of pieces that form a piece; `all` has the texts of pieces. */
 static void add_pairs(const struct table *all, const char *text, cJSON *merges)

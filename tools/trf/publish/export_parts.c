@@ -107,8 +107,6 @@ void add_template(const struct tokenizer *t, int side, cJSON *json)
 
 cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
 {
-    static const char *const special[TRF_SPECIAL_COUNT] = {
-        "pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "cls_token", "sep_token"};
     const trf_vocab *vocab = t->side[side].vocab;
     cJSON *json = cJSON_CreateObject();
     int masks = t->config->head == TRF_HEAD_MASKED, which;  /* without a mask, pad is the mask */
@@ -118,7 +116,7 @@ cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
     for (which = 0; which < TRF_SPECIAL_COUNT; which++) {
         int32_t id = trf_vocab_special(vocab, (trf_special)which);
         if (which == TRF_SPECIAL_MASK && id < 0 && masks) id = t->config->pad;
-        if (id >= 0) set_text(json, special[which], trf_vocab_token(vocab, id));
+        if (id >= 0) set_text(json, special_names[which], trf_vocab_token(vocab, id));
     }
     return json;
 }

@@ -119,6 +119,34 @@ struct tags {
 /* type: "model_type" of config.json, or NULL */
 int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
                    trf_vocab *vocab[2], int32_t special[SPECIALS], struct tags *tags);
+/* Their names in tokenizer_config.json. */
+extern const char *const special_names[SPECIALS];
+
+/* A folder whose tokenizer is read. */
+struct published {
+    const char *folder, *type;  /* as above */
+    const int32_t *n_ids;
+    struct tags *tags;
+    cJSON *config, *json;       /* tokenizer_config.json, tokenizer.json; or NULL */
+    char *config_path, *json_path;
+    int is;                     /* one of the classes of import_sentencepiece.h */
+    char **made;                /* texts of tokens that no file has */
+    size_t n_made, made_capacity;
+};
+
+/* import_json.c: texts with their ids. Sorted, it is looked up. */
+struct entry { const char *text; int32_t id; int used; };
+struct table { struct entry *entry; size_t n, capacity; };
+void enter_text(struct table *t, const char *text, int32_t id);
+void sort_texts(struct table *t);
+int sort_unique(struct table *t, const char *path);     /* FAILED after a message: a text twice */
+struct entry *find_text(const struct table *t, const char *text);      /* NULL: there is none */
+
+/* Texts by their ids; NULL: no token has the id. */
+struct places { const char **text; size_t n, capacity; };
+/* FAILED after a message: it is no id, or that of another text. */
+int place_text(struct places *t, const char *path, double id, const char *text);
+int check_places(const struct places *t, const char *path);     /* the same: an id without a text */
 
 /* Bytes of the text of an id without a token; no text has it. */
 enum { UNUSED_NAME = 32 };
@@ -131,17 +159,15 @@ trf_status make_word_piece(trf_vocab **vocab, trf_wordpiece_file *file, trf_erro
 int find_word_piece(const unsigned char *bytes, int32_t *flags);
 
 /* import_levels.c: the same as read_tokenizer for WordLevel with the tokens of trf: words between
-   these blanks, or characters. *found 0: the folder has another tokenizer. */
+   these blanks, or characters. */
 #define LEVEL_BLANKS "[ \\t\\r\\n]+"
 #define LEVEL_CHARACTER "[\\s\\S]"
 /* The folder, within a model's folder, of a second tokenizer. */
 #define TARGET_FOLDER "target_tokenizer"
-int read_levels(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
-                int32_t special[SPECIALS], int *found);
+int read_levels(const struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS]);
 
-/* import_pieces.c: the same for SentencePiece. *found 0: the folder has another tokenizer. */
-int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], trf_vocab *vocab[2],
-                int32_t special[SPECIALS], struct tags *tags, int *found);
+/* import_pieces.c: the same for SentencePiece. */
+int read_pieces(struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS]);
 
 /* import_languages.c: stores the tags in the model's metadata. */
 int set_tags(trf_model *model, const struct tags *tags);
@@ -149,10 +175,9 @@ void free_tags(struct tags *tags);
 
 /* How GPT-2 and Llama 3 cut texts (import_bpe.c). */
 extern const char gpt2_rule[], llama_rule[], qwen_rule[];
-/* import_bpe.c: the same for byte-level BPE. bos: "bos_token_id" of config.json, for a tokenizer
-   without one; or -1. *found 0: the folder has another tokenizer. */
-int read_byte_bpe(const char *folder, const int32_t n_ids[2], int32_t bos, trf_vocab **vocab,
-                  int32_t special[SPECIALS], int *found);
+/* import_bpe.c: the same for byte-level BPE, from tokenizer.json or the two files. */
+int has_bpe_files(const struct published *p);
+int read_byte_bpe(const struct published *p, trf_vocab **vocab, int32_t special[SPECIALS]);
 
 /* import_weights.c: the tensors of one or several files. Calls that return an int print a message
    when they return FAILED. */
@@ -247,6 +272,12 @@ int is_file(const char *path);                          /* not a folder */
 char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */
 cJSON *read_json_file(const char *path);                /* an object; NULL after a message */
 cJSON *read_json_list(const char *path);                /* the same for a list */
+/* An object, if the file is there; FAILED after a message. */
+int read_if_there(const char *folder, const char *name, cJSON **json);
+int has_file(const char *folder, const char *name);
+char *cut_line(char **text);           /* ends it with a NUL; NULL after the last one */
+/* The text of a token: a text, or an object with its "content"; or NULL. */
+const char *token_text(const cJSON *value);
 /* A whole number, or `missing`. INT32_MIN: none is allowed to be missing. Returns FAILED after a
    message. */
 int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to);

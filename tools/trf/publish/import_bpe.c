@@ -7,20 +7,18 @@
 
 enum { A_LETTER = 1, A_NUMBER = 2, A_BLANK = 3 };       /* transformer.h, >>byte-bpe */
 
-/* A token, and its kind. added: a text is cut at such tokens, if they are not special. */
-struct entry { const char *text; int kind, added; };
-struct place { const char *text; int32_t id; };
-
 struct bpe {
+    const struct published *p;
     char *path;                 /* of the file that has the tokens, for messages */
-    cJSON *json, *config, *map, *added; /* tokenizer.json or vocab.json, tokenizer_config.json,
-                                           special_tokens_map.json, added_tokens.json; or NULL */
+    cJSON *vocab, *map, *added; /* vocab.json, special_tokens_map.json, added_tokens.json, or
+                                   NULL */
     char *text;                 /* of merges.txt */
     char *merges_path;
     char (*unused)[UNUSED_NAME];        /* texts of ids without a token */
-    struct entry *token;        /* by id */
-    size_t n, capacity;
-    struct place *place;        /* the same, sorted by their texts */
+    struct places tokens;
+    unsigned char *kinds, *cut; /* of each token; cut: it is added, texts are cut there */
+    size_t kinds_capacity, cut_capacity;
+    struct table all;           /* the same tokens, sorted */
     int32_t flags;
     int32_t special[SPECIALS];
     int32_t (*merge)[2];
@@ -29,51 +27,33 @@ struct bpe {
 
 static int add_entry(struct bpe *b, double id, const char *text, int kind)
 {
-    size_t i, before = b->n;
-    if (check_id(b->path, text, id)) return FAILED;
+    size_t before = b->tokens.n, i;
+    int known = id >= 0 && id < (double)before && b->tokens.text[(size_t)id];
+    if (place_text(&b->tokens, b->path, id, text)) return FAILED;
+    b->kinds = grow(b->kinds, &b->kinds_capacity, b->tokens.n, 1);
+    b->cut = grow(b->cut, &b->cut_capacity, b->tokens.n, 1);
+    for (i = before; i < b->tokens.n; i++) b->kinds[i] = b->cut[i] = 0;
     i = (size_t)id;
-    b->token = grow(b->token, &b->capacity, i + 1, sizeof *b->token);
-    if (i >= b->n) {
-        b->n = i + 1;
-        memset(b->token + before, 0, (b->n - before) * sizeof *b->token);
-    }
-    if (b->token[i].text && strcmp(b->token[i].text, text))
-        return same_id(b->path, b->token[i].text, text, i);
     /* an ordinary token may turn out to be added too, or special */
-    if (!b->token[i].text || kind == TRF_BPE_SPECIAL) b->token[i].kind = kind;
-    if (kind == TRF_BPE_ADDED) b->token[i].added = 1;
-    b->token[i].text = text;
+    if (!known || kind == TRF_BPE_SPECIAL) b->kinds[i] = (unsigned char)kind;
+    if (kind == TRF_BPE_ADDED) b->cut[i] = 1;
     return DONE;
-}
-
-static int by_text(const void *a, const void *b)
-{
-    return strcmp(((const struct place *)a)->text, ((const struct place *)b)->text);
 }
 
 /* Sorts the tokens, so that find_token finds them. Fails if an id has none. */
 static int sort_tokens(struct bpe *b)
 {
     size_t i;
-    b->place = zeroed(b->n + 1, sizeof *b->place);
-    for (i = 0; i < b->n; i++) {
-        if (!b->token[i].text) {
-            say("%s: no token has the id %zu", b->path, i);
-            return FAILED;
-        }
-        b->place[i].text = b->token[i].text;
-        b->place[i].id = (int32_t)i;
-    }
-    qsort(b->place, b->n, sizeof *b->place, by_text);
+    if (check_places(&b->tokens, b->path)) return FAILED;
+    for (i = 0; i < b->tokens.n; i++) enter_text(&b->all, b->tokens.text[i], (int32_t)i);
+    sort_texts(&b->all);
     return DONE;
 }
 
 /* The id of a token, or -1. */
 static int32_t find_token(const struct bpe *b, const char *text)
 {
-    struct place wanted = {NULL, 0}, *found;
-    wanted.text = text;
-    found = bsearch(&wanted, b->place, b->n, sizeof *b->place, by_text);
+    const struct entry *found = find_text(&b->all, text);
     return found ? found->id : -1;
 }
 
@@ -142,15 +122,11 @@ static int take_json_merges(struct bpe *b, const cJSON *merges)
 /* merges.txt: a merge a line. Lines that begin with "#version" are none. */
 static int take_text_merges(struct bpe *b)
 {
-    char *at, *end;
-    size_t line = 1;
-    for (at = b->text; *at; at = end, line++) {
-        size_t length = strcspn(at, "\n");
-        end = at + length + (at[length] == '\n');
-        at[length] = 0;
-        if (length && at[length - 1] == '\r') at[length - 1] = 0;
-        if (!strncmp(at, "#version", 8)) continue;
-        if (add_merge_text(b, b->merges_path, "line", line, at)) return FAILED;
+    char *at = b->text, *text;
+    size_t line;
+    for (line = 1; (text = cut_line(&at)) != NULL; line++) {
+        if (!strncmp(text, "#version", 8)) continue;
+        if (add_merge_text(b, b->merges_path, "line", line, text)) return FAILED;
     }
     return DONE;
 }
@@ -226,7 +202,7 @@ static int check_model(struct bpe *b, const cJSON *model)
 {
     static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const cJSON *dropout = cJSON_GetObjectItemCaseSensitive(model, "dropout");
-    const cJSON *normal = cJSON_GetObjectItemCaseSensitive(b->json, "normalizer");
+    const cJSON *normal = cJSON_GetObjectItemCaseSensitive(b->p->json, "normalizer");
     size_t i;
     for (i = 0; i < 2; i++) {
         const char *text = json_text(model, names[i]);
@@ -245,7 +221,7 @@ static int check_model(struct bpe *b, const cJSON *model)
         say("%s: expected no normalizer or NFC, got %s", b->path, type ? type : "another value");
         return FAILED;
     }
-    if (!has_type(cJSON_GetObjectItemCaseSensitive(b->json, "decoder"), "ByteLevel")) {
+    if (!has_type(cJSON_GetObjectItemCaseSensitive(b->p->json, "decoder"), "ByteLevel")) {
         say("%s: expected a decoder of type ByteLevel", b->path);
         return FAILED;
     }
@@ -292,21 +268,15 @@ static int take_added(struct bpe *b, const cJSON *list)
     return DONE;
 }
 
-/* The text of a token: a text, or an object with its "content". */
-static const char *token_text(const cJSON *value)
-{
-    return cJSON_IsObject(value) ? json_text(value, "content") : cJSON_GetStringValue(value);
-}
-
 static const char *special_name(const struct bpe *b, const char *name)
 {
-    const char *text = token_text(cJSON_GetObjectItemCaseSensitive(b->config, name));
+    const char *text = token_text(cJSON_GetObjectItemCaseSensitive(b->p->config, name));
     return text ? text : token_text(cJSON_GetObjectItemCaseSensitive(b->map, name));
 }
 
 static void mark_special(struct bpe *b, int32_t id)
 {
-    if (id >= 0) b->token[id].kind = TRF_BPE_SPECIAL;
+    if (id >= 0) b->kinds[id] = TRF_BPE_SPECIAL;
 }
 
 /* A model's eos must be no other special id but bos. GPT-2 calls its one special token unk too, and
@@ -319,20 +289,19 @@ static void part_specials(int32_t special[SPECIALS])
 }
 
 /* Finds pad, bos, eos, unk, mask, cls and sep. Folders without names have those of RoBERTa and BART
-   if "<s>" is a token, else those of GPT-2. bos: what config.json names; it counts where the
-   tokenizer has none (Qwen 2). */
-static int find_specials(struct bpe *b, int32_t bos)
+   if "<s>" is a token, else those of GPT-2. Where the tokenizer has no bos (Qwen 2), that of
+   config.json counts. */
+static int find_specials(struct bpe *b)
 {
-    static const char *const names[SPECIALS] = {"pad_token", "bos_token", "eos_token", "unk_token",
-                                                "mask_token", "cls_token", "sep_token"};
     static const char *const usual[2][SPECIALS] = {
         {"<pad>", "<s>", "</s>", "<unk>", "<mask>", "<s>", "</s>"},
         {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, NULL, NULL}};
     const cJSON *more[2], *entry;
+    const int32_t bos = b->p->tags->bos;
     int k, named = 0, gpt2 = find_token(b, "<s>") < 0;
-    for (k = 0; k < SPECIALS; k++) named |= special_name(b, names[k]) != NULL;
+    for (k = 0; k < SPECIALS; k++) named |= special_name(b, special_names[k]) != NULL;
     for (k = 0; k < SPECIALS; k++) {
-        const char *text = named ? special_name(b, names[k]) : usual[gpt2][k];
+        const char *text = named ? special_name(b, special_names[k]) : usual[gpt2][k];
         b->special[k] = text ? find_token(b, text) : -1;
         if (named && text && b->special[k] < 0) {
             say("%s: expected the special token \"%s\" among the tokens", b->path, text);
@@ -340,11 +309,11 @@ static int find_specials(struct bpe *b, int32_t bos)
         }
         mark_special(b, b->special[k]);
     }
-    if (b->special[SPECIAL_BOS] < 0 && bos >= 0 && (size_t)bos < b->n) {
+    if (b->special[SPECIAL_BOS] < 0 && bos >= 0 && (size_t)bos < b->tokens.n) {
         b->special[SPECIAL_BOS] = bos;
         mark_special(b, bos);
     }
-    more[0] = cJSON_GetObjectItemCaseSensitive(b->config, "additional_special_tokens");
+    more[0] = cJSON_GetObjectItemCaseSensitive(b->p->config, "additional_special_tokens");
     more[1] = cJSON_GetObjectItemCaseSensitive(b->map, "additional_special_tokens");
     for (k = 0; k < 2; k++)
         cJSON_ArrayForEach(entry, more[k]) {
@@ -357,27 +326,24 @@ static int find_specials(struct bpe *b, int32_t bos)
 
 /* Makes the number of tokens that of the model's ids. Some models have more ids than tokens. BART's
    summarizers have none for <mask>, the last token. */
-static void fit_rows(struct bpe *b, size_t n_ids)
+static int fit_rows(struct bpe *b, size_t n_ids)
 {
-    size_t last = b->n;
+    size_t *n = &b->tokens.n, last = *n, i;
     int k;
-    for (; b->n > n_ids && b->token[b->n - 1].kind == TRF_BPE_SPECIAL; b->n--) {
+    for (; *n > n_ids && b->kinds[*n - 1] == TRF_BPE_SPECIAL; --*n) {
         inform_line("%s: left out: the token \"%s\", for which the model has no row", b->path,
-                    b->token[b->n - 1].text);
+                    b->tokens.text[*n - 1]);
         for (k = 0; k < SPECIALS; k++)
-            if (b->special[k] == (int32_t)b->n - 1) b->special[k] = -1;
+            if (b->special[k] == (int32_t)*n - 1) b->special[k] = -1;
     }
-    if (b->n >= n_ids || n_ids > MOST_IDS) return;
+    if (*n >= n_ids || n_ids > MOST_IDS) return DONE;
     inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - last, n_ids);
-    b->token = grow(b->token, &b->capacity, n_ids, sizeof *b->token);
     b->unused = zeroed(n_ids - last, sizeof *b->unused);
-    for (; b->n < n_ids; b->n++) {
-        struct entry *unused = &b->token[b->n];
-        memset(unused, 0, sizeof *unused);
-        snprintf(b->unused[b->n - last], UNUSED_NAME, "<unused_%zu>", b->n);
-        unused->text = b->unused[b->n - last];
-        unused->kind = TRF_BPE_SPECIAL;
+    for (i = last; i < n_ids; i++) {
+        snprintf(b->unused[i - last], UNUSED_NAME, "<unused_%zu>", i);
+        if (add_entry(b, (double)i, b->unused[i - last], TRF_BPE_SPECIAL)) return FAILED;
     }
+    return DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -387,10 +353,10 @@ static void fit_rows(struct bpe *b, size_t n_ids)
 /* tokenizer.json, of type BPE. */
 static int take_json(struct bpe *b)
 {
-    const cJSON *model = cJSON_GetObjectItemCaseSensitive(b->json, "model");
+    const cJSON *model = cJSON_GetObjectItemCaseSensitive(b->p->json, "model");
     const cJSON *vocab = cJSON_GetObjectItemCaseSensitive(model, "vocab");
     if (check_model(b, model) ||
-        take_pre_tokenizer(b, cJSON_GetObjectItemCaseSensitive(b->json, "pre_tokenizer")))
+        take_pre_tokenizer(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "pre_tokenizer")))
         return FAILED;
     if (!cJSON_IsObject(vocab)) {
         say("%s: expected an object \"vocab\" in the model", b->path);
@@ -398,7 +364,8 @@ static int take_json(struct bpe *b)
     }
     if (json_true(model, "ignore_merges", 0)) b->flags |= TRF_BPE_WHOLE;
     if (take_ids(b, vocab, TRF_BPE_ORDINARY) ||
-        take_added(b, cJSON_GetObjectItemCaseSensitive(b->json, "added_tokens")) || sort_tokens(b))
+        take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "added_tokens")) ||
+        sort_tokens(b))
         return FAILED;
     return take_json_merges(b, cJSON_GetObjectItemCaseSensitive(model, "merges"));
 }
@@ -406,47 +373,32 @@ static int take_json(struct bpe *b)
 /* vocab.json and merges.txt: GPT-2's rule, or Qwen 2's. */
 static int take_two_files(struct bpe *b)
 {
-    const char *name = json_text(b->config, "tokenizer_class");
+    const char *name = json_text(b->p->config, "tokenizer_class");
     if (name && !strncmp(name, "Qwen2Tokenizer", 14))
         b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER | TRF_BPE_NFC;
-    if (json_true(b->config, "add_prefix_space", 0)) b->flags |= TRF_BPE_BLANK;
-    if (take_ids(b, b->json, TRF_BPE_ORDINARY) || take_ids(b, b->added, TRF_BPE_ADDED) ||
-        take_added(b, cJSON_GetObjectItemCaseSensitive(b->config, "added_tokens_decoder")) ||
+    if (json_true(b->p->config, "add_prefix_space", 0)) b->flags |= TRF_BPE_BLANK;
+    if (take_ids(b, b->vocab, TRF_BPE_ORDINARY) || take_ids(b, b->added, TRF_BPE_ADDED) ||
+        take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->config, "added_tokens_decoder")) ||
         sort_tokens(b))
         return FAILED;
     return take_text_merges(b);
 }
 
-/* An object of JSON, if the file exists. */
-static int read_if_there(const char *folder, const char *name, cJSON **json)
+int has_bpe_files(const struct published *p)
 {
-    char *path = format_text("%s/%s", folder, name);
-    int status = DONE;
-    if (is_file(path) && !(*json = read_json_file(path))) status = FAILED;
-    free(path);
-    return status;
+    return has_file(p->folder, "vocab.json") && has_file(p->folder, "merges.txt");
 }
 
-/* Reads the files. *found 0: the folder has no byte-level BPE, and nothing was said. */
-static int take_files(struct bpe *b, const char *folder, int *found)
+static int take_files(struct bpe *b)
 {
-    *found = 1;
-    if (read_if_there(folder, "tokenizer_config.json", &b->config) ||
-        read_if_there(folder, "special_tokens_map.json", &b->map) ||
+    const char *folder = b->p->folder;
+    if (read_if_there(folder, "special_tokens_map.json", &b->map) ||
         read_if_there(folder, "added_tokens.json", &b->added))
         return FAILED;
-    b->path = format_text("%s/tokenizer.json", folder);
-    if (is_file(b->path)) {
-        if (!(b->json = read_json_file(b->path))) return FAILED;
-        *found = has_type(cJSON_GetObjectItemCaseSensitive(b->json, "model"), "BPE");
-        return *found ? take_json(b) : DONE;
-    }
-    free(b->path);
-    b->path = format_text("%s/vocab.json", folder);
+    b->path = format_text("%s/%s", folder, b->p->json ? "tokenizer.json" : "vocab.json");
+    if (b->p->json) return take_json(b);
     b->merges_path = format_text("%s/merges.txt", folder);
-    *found = is_file(b->path) && is_file(b->merges_path);
-    if (!*found) return DONE;
-    if (!(b->json = read_json_file(b->path)) || !(b->text = read_whole(b->merges_path, NULL)))
+    if (!(b->vocab = read_json_file(b->path)) || !(b->text = read_whole(b->merges_path, NULL)))
         return FAILED;
     return take_two_files(b);
 }
@@ -516,12 +468,9 @@ static void composing_tables(int32_t (*rows[TABLES])[3], int32_t n[TABLES])
 
 static int make_vocab(const struct bpe *b, trf_vocab **vocab)
 {
-    const char **tokens = zeroed(b->n + 1, sizeof *tokens);
-    unsigned char *kinds = zeroed(b->n + 1, 1);
     int32_t (*ranges)[3], (*composing[TABLES])[3] = {NULL, NULL, NULL};
     trf_byte_bpe_file file;
     trf_error err;
-    size_t i;
     int status = DONE, k;
     memset(&file, 0, sizeof file);
     file.flags = b->flags;
@@ -531,51 +480,42 @@ static int make_vocab(const struct bpe *b, trf_vocab **vocab)
     file.n_merges = (int32_t)b->n_merges;
     if (b->flags & TRF_BPE_NFC) composing_tables(composing, file.n_composing);
     for (k = 0; k < TABLES; k++) file.composing[k] = composing[k];
-    for (i = 0; i < b->n; i++) {
-        tokens[i] = b->token[i].text;
-        kinds[i] = (unsigned char)b->token[i].kind;
-    }
-    file.tokens = tokens;
-    file.kinds = kinds;
-    file.n_tokens = (int32_t)b->n;
+    file.tokens = b->tokens.text;
+    file.kinds = b->kinds;
+    file.n_tokens = (int32_t)b->tokens.n;
     if (trf_vocab_make_byte_bpe(vocab, &file, NULL, &err)) {
         say_error(b->path, &err);
         status = FAILED;
     }
     for (k = 0; k < TABLES; k++) free(composing[k]);
     free(ranges);
-    free(tokens);
-    free(kinds);
     return status;
 }
 
-int read_byte_bpe(const char *folder, const int32_t n_ids[2], int32_t bos, trf_vocab **vocab,
-                  int32_t special[SPECIALS], int *found)
+int read_byte_bpe(const struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
 {
     struct bpe b;
     size_t i, added = 0;
     int status;
     memset(&b, 0, sizeof b);
-    status = take_files(&b, folder, found);
-    if (!status && *found) status = find_specials(&b, bos);
-    if (!status && *found) {
-        fit_rows(&b, (size_t)(n_ids[0] ? n_ids[0] : n_ids[1]));
-        status = make_vocab(&b, vocab);
-    }
-    for (i = 0; !status && i < b.n; i++)
-        added += b.token[i].added && b.token[i].kind != TRF_BPE_SPECIAL;
+    b.p = p;
+    status = take_files(&b) || find_specials(&b) ||
+             fit_rows(&b, (size_t)(p->n_ids[0] ? p->n_ids[0] : p->n_ids[1])) ||
+             make_vocab(&b, vocab) ? FAILED : DONE;
+    for (i = 0; !status && i < b.tokens.n; i++) added += b.cut[i] && b.kinds[i] != TRF_BPE_SPECIAL;
     if (added)
         inform_line("%s: %zu added token%s not special: in a text they are ordinary text", b.path,
                     added, added == 1 ? " is" : "s are");
     memcpy(special, b.special, sizeof b.special);
-    cJSON_Delete(b.json);
-    cJSON_Delete(b.config);
+    cJSON_Delete(b.vocab);
     cJSON_Delete(b.map);
     cJSON_Delete(b.added);
     free(b.text);
-    free(b.token);
+    free(b.tokens.text);
+    free(b.kinds);
+    free(b.cut);
     free(b.unused);
-    free(b.place);
+    free(b.all.entry);
     free(b.merge);
     free(b.path);
     free(b.merges_path);

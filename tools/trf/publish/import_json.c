@@ -1,10 +1,13 @@
 // trf import, trf export: files of JSON by cJSON, members of config.json, numbers in bytes.
 
-#include "import_sentencepiece.h"
+#include "import.h"
 
 #include <errno.h>
 #include <math.h>
 #include <sys/stat.h>
+
+const char *const special_names[SPECIALS] = {
+    "pad_token", "bos_token", "eos_token", "unk_token", "mask_token", "cls_token", "sep_token"};
 
 int is_file(const char *path)
 {
@@ -60,6 +63,33 @@ static cJSON *read_value(const char *path, int object)
 cJSON *read_json_file(const char *path) { return read_value(path, 1); }
 cJSON *read_json_list(const char *path) { return read_value(path, 0); }
 
+int read_if_there(const char *folder, const char *name, cJSON **json)
+{
+    char *path = format_text("%s/%s", folder, name);
+    int status = is_file(path) && !(*json = read_json_file(path)) ? FAILED : DONE;
+    free(path);
+    return status;
+}
+
+int has_file(const char *folder, const char *name)
+{
+    char *path = format_text("%s/%s", folder, name);
+    int there = is_file(path);
+    free(path);
+    return there;
+}
+
+char *cut_line(char **text)
+{
+    char *line = *text;
+    size_t length = strcspn(line, "\n");
+    if (!*line) return NULL;
+    *text += length + (line[length] == '\n');
+    if (length && line[length - 1] == '\r') length--;
+    line[length] = 0;
+    return line;
+}
+
 int json_int(const cJSON *json, const char *path, const char *name, int32_t missing, int32_t *to)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
@@ -101,6 +131,11 @@ int json_true(const cJSON *json, const char *name, int missing)
 {
     const cJSON *value = cJSON_GetObjectItemCaseSensitive(json, name);
     return cJSON_IsBool(value) ? cJSON_IsTrue(value) : missing;
+}
+
+const char *token_text(const cJSON *value)
+{
+    return cJSON_IsObject(value) ? json_text(value, "content") : cJSON_GetStringValue(value);
 }
 
 int has_type(const cJSON *part, const char *type)
@@ -277,6 +312,30 @@ int check_id(const char *path, const char *token, double id)
 {
     if (id >= 0 && id < MOST_IDS && id == (double)(int32_t)id) return DONE;
     say("%s: expected an id of 0 to %d for \"%s\", got %.17g", path, MOST_IDS - 1, token, id);
+    return FAILED;
+}
+
+int place_text(struct places *t, const char *path, double id, const char *text)
+{
+    size_t i, before = t->n;
+    if (check_id(path, text, id)) return FAILED;
+    i = (size_t)id;
+    t->text = grow(t->text, &t->capacity, i + 1, sizeof *t->text);
+    if (i >= t->n) {
+        t->n = i + 1;
+        memset(t->text + before, 0, (t->n - before) * sizeof *t->text);
+    }
+    if (t->text[i] && strcmp(t->text[i], text)) return same_id(path, t->text[i], text, i);
+    t->text[i] = text;
+    return DONE;
+}
+
+int check_places(const struct places *t, const char *path)
+{
+    size_t i;
+    for (i = 0; i < t->n && t->text[i]; i++) { }
+    if (i == t->n) return DONE;
+    say("%s: no token has the id %zu", path, i);
     return FAILED;
 }
 

@@ -75,26 +75,21 @@ static int make_vocab(const cJSON *json, const char *path, trf_vocab **vocab)
     return add_tokens(cJSON_GetObjectItemCaseSensitive(model, "vocab"), path, *vocab);
 }
 
-/* One file of two. *found 0: it is not there or has another model. */
-static int read_file(const char *folder, const char *name, trf_vocab **vocab, int *found)
+int read_levels(const struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS])
 {
-    char *path = format_text("%s/%s", folder, name);
-    cJSON *json = is_file(path) ? read_json_file(path) : NULL;
-    int status = is_file(path) && !json ? FAILED : DONE;
-    *found = json && !strcmp(type_of(json, "model"), "WordLevel");
-    if (*found) status = make_vocab(json, path, vocab);
+    static const char second[] = TARGET_FOLDER "/tokenizer.json";
+    cJSON *json = NULL;
+    char *path;
+    int status, k;
+    if (make_vocab(p->json, p->json_path, &vocab[0])) return FAILED;
+    for (k = 0; k < SPECIALS; k++)
+        special[k] = trf_vocab_special(vocab[0], (trf_special)k);
+    if (!p->n_ids[0] || !p->n_ids[1]) return DONE;
+    path = format_text("%s/%s", p->folder, second);
+    status = read_if_there(p->folder, second, &json);
+    if (json && !strcmp(type_of(json, "model"), "WordLevel"))
+        status = make_vocab(json, path, &vocab[1]);
     cJSON_Delete(json);
     free(path);
     return status;
-}
-
-int read_levels(const char *folder, const int32_t n_ids[2], trf_vocab *vocab[2],
-                int32_t special[SPECIALS], int *found)
-{
-    int status = read_file(folder, "tokenizer.json", &vocab[0], found), second, k;
-    if (status || !*found) return status;
-    for (k = 0; k < SPECIALS; k++)
-        special[k] = trf_vocab_special(vocab[0], (trf_special)k);
-    if (!n_ids[0] || !n_ids[1]) return DONE;
-    return read_file(folder, TARGET_FOLDER "/tokenizer.json", &vocab[1], &second);
 }

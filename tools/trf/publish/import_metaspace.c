@@ -18,17 +18,14 @@
 
 #include "import_sentencepiece.h"
 
-enum { NORMAL = 1, UNKNOWN = 2, USER = 4, UNUSED = 5, BYTE = 6 };       /* SentencePiece's types */
 enum { NO_TYPE = 0, SPECIAL_TOKEN = -1, NO_PIECE = -2 };
-#define BLANK "\xE2\x96\x81"                /* U+2581 */
 
 struct token { const char *text; float score; int32_t id; int type; };
 struct merge { int32_t left, right, piece; };        /* indices of tokens */
 
 struct metaspace {
-    char *path;
-    cJSON *json;
-    const cJSON *model;
+    const char *path;
+    const cJSON *json, *model;
     int bpe, bytes;                     /* bytes: characters without pieces are bytes */
     int prefix, one_blank, split;       /* split: no piece goes beyond a blank */
     int blanks, keeps_last, joins_first;
@@ -310,8 +307,7 @@ static int find_types(struct metaspace *m)
 // >>merges         pairs become scores
 // -----------------------------------------------------------------------------------------------
 
-/* Bytes of the first character of a token. */
-static size_t first_bytes(const char *text)
+size_t first_bytes(const char *text)
 {
     size_t n = 1;
     while (((unsigned char)text[n] & 0xC0) == 0x80) n++;
@@ -561,28 +557,31 @@ static void tell_ends(const struct metaspace *m)
                     "file gives it: trf treats such blanks as SentencePiece does", m->path, what);
 }
 
-int read_metaspace(struct published *p, struct pieces *pieces, int32_t **ids, struct table *more,
-                   int *found)
+int is_metaspace(const cJSON *json)
+{
+    const cJSON *model = member(json, "model");
+    return has_type(model, "Unigram") ||
+           (has_type(model, "BPE") && (has_blanks(member(json, "normalizer")) ||
+                                       has_blanks(member(json, "pre_tokenizer"))));
+}
+
+int read_metaspace(const struct published *p, struct pieces *pieces, int32_t **ids,
+                   struct table *more)
 {
     struct metaspace m;
-    int status = DONE;
+    int status;
     memset(&m, 0, sizeof m);
-    m.path = format_text("%s/tokenizer.json", p->folder);
-    *found = 0;
-    if (is_file(m.path) && !(p->json = m.json = read_json_file(m.path))) status = FAILED;
+    m.path = p->json_path;
+    m.json = p->json;
     m.model = member(m.json, "model");
     m.bpe = has_type(m.model, "BPE");
-    *found = has_type(m.model, "Unigram") ||
-             (m.bpe && (has_blanks(member(m.json, "normalizer")) ||
-                        has_blanks(member(m.json, "pre_tokenizer"))));
-    if (!status && *found) status = take_model(&m);
-    if (!status && *found) {
+    status = take_model(&m);
+    if (!status) {
         make_file(&m, pieces, ids, more);
         tell_ends(&m);
     }
     free(m.map);
     free(m.token);
     free(m.all.entry);
-    free(m.path);
     return status;
 }

@@ -147,21 +147,10 @@ static void free_tokens(struct token_list *t)
 // >>special        special tokens, and tokens that a folder adds
 // -----------------------------------------------------------------------------------------------
 
-/* The text of a special token: that of tokenizer_config.json, which may be null, or the usual
-   one. */
-static const char *special_text(const struct published *p, const char *name, const char *usual)
-{
-    const cJSON *value = cJSON_GetObjectItemCaseSensitive(p->config, name);
-    if (!value) return usual;
-    return cJSON_IsObject(value) ? json_text(value, "content") : cJSON_GetStringValue(value);
-}
-
-/* Finds the ids in a sorted table of all tokens. */
+/* Finds the ids in a sorted table of all tokens. tokenizer_config.json may have null for one. */
 static int find_special(const struct published *p, const struct table *all,
                         int32_t special[SPECIALS])
 {
-    static const char *const names[SPECIALS] = {"pad_token", "bos_token", "eos_token", "unk_token",
-                                                "mask_token", "cls_token", "sep_token"};
     static const char *const usual[CLASSES + 1][SPECIALS] = {
         {"<pad>", NULL, "</s>", "<unk>", NULL, NULL, NULL},                     /* MARIAN */
         {"<pad>", NULL, "</s>", "<unk>", NULL, NULL, NULL},                     /* T5 */
@@ -173,7 +162,8 @@ static int find_special(const struct published *p, const struct table *all,
 #undef FAIRSEQ
     int i, k;
     for (i = 0; i < SPECIALS; i++) {
-        const char *text = special_text(p, names[i], usual[p->is][i]);
+        const cJSON *named = cJSON_GetObjectItemCaseSensitive(p->config, special_names[i]);
+        const char *text = named ? token_text(named) : usual[p->is][i];
         const struct entry *found = text ? find_text(all, text) : NULL;
         special[i] = found ? found->id : -1;
         if (!found && (i == SPECIAL_EOS || (i == SPECIAL_UNK && !p->json))) {
@@ -436,14 +426,6 @@ static int take_numbered(struct published *p, struct token_list *t)
     return DONE;
 }
 
-static int has_file(const struct published *p, const char *name)
-{
-    char *path = format_text("%s/%s", p->folder, name);
-    int there = is_file(path);
-    free(path);
-    return there;
-}
-
 /* The class of a folder with tokenizer.json alone: by its name, or by the type of the model. */
 static int class_of_json(const struct published *p, const struct table *all)
 {
@@ -457,50 +439,47 @@ static int class_of_json(const struct published *p, const struct table *all)
     return OTHER;
 }
 
-/* tokenizer.json. *found 0: the folder has none of SentencePiece's kind. */
-static int take_json(struct published *p, struct token_list *t, int *found)
+/* tokenizer.json alone. */
+static int take_json(struct published *p, struct token_list *t)
 {
-    int status = read_metaspace(p, &t->pieces, &t->ids, &t->more, found);
-    if (status || !*found) return status;
+    if (read_metaspace(p, &t->pieces, &t->ids, &t->more)) return FAILED;
     list_all(t);
     p->is = class_of_json(p, &t->all);
     return DONE;
 }
 
 /* The tokens of all classes but Marian's and M2M-100's. */
-static int take_tokens(struct published *p, struct token_list *t, int *found)
+static int take_tokens(struct published *p, struct token_list *t)
 {
     switch (p->is) {
-    case NO_CLASS: return take_json(p, t, found);
+    case NO_CLASS: return take_json(p, t);
     case T5: case LLAMA: return take_numbered(p, t);
     default: return take_fairseq(p, t);
     }
 }
 
 /* One vocabulary for all sides. */
-static int take_one(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS], int *found)
+static int take_one(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
 {
     struct token_list t;
-    int status, has_tokens;
+    int status;
     memset(&t, 0, sizeof t);
-    status = take_tokens(p, &t, found);
-    has_tokens = !status && *found;
-    if (has_tokens) status = find_special(p, &t.all, special);
-    if (has_tokens && !status) status = make_vocabulary(&t, ids_of_model(p), 0, special, vocab);
-    if (has_tokens && !status) find_languages(p, &t.all, p->tags);
+    status = take_tokens(p, &t);
+    if (!status) status = find_special(p, &t.all, special);
+    if (!status) status = make_vocabulary(&t, ids_of_model(p), 0, special, vocab);
+    if (!status) find_languages(p, &t.all, p->tags);
     free_tokens(&t);
     return status;
 }
 
-/* The class of a folder's files of SentencePiece, or NO_CLASS: there are none. */
-static int find_class(const struct published *p)
+int class_of_files(const struct published *p)
 {
     const char *name = json_text(p->config, "tokenizer_class"), *type;
     int is, known = 0;
     for (is = 0; is < CLASSES; is++) {
         size_t length = strlen(classes[is].class_name);
-        if (!has_file(p, classes[is].file)) continue;
-        if (classes[is].beside && !has_file(p, classes[is].beside)) continue;
+        if (!has_file(p->folder, classes[is].file)) continue;
+        if (classes[is].beside && !has_file(p->folder, classes[is].beside)) continue;
         type = classes[is].type;
         known = name ? !strncmp(name, classes[is].class_name, length) &&
                            (!name[length] || !strcmp(name + length, "Fast"))
@@ -510,28 +489,12 @@ static int find_class(const struct published *p)
     return is < CLASSES ? is : (int)NO_CLASS;
 }
 
-int read_pieces(const char *folder, const char *type, const int32_t n_ids[2], trf_vocab *vocab[2],
-                int32_t special[SPECIALS], struct tags *tags, int *found)
+int read_pieces(struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS])
 {
-    struct published p;
-    int status = DONE;
-    memset(&p, 0, sizeof p);
-    p.folder = folder;
-    p.type = type;
-    p.n_ids = n_ids;
-    p.tags = tags;
-    p.config_path = format_text("%s/tokenizer_config.json", folder);
-    if (is_file(p.config_path) && !(p.config = read_json_file(p.config_path))) status = FAILED;
-    p.is = status ? (int)NO_CLASS : find_class(&p);
-    *found = p.is < NO_CLASS;
-    tags->no_bos = p.is == MARIAN;
-    if (!status && p.is == MARIAN) status = take_marian(&p, vocab, special);
-    else if (!status && p.is == M2M100)
-        status = take_listed(&p, classes[p.is].file, "vocab.json", 0, vocab, special);
-    else if (!status) status = take_one(&p, vocab, special, found);
-    free_made(&p);
-    cJSON_Delete(p.config);
-    cJSON_Delete(p.json);
-    free(p.config_path);
-    return status;
+    p->tags->no_bos = p->is == MARIAN;
+    switch (p->is) {
+    case MARIAN: return take_marian(p, vocab, special);
+    case M2M100: return take_listed(p, classes[p->is].file, "vocab.json", 0, vocab, special);
+    default: return take_one(p, vocab, special);
+    }
 }

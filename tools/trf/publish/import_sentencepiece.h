@@ -12,31 +12,17 @@ enum { MARIAN, T5, LLAMA, M2M100, NLLB, MBART, MBART50, XLM_ROBERTA, CLASSES,
        OTHER = CLASSES,     /* of tokenizer.json alone */
        NO_CLASS };
 
-/* Texts with their ids. Sorted, it is looked up. */
-struct entry { const char *text; int32_t id; int used; };
-struct table { struct entry *entry; size_t n, capacity; };
-/* import_json.c */
-void enter_text(struct table *t, const char *text, int32_t id);
-void sort_texts(struct table *t);
-int sort_unique(struct table *t, const char *path);     /* FAILED after a message: a text twice */
-struct entry *find_text(const struct table *t, const char *text);      /* NULL: there is none */
-
-struct published {
-    const char *folder, *type;  /* type: "model_type" of config.json, or NULL */
-    const int32_t *n_ids;       /* as in read_tokenizer */
-    struct tags *tags;
-    int is;                     /* one of the classes */
-    cJSON *config, *json;       /* tokenizer_config.json, tokenizer.json; or NULL */
-    char *config_path;
-    char **made;                /* texts of tokens that no file has */
-    size_t n_made, made_capacity;
-};
-
 /* A SentencePiece file and the texts of its pieces. */
 struct pieces { char *path, *bytes, **text; size_t n_bytes, n, capacity; };
 
+enum { NORMAL = 1, UNKNOWN = 2, USER = 4, UNUSED = 5, BYTE = 6 };       /* SentencePiece's types */
+#define BLANK "\xE2\x96\x81"                /* U+2581 */
+size_t first_bytes(const char *text);       /* of its first character */
+
 /* import_pieces.c: the name of a class in tokenizer_config.json. */
 const char *class_name_of(int is);
+/* The class of a folder's files of SentencePiece, or NO_CLASS: there are none. */
+int class_of_files(const struct published *p);
 /* Moves to the next field of a message of protocol buffers. Returns its key, or 0 at the end and at
    a fault. *field and *length are the bytes of a field that has some; *length is the value of a
    number. */
@@ -47,10 +33,12 @@ uint64_t next_field(const unsigned char **at, const unsigned char *end,
 void list_fairseq(struct published *p, size_t n, struct table *more);
 void free_made(struct published *p);
 
-/* import_metaspace.c: makes a SentencePiece file from tokenizer.json. more: the tokens that are no
-   pieces. Their texts live as long as p->json. *found 0: there is none of this kind. */
-int read_metaspace(struct published *p, struct pieces *pieces, int32_t **ids, struct table *more,
-                   int *found);
+/* import_metaspace.c: whether tokenizer.json is of SentencePiece's kind. */
+int is_metaspace(const cJSON *json);
+/* Makes a SentencePiece file from it. more: the tokens that are no pieces. Their texts live as long
+   as p->json. */
+int read_metaspace(const struct published *p, struct pieces *pieces, int32_t **ids,
+                   struct table *more);
 
 /* import_languages.c: the codes of a class, with blanks between them. named: "language_codes" of
    tokenizer_config.json, which M2M-100 may have; or NULL. */
