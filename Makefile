@@ -27,18 +27,24 @@ ifeq ($(MAKELEVEL)$(filter clean uninstall,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 endif
 COMPILE  = $(CC) $(CFLAGS) -I. $(CPPFLAGS)
-TESTING  = $(LIGHTCC) $(CFLAGS) -I. $(CPPFLAGS)
+TESTING  = $(LEVELCC) $(CFLAGS) -I. $(CPPFLAGS) $(LEVEL) -Itests
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(filter-out examples/mpi.c,$(wildcard examples/*.c)))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
-TESTS    = $(patsubst tests/%.c,$(BUILD)/%,$(wildcard tests/test_*.c))
-DOUBLES  = $(patsubst %,$(BUILD)/double_test_%,ops blocks generate model heads golden definitions finetune updater look pack search_rules stages)
-CUDAS    = $(patsubst %,$(BUILD)/cuda_test_%,blocks search updater)
-LONG     = $(patsubst %,$(BUILD)/cuda_test_%,generate targets heads look model ranks stages store programs decoding finetune search_rules) $(BUILD)/races_test_cuda_ops
-SEPARATES = $(patsubst %,$(BUILD)/separate_test_%,model ranks stages blocks generate search search_rules store targets programs decoding heads finetune updater look pack bf16 int8 small)
-FULL     = $(patsubst %,$(BUILD)/%,test_ops test_int8 test_learn double_test_model double_test_golden)
-BRISK    = $(patsubst %,$(BUILD)/%,test_vocab test_corpus test_options test_tokens double_test_generate double_test_finetune separate_test_generate test_bf16 test_pack test_small separate_test_bf16 separate_test_int8 test_separate_device test_cuda test_cuda_ops test_generate test_golden test_memory test_model test_noise test_same_bits \
-           test_stages test_store test_programs test_decoding double_test_ops double_test_heads double_test_stages separate_test_programs separate_test_decoding)
+# Each tests/test_X.c says in its first line how it is built and when it runs; tests/README.md explains the words. Here are
+# two words for each program: test:test_X or check:double_test_X, and O1:test_X.
+SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", file); \
+             if (!/^\/\* build: O[0-2] /) { print "unsaid:" file; next } \
+             print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
+             for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
+               name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
+               print (part[1] == "long" ? "long:" : "check:") name, part[2] ":" name } \
+             if (/ races /) print "long:races_" file }' tests/test_*.c)
+suites   = $(patsubst $1:%,$(BUILD)/%,$(filter $1:%,$(SUITES)))
+TESTS    = $(call suites,test)
+CHECKS   = $(call suites,check)
+LONG     = $(call suites,long)
+$(if $(call suites,unsaid),$(error the first line says nothing of how it is built: $(patsubst unsaid:%,tests/%.c,$(filter unsaid:%,$(SUITES)))))
 LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
@@ -67,36 +73,38 @@ $(BUILD)/cuda/column.o: transformer.h $(BUILD)/flags
 demo: $(BUILD)/translate
 	$(BUILD)/translate
 
-# Compiling is half of a test run. Kernels and gradients are built as programs are; in the other suites the optimiser is
-# not in question, and is on where it saves more than it costs: make test LIGHT= SOME= takes CFLAGS for all. The optimiser
+# Compiling is half of a test run. Kernels and gradients are built as programs are (O2); in the other suites the optimiser is
+# not in question, and is on (O1) where it saves more than it costs: make test O0= O1= takes CFLAGS for all. The optimiser
 # skips static functions that a suite does not call. Without it clang takes half of gcc's time: it builds these suites
 # where it is there, unless CC is given.
-LIGHT    = -O0 -DTRF_NO_SLOW_WARNING
-SOME     = -O1 -DTRF_STATIC
-LIGHTCC  = $(CC)
+O0       = -O0 -DTRF_NO_SLOW_WARNING
+O1       = -O1 -DTRF_STATIC
+O2       = -DTRF_STATIC
+LEVEL    = $(O0)
+CC0      = $(CC)
 ifeq ($(origin CC),file)
-LIGHTCC := $(if $(shell command -v clang),clang,$(CC))
+CC0     := $(if $(shell command -v clang),clang,$(CC))
 endif
-$(FULL): LIGHT = -DTRF_STATIC
-$(BRISK): LIGHT = $(SOME)
-$(FULL) $(BRISK): LIGHTCC = $(CC)
+LEVELCC  = $(CC0)
+$(call suites,O1): LEVEL = $(O1)
+$(call suites,O2): LEVEL = $(O2)
+$(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
 
 # What everything is built with; a new file when it has changed.
-FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(MPI) $(MPICC) $(LIGHT) $(SOME) $(LIGHTCC)
+FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(MPI) $(MPICC) $(O0) $(O1) $(O2) $(CC0)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
 FORCE:
 
-# What repeats another suite in double or on another device, or takes long: make check runs it.
-SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify test_cuda test_cuda_ops test_separate_device test_same_bits \
-             test_host test_memory) $(DOUBLES) $(SEPARATES) $(CUDAS)
+# Examples that take long: make check runs them.
+SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify)
 # make test T=vocab: one suite, tests/test_vocab.c; T=trf_train: tests/test_trf_train.sh; T=double_test_model and the like.
 T        =
 ifeq ($(T),)
 # trf comes first: nothing takes longer to compile.
-test: $(BUILD)/trf $(filter-out $(SLOW),$(TESTS) $(DOUBLES) $(SEPARATES) $(EXAMPLES))
-	sh tests/run.sh $(BUILD)
+test: $(BUILD)/trf $(TESTS) $(filter-out $(SLOW),$(EXAMPLES))
+	sh tests/run.sh $(BUILD) $(notdir $(TESTS))
 else ifneq ($(wildcard tests/test_$(T).sh),)
 test: $(BUILD)/trf
 	sh tests/test_$(T).sh $(BUILD)/trf
@@ -107,8 +115,8 @@ test: $(SUITE)
 endif
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(BUILD)/trf $(TESTS) $(DOUBLES) $(SEPARATES) $(CUDAS) $(EXAMPLES) $(STUDIES)
-	sh tests/run.sh $(BUILD) builds $(notdir $(DOUBLES) $(SEPARATES) $(CUDAS))
+check: $(BUILD)/trf $(TESTS) $(CHECKS) $(EXAMPLES) $(STUDIES)
+	sh tests/run.sh $(BUILD) builds $(notdir $(TESTS) $(CHECKS))
 
 # The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.
 studies: $(RUNS)
@@ -185,11 +193,11 @@ $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(TESTING) $(LIGHT) -Itests $< -o $@ -lcmocka -pthread $(LINK)
+	$(TESTING) $< -o $@ -lcmocka -pthread $(LINK)
 
 $(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(TESTING) $(LIGHT) -DTRF_DOUBLE -Itests $< -o $@ -lcmocka -pthread $(LINK)
+	$(TESTING) -DTRF_DOUBLE $< -o $@ -lcmocka -pthread $(LINK)
 
 # The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
@@ -197,10 +205,10 @@ $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 	$(CXX) -std=c++11 $(CFLAGS) -I. -Itests -c $< -o $@
 
 $(BUILD)/test_cuda $(BUILD)/test_cuda_ops: $(BUILD)/test_%: tests/test_%.c $(BUILD)/gpu.o
-	$(TESTING) $(LIGHT) -Itests $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
+	$(TESTING) $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
 $(BUILD)/cuda_test_%: tests/test_%.c $(BUILD)/gpu.o
-	$(TESTING) $(LIGHT) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend -Itests $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
+	$(TESTING) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
 $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)
@@ -210,7 +218,7 @@ $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 # On a device that the host cannot reach: see tests/separate_device.h.
 $(BUILD)/separate_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(TESTING) $(LIGHT) -D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend -Itests $< -o $@ -lcmocka -pthread $(LINK)
+	$(TESTING) -D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend $< -o $@ -lcmocka -pthread $(LINK)
 
 # The implementation is compiled once for all examples and studies. Each is a program of one file too: the lines at its
 # top build it so, and tests/compile.sh does.

@@ -68,7 +68,7 @@ fi
 faults=$(wc -l <"$work/table")
 [ "$faults" -gt 0 ] || { echo "no such fault"; [ "${1:-}" = --changed ]; exit; }
 
-doubles=$(sed -n 's/^DOUBLES.*double_test_%,\([a-z ]*\)).*/\1/p' "$root/Makefile")
+doubles=$(grep -l '^/\* build: .* double:' "$root"/tests/test_*.c | sed 's|.*/test_||;s|\.c$||' | tr '\n' ' ')
 for tree in base 1 2; do
     mkdir -p "$work/$tree" && cd "$root" &&
     cp -r transformer.h Makefile tests examples tools "$work/$tree" || exit 1

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Runs all tests: sh tests/run.sh BUILD [builds] [SUITE...]
 #
-# BUILD is the folder of the test programs, the examples and trf. Every tests/test_*.c and tests/test_trf*.sh is a suite;
-# SUITE names more programs to run (double_test_*, separate_test_*, cuda_test_*).
+# BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the programs
+# to run (test_*, double_test_*, separate_test_*, cuda_test_*).
 #
 # `builds` adds what takes long: columns.sh, compile.sh, the suites of other devices, every case of each test, the studies,
 # the manual's programs, README's commands, and the examples copy, reverse, classify, fill and resume.
@@ -130,9 +130,7 @@ job "example embed_text" status "cd '$work/embed_text' && '$build/trf' import '$
     '$build/embed_text' m 'a dog' '$PWD/tests/golden/import/bert/lines.txt' | sort -rn | head -n 1 | cut -c 10- >near && cat near &&
     '$build/trf' embed --model m --query 'a dog' --top 1 '$PWD/tests/golden/import/bert/lines.txt' | cut -f 2 | cmp - near"
 job "example hooks" status "exec '$build/hooks'"
-for source in tests/test_*.c "$@"; do   # a suite that was not built fails
-    suite=${source##*/} suite=${suite%.c}
-    case $suite in test_cuda* | test_separate_device | test_same_bits | test_host | test_memory) [ -n "$builds" ] || continue ;; esac
+for suite in "$@"; do
     job "$suite" cmocka "exec '$build/$suite'"
 done
 worker $first $jobs & second=$!

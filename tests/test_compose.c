@@ -1,3 +1,4 @@
+/* build: O0 */
 /* The map that trf gives to the subwords it learns (tools/trf/base/compose.c): what Unicode's
    composition writes otherwise is written so, and nothing else is, as the header's reader of
    SentencePiece models has it. */

@@ -1,3 +1,4 @@
+/* build: O1 */
 /* The corpus: every pair once an epoch, budgets, orders, resuming at every batch, and every
    allocation failing once; then the padded helpers. */
 #define TRF_IMPLEMENTATION

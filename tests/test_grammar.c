@@ -1,3 +1,4 @@
+/* build: O0 */
 // The sentences of tools/data/grammar.h: are those to test with new? grammar_check reads the
 // English text alone, so it tests the grammar's own bookkeeping.
 

@@ -1,3 +1,4 @@
+/* build: O0 slow */
 /* Beside a host: OpenBLAS's three builds while the program itself computes, many threads, little
    address space, no threads left. Each case is a process of its own: the program starts itself
    again. A build that is not installed is left out; TRF_OPENBLAS_BUILDS names a folder with more of

@@ -1,3 +1,4 @@
+/* build: O0 */
 /* The figures of trf eval: beside sacreBLEU's and jiwer's (written down), beside plain loops, on
    hostile bytes; every allocation failing once. With arguments it prints its figures for
    tools/parity/metrics.py. */

@@ -1,3 +1,4 @@
+/* build: O1 */
 /* Noise: naive loops with the same draws, frequencies within four sigma, words, any split into
    ranks, refusals, corners, and every allocation failing once. */
 #define TRF_IMPLEMENTATION

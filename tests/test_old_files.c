@@ -1,3 +1,4 @@
+/* build: O0 */
 /* Files that an older transformer.h has written (tests/golden/old, see make.sh there): models
    translate, a generator's session and a checkpoint go on, with the results of then. */
 #define TRF_IMPLEMENTATION

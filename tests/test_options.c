@@ -1,3 +1,4 @@
+/* build: O1 */
 /* The options of trf: the table of tools/trf/base/options.c beside one that names every field and every
    choice again. An option writes its own field and no other byte, is shown as it is typed, refuses
    what makes no sense, and does besides what its help says; no row of the table can be forgotten

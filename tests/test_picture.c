@@ -1,3 +1,4 @@
+/* build: O0 */
 /* tools/trf/look/picture.h: hostile text, colours of a scale, the image of a large map byte by byte,
    curves that are thinned out or interrupted, and what a terminal gets. */
 #define _GNU_SOURCE

@@ -1,3 +1,4 @@
+/* build: O1 slow */
 /* Same bits: for any number of threads, with CBLAS and without, on other kernels of OpenBLAS, and
    after a kill. The program starts itself again, with arguments, where a process of its own is
    needed. */

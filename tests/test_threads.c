@@ -1,3 +1,4 @@
+/* build: O0 */
 /* The threads of objects: who starts and ends them, what they have of the program (signals,
    floating-point environment, forks), that every tile is computed once, and what happens where they
    cannot be started or do not come. */
