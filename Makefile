@@ -283,6 +283,13 @@ PACKAGE  = $(TO)/lib/cmake/transformer
 MAN      = $(TO)/share/man/man1
 BASH     = $(TO)/share/bash-completion/completions
 ZSH      = $(TO)/share/zsh/site-functions
+# filled FILE,INTO: a file of tools/cmake with what was given to make in place of its @WORDS@
+filling  = -e 's|@$1@|$(subst |,\|,$(subst &,\&,$(subst \,\\,$2)))|'
+define filled
+sed $(call filling,VERSION,$(VERSION)) $(call filling,PREFIX,$(PREFIX)) $(call filling,OPTIONS,$(strip $(CPPFLAGS))) \
+  $(call filling,LIBRARIES,$(strip $(LINK))) $(call filling,VECTORS,$(filter -m%,$(CFLAGS))) \
+  tools/cmake/$1.in >"$2/$1" && chmod 644 "$2/$1"
+endef
 install: $(BUILD)/trf
 	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(PACKAGE)" "$(MAN)" "$(BASH)" "$(ZSH)"
 	install -m 644 transformer.h "$(TO)/include"
@@ -291,14 +298,9 @@ install: $(BUILD)/trf
 	  $(BUILD)/trf completion bash >"$(BASH)/trf" && $(BUILD)/trf completion zsh >"$(ZSH)/_trf" && \
 	  chmod 644 "$(MAN)/trf.1" "$(BASH)/trf" "$(ZSH)/_trf"; \
 	else rm "$(MAN)/trf.1"; echo 'left out: the man page and completion, as trf does not run here'; fi
-	printf 'prefix=%s\nvectors=%s\nName: transformer.h\nDescription: transformers (translators, language models, classifiers) in one C header\nVersion: %s\nCflags: -I"$${prefix}/include" %s\nLibs: %s\n' \
-	  '$(PREFIX)' '$(filter -m%,$(CFLAGS))' '$(VERSION)' '$(strip $(CPPFLAGS))' '$(strip $(LINK))' >$(BUILD)/transformer.pc
-	install -m 644 $(BUILD)/transformer.pc "$(TO)/lib/pkgconfig"
-	{ printf '# find_package(transformer): transformer.h %s and what make install was given\nset(transformer_options [==[%s]==])\nset(transformer_libraries [==[%s]==])\nset(transformer_vectors [==[%s]==])\n' \
-	  '$(VERSION)' '$(strip $(CPPFLAGS))' '$(strip $(LINK))' '$(filter -m%,$(CFLAGS))' && cat tools/cmake/installed.cmake; } >$(BUILD)/transformerConfig.cmake
-	{ echo 'set(PACKAGE_VERSION $(VERSION))' && cat tools/cmake/version.cmake; } >$(BUILD)/transformerConfigVersion.cmake
-	install -m 644 $(BUILD)/transformerConfig.cmake $(BUILD)/transformerConfigVersion.cmake "$(PACKAGE)"
-	rm $(BUILD)/transformer.pc $(BUILD)/transformerConfig.cmake $(BUILD)/transformerConfigVersion.cmake
+	$(call filled,transformer.pc,$(TO)/lib/pkgconfig)
+	$(call filled,transformerConfig.cmake,$(PACKAGE))
+	$(call filled,transformerConfigVersion.cmake,$(PACKAGE))
 
 uninstall:
 	rm -f "$(TO)/include/transformer.h" "$(TO)/bin/trf" "$(TO)/lib/pkgconfig/transformer.pc"
