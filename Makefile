@@ -1,7 +1,7 @@
-# transformer.h: who uses it needs no building; this joins it from tools/header and builds its examples, tools and tests.
-# `make help` lists the targets.
-# Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS, make test CFLAGS='-g -O1 -fsanitize=address,undefined';
-# all is built again when such a variable changes.
+# transformer.h: who uses it needs no building; this joins it from tools/header and builds its examples, tools and
+# tests. `make help` lists the targets.
+# Set by hand what differs: make CC=clang, make BLAS= CPPFLAGS=-DTRF_NO_CBLAS,
+# make test CFLAGS='-g -O1 -fsanitize=address,undefined'; all is built again when such a variable changes.
 
 CC       = cc
 CFLAGS   = -O2 -march=native
@@ -31,8 +31,8 @@ TESTING  = $(LEVELCC) $(CFLAGS) -I. $(CPPFLAGS) $(LEVEL) -Itests
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(filter-out examples/mpi.c,$(wildcard examples/*.c)))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
-# Each tests/test_X.c says in its first line how it is built and when it runs; tests/README.md explains the words. Here are
-# two words for each program: test:test_X or check:double_test_X, and O1:test_X.
+# Each tests/test_X.c says in its first line how it is built and when it runs; tests/README.md explains the words.
+# Here are two words for each program: test:test_X or check:double_test_X, and O1:test_X.
 SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", file); \
              if (!/^\/\* build: O[0-2] /) { print "unsaid:" file; next } \
              print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
@@ -44,7 +44,9 @@ suites   = $(patsubst $1:%,$(BUILD)/%,$(filter $1:%,$(SUITES)))
 TESTS    = $(call suites,test)
 CHECKS   = $(call suites,check)
 LONG     = $(call suites,long)
-$(if $(call suites,unsaid),$(error the first line says nothing of how it is built: $(patsubst unsaid:%,tests/%.c,$(filter unsaid:%,$(SUITES)))))
+ifneq ($(call suites,unsaid),)
+$(error the first line does not say how it is built: $(patsubst unsaid:%,tests/%.c,$(filter unsaid:%,$(SUITES))))
+endif
 LINK     = $(LDFLAGS) $(LDLIBS)
 HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
@@ -73,10 +75,10 @@ $(BUILD)/cuda/column.o: transformer.h $(BUILD)/flags
 demo: $(BUILD)/translate
 	$(BUILD)/translate
 
-# Compiling is half of a test run. Kernels and gradients are built as programs are (O2); in the other suites the optimiser is
-# not in question, and is on (O1) where it saves more than it costs: make test O0= O1= takes CFLAGS for all. The optimiser
-# skips static functions that a suite does not call. Without it clang takes half of gcc's time: it builds these suites
-# where it is there, unless CC is given.
+# Compiling is half of a test run. Kernels and gradients are built as programs are (O2); in the other suites the
+# optimiser is not in question, and is on (O1) where it saves more than it costs: make test O0= O1= takes CFLAGS for
+# all. The optimiser skips static functions that a suite does not call. Without it clang takes half of gcc's time: it
+# builds these suites where it is there, unless CC is given.
 O0       = -O0 -DTRF_NO_SLOW_WARNING
 O1       = -O1 -DTRF_STATIC
 O2       = -DTRF_STATIC
@@ -91,7 +93,8 @@ $(call suites,O2): LEVEL = $(O2)
 $(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
 
 # What everything is built with; a new file when it has changed.
-FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(MPI) $(MPICC) $(O0) $(O1) $(O2) $(CC0)
+FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) \
+           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(MPI) $(MPICC) $(O0) $(O1) $(O2) $(CC0)
 $(BUILD)/flags: FORCE
 	@mkdir -p $(BUILD)
 	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
@@ -99,7 +102,8 @@ FORCE:
 
 # Examples that take long: make check runs them.
 SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify)
-# make test T=vocab: one suite, tests/test_vocab.c; T=trf_train: tests/test_trf_train.sh; T=double_test_model and the like.
+# make test T=vocab: one suite, tests/test_vocab.c; T=trf_train: tests/test_trf_train.sh; T=double_test_model and the
+# like.
 T        =
 ifeq ($(T),)
 # trf comes first: nothing takes longer to compile.
@@ -136,11 +140,12 @@ check-ports:
 	@mkdir -p $(BUILD)
 	sh tests/ports.sh $(BUILD)
 
-# Of each kernel: bytes that did not fit into registers, and how many of these it takes, of the 255 that a thread may have.
+# Of each kernel: bytes that did not fit into registers, and how many of these it takes, of the 255 that a thread may
+# have.
 registers: $(BUILD)/cuda/column.o
-	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -Xptxas -v -c $(BUILD)/cuda/column.c -o $(BUILD)/cuda/registers.o 2>&1 | c++filt | \
-	  sed -n -e "s/.*Compiling entry function '\([^(]*\)(.*/\1/p" -e 's/.* \([0-9]*\) bytes spill stores.*/    \1/p' \
-	  -e 's/.*Used \([0-9]*\) registers.*/    \1/p' | paste - - - | sort
+	$(CUDA)/bin/nvcc -O2 -arch=$(ARCH) -I. -x cu -Xptxas -v -c $(BUILD)/cuda/column.c -o $(BUILD)/cuda/registers.o 2>&1 | \
+	  c++filt | sed -n -e "s/.*Compiling entry function '\([^(]*\)(.*/\1/p" \
+	  -e 's/.* \([0-9]*\) bytes spill stores.*/    \1/p' -e 's/.*Used \([0-9]*\) registers.*/    \1/p' | paste - - - | sort
 
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
@@ -154,18 +159,20 @@ help:
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
-	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and CTranslate2'
+	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and'
+	@echo '                CTranslate2'
 	@echo 'make mutate     plants faults into a copy of the header and lists those that no test sees: half an hour;'
 	@echo '                CHANGED=1: those in functions that differ from the last commit, CHANGED=HEAD~3: from that one'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
 	@echo '                under PREFIX=$(PREFIX); make uninstall removes them'
-	@echo 'make header     joins transformer.h from tools/header, as each build does; make parts [EDITED=FILE]: takes an edit'
-	@echo '                of transformer.h, or of FILE, back into tools/header'
+	@echo 'make header     joins transformer.h from tools/header, as each build does; make parts [EDITED=FILE]: takes'
+	@echo '                an edit of transformer.h, or of FILE, back into tools/header'
 	@echo 'make clean      removes $(BUILD)/'
 	@echo 'variables       CC CXX CFLAGS CXXFLAGS CPPFLAGS LDFLAGS BLAS PREFIX BUILD CUDA ARCH;'
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
-	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE=; without trf import: CJSON=;'
-	@echo '                without the zip files of PyTorch in it: LIBZIP=; without .gz files: ZLIB=; trf train by several processes (mpirun): MPI=1'
+	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE=;'
+	@echo '                without trf import: CJSON=; without the zip files of PyTorch in it: LIBZIP=;'
+	@echo '                without .gz files: ZLIB=; trf train by several processes (mpirun): MPI=1'
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -188,7 +195,8 @@ UNICODE  = $(wildcard tools/unicode/*.h)
 METRICS  = $(wildcard tools/metrics/*.[ch]) $(UNICODE)
 $(BUILD)/test_metrics: $(METRICS)
 $(BUILD)/test_compose: $(patsubst %,tools/trf/base/%,compose.c text.c base.h) $(UNICODE)
-$(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c options_model.h options_search.h values.c command_line.c options.h base.h) tools/metrics/metrics.h
+$(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c options_model.h options_search.h values.c \
+                         command_line.c options.h base.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
@@ -227,7 +235,8 @@ $(BUILD)/transformer.o: transformer.h $(BUILD)/flags
 	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
 	$(COMPILE) -c $(@D)/transformer.c -o $@
 
-$(BUILD)/studies/%: examples/studies/%.c $(wildcard examples/studies/*.h) $(wildcard tools/trf/look/picture*.h) $(BUILD)/transformer.o
+DRAWING  = $(wildcard examples/studies/*.h tools/trf/look/picture*.h)
+$(BUILD)/studies/%: examples/studies/%.c $(DRAWING) $(BUILD)/transformer.o
 	@mkdir -p $(@D)
 	$(COMPILE) -DSTUDY_LINKED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
@@ -235,19 +244,22 @@ $(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(COMPILE) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
-# With libsentencepiece trf learns subwords, with libcjson it imports models, with libzip those of PyTorch too, with zlib it reads
-# texts that gzip has packed. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS library is, and so is
-# OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls the compiler with what Open MPI
-# (OMPI_CC) or MPICH (MPICH_CC) needs.
-LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS)) \
-           $(filter Darwin,$(shell uname))
+# With libsentencepiece trf learns subwords, with libcjson it imports models, with libzip those of PyTorch too, with
+# zlib it reads texts that gzip has packed. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
+# library is, and so is OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls
+# the compiler with what Open MPI (OMPI_CC) or MPICH (MPICH_CC) needs.
+LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter Darwin,$(shell uname)) \
+           $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-TRFWITH  = $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE) \
-           $(if $(CJSON),-DTRF_WITH_CJSON) $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB)
+TRFWITH  = $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) \
+           $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE) $(if $(CJSON),-DTRF_WITH_CJSON) \
+           $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB)
 TRFCC    = $(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC))
-# Objects, of which make compiles those again that a change touches. Without cJSON only two files of publish/ that say so.
+# Objects, of which make compiles those again that a change touches. Without cJSON only two files of publish/ that say
+# so.
 NOCJSON  = $(filter-out %/import.c %/export.c,$(wildcard tools/trf/publish/import*.c tools/trf/publish/export*.c))
-TRF      = $(filter-out $(if $(CJSON),,$(NOCJSON)),$(wildcard tools/trf/*.c tools/trf/*/*.c)) tools/metrics/metrics.c $(if $(SENTENCEPIECE),tools/trf/train/spm.cc)
+TRF      = $(filter-out $(if $(CJSON),,$(NOCJSON)),$(wildcard tools/trf/*.c tools/trf/*/*.c)) tools/metrics/metrics.c \
+           $(if $(SENTENCEPIECE),tools/trf/train/spm.cc)
 OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
 # The library first: nothing takes longer to compile.
 $(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS)
@@ -311,4 +323,5 @@ uninstall:
 clean:
 	rm -rf $(BUILD)
 
-.PHONY: FORCE all header parts cuda demo studies test check check-cuda check-ports check-defaults registers help bench bench-peers mutate install uninstall clean
+.PHONY: FORCE all header parts cuda demo studies test check check-cuda check-ports check-defaults registers help bench \
+        bench-peers mutate install uninstall clean
