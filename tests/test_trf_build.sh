@@ -9,12 +9,12 @@ version=$("$trf" --version)
 loads() { case $version in *"OpenBLAS, which is loaded when needed"*) true ;; *) false ;; esac; }
 
 # --- little address space ----------------------------------------------------------------------------------------
-# ends KB ARGUMENTS...: within ten seconds, with success or a message about memory; what is begun is done or refused.
+# ends KB ARGUMENTS...: within two minutes, with success or a message about memory; what is begun is done or refused.
 ends()
 {
     kb=$1
     shift
-    (ulimit -v "$kb" && exec timeout -s KILL 10 "$trf" "$@" >out 2>err </dev/null)
+    (ulimit -v "$kb" && exec timeout -s KILL 120 "$trf" "$@" >out 2>err </dev/null)
     status=$?
     [ $status -eq 0 ] && return
     [ $status -le 2 ] && grep -q -i -e 'memory' -e 'address space' -e 'system cannot start' -e 'cannot be loaded' err

@@ -345,10 +345,10 @@ awk \
 expect 1 "labels of a megabyte" "labels have [0-9]* bytes in all" "$trf" train \
     --objective classify --tsv many.tsv $tiny --valid-size 0 --model labels
 awk 'BEGIN { for (i = 0; i < 270000; i++) print "w" i % 7 "\t" i }' >own.tsv
-expect 1 "a label for every line" "more than 65536 labels" timeout 20 "$trf" train \
+expect 1 "a label for every line" "more than 65536 labels" timeout 120 "$trf" train \
     --objective classify --tsv own.tsv $tiny --model labels
 awk 'BEGIN { for (i = 0; i < 60000; i++) print "w" i % 7 "\t" i % 50000 }' >manifold.tsv
-expect 0 "many labels" "50000 labels" timeout 60 "$trf" train --objective classify \
+expect 0 "many labels" "50000 labels" timeout 120 "$trf" train --objective classify \
     --tsv manifold.tsv --threads 1 --d-model 8 --n-heads 1 --d-ff 16 \
     --encoder-layers 1 --tokens words --valid-size 10000 --updates 1 --metric loss --model labels
 awk \

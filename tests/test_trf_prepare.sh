@@ -129,12 +129,9 @@ expect 0 "it says how much there is" "continued: 8192 pairs" sh -c "head -c $((s
 rm -f again.tokens again.tokens.part
 for lines in 1500 4000 6500 8900; do
     mkfifo slow
-    { head -n $lines large.tsv; sleep 20; } >slow & writer=$!
+    { head -n $lines large.tsv; exec sleep 600; } >slow & writer=$!
     "$trf" prepare --model start --output again.tokens --resume slow >out 2>err & program=$!
-    tries=0
-    until [ -e again.tokens.part ] && [ "$(wc -c <again.tokens.part)" -ge $((lines / 1024 * 1024 * size / 9100)) ] || [ $tries -ge 500 ]; do
-        sleep 0.02; tries=$((tries + 1))
-    done
+    wait_until eval 'test "$(wc -c <again.tokens.part)" -ge $((lines / 1024 * 1024 * size / 9100))'
     kill -9 $program; wait $program 2>killed
     kill $writer 2>killed; wait $writer 2>killed
     rm -f slow
@@ -189,8 +186,7 @@ for how in "rm -f" "mv -f other"; do
     mkfifo slow
     echo "another program's" >other
     "$trf" prepare --model start --output lost.tokens slow >out 2>err & program=$!
-    tries=0
-    until [ -s lost.tokens.part ] || [ $tries -ge 500 ]; do sleep 0.02; tries=$((tries + 1)); done
+    wait_until test -s lost.tokens.part
     $how lost.tokens.part
     cat train.tsv >slow
     wait $program

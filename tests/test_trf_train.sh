@@ -16,14 +16,14 @@ if [ -n "${TRF_TEST_ALL:-}" ]; then
         --checkpoint '' 2>waiting &
     waiting=$!
     trap 'kill -KILL $waiting 2>/dev/null; rm -rf "$here"' EXIT
-    (sleep 31; cat train.tsv) | nice timeout -s KILL 60 "$trf" train --tsv /dev/stdin $small \
-        --updates 1 --model slowly 2>reading &
+    : >reading
+    { wait_for "^reading the data" reading >/dev/null; cat train.tsv; } |
+        nice "$trf" train --tsv /dev/stdin $small --updates 1 --model slowly 2>reading &
     reading=$!
-    wait_for "^schedule" waiting
-    sleep 0.2
+    wait_for "^[0-9]* pairs" waiting
+    wait_busy $waiting 10
     kill -STOP $waiting
-    (sleep 31; kill -CONT $waiting; wait_for "^computing" waiting; kill -KILL $waiting) &
-    waker=$!
+    (sleep 31; kill -CONT $waiting) &
 fi
 
 # --- the same bytes from files, TSV and a pipe, on two threads, in two runs ---------------------
@@ -463,12 +463,15 @@ fi
 
 # --- a line at least every 30 seconds -----------------------------------------------------------
 if [ -n "${TRF_TEST_ALL:-}" ]; then
-    wait $waker
+    wait_for "^computing update 1: " waiting
+    kill -KILL $waiting
     wait $waiting 2>/dev/null
-    check "a line at least every 30 seconds" grep -q "^computing update 1: 3[0-9]s so far" waiting
+    check "an update that takes long has a line after 30 seconds" \
+        grep -q "^computing update 1: [3-9][0-9]s so far" waiting
     wait $reading
-    check "while the data are read too" grep -q "^reading the data" reading
-    check "but not when they have been" \
+    check "data that take long to read have a line after 30 seconds" \
+        grep -q "^reading the data" reading
+    check "no line says that the data are read when they have been" \
         test "$(sed -n '/^schedule/,$p' reading | grep -c '^reading')" -eq 0
 fi
 

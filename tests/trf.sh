@@ -44,12 +44,26 @@ anew=$here/anew
 # silent NAME: one line is on standard error, and nothing else
 silent() { check "$1: one line and nothing else" test "$(wc -l <err)" -eq 1; }
 same() { cmp -s "$1" "$2"; }
-# wait_for PATTERN FILE: until a line of a program that runs beside is there, 20 seconds at most
-wait_for()
+# wait_until COMMAND...: until it succeeds, as a program that runs beside has come so far. Two minutes
+# tell a hang, which is a failure.
+wait_until()
 {
     tries=0
-    until grep -qs -e "$1" "$2" || [ $tries -ge 1000 ]; do sleep 0.02; tries=$((tries + 1)); done
+    until "$@" 2>/dev/null; do
+        [ $tries -lt 6000 ] || { check "waited for two minutes until: $*" false; return 1; }
+        sleep 0.02
+        tries=$((tries + 1))
+    done
 }
+# wait_for PATTERN FILE: until such a line is there
+wait_for() { wait_until grep -q -e "$1" "$2"; }
+# wait_busy PID N: until the process has computed for N hundredths of a second more
+ticks() { cut -d ' ' -f 14 "/proc/$1/stat"; }
+has_ticks() { [ "$(ticks "$1")" -ge "$2" ]; }
+wait_busy() { wait_until has_ticks "$1" $(($(ticks "$1") + $2)); }
+# wait_end PID: until the process has ended, whose exit status `wait` then tells
+is_over() { ! kill -0 "$1" || grep -q '^State:.Z' "/proc/$1/status"; }
+wait_end() { wait_until is_over "$1"; }
 lines_are() { [ "$(wc -l <"$2")" -eq "$1" ]; }
 
 # pairs N SEED: writes N pairs as source, tab, target
