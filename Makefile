@@ -147,6 +147,10 @@ registers: $(BUILD)/cuda/column.o
 	  c++filt | sed -n -e "s/.*Compiling entry function '\([^(]*\)(.*/\1/p" \
 	  -e 's/.* \([0-9]*\) bytes spill stores.*/    \1/p' -e 's/.*Used \([0-9]*\) registers.*/    \1/p' | paste - - - | sort
 
+# Sizes and lines of the sources, which no test looks at.
+lint:
+	sh tests/lint.sh
+
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
 	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
@@ -161,6 +165,7 @@ help:
 	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and'
 	@echo '                CTranslate2'
+	@echo 'make lint       lines, chapters and sections of the sources that are too long'
 	@echo 'make mutate     plants faults into a copy of the header and lists those that no test sees: half an hour;'
 	@echo '                CHANGED=1: those in functions that differ from the last commit, CHANGED=HEAD~3: from that one'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
@@ -324,4 +329,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: FORCE all header parts cuda demo studies test check check-cuda check-ports check-defaults registers help bench \
-        bench-peers mutate install uninstall clean
+        bench-peers lint mutate install uninstall clean

@@ -581,12 +581,6 @@ job "the first page's program is examples/dates.c" "
     sed -n '/^\/\/ A COMPLETE PROGRAM/,/^\/\/ OPTIONS/p' '$root/transformer.h' | sed '1,2d;\$d' | sed 's/^\/\/     //;s/^\/\/\$//' | sed '\$d' >page.txt
     sed -n '/^#define/,\$p' '$root/examples/dates.c' >dates.txt
     [ -s dates.txt ] && diff page.txt dates.txt"
-job "no part of a chapter is longer than 250 lines" "
-    no awk '/Stop here if you only want/ { inside = 1 }
-            inside && /^\/\/ >>/ { if (mark && FNR - first > 250) { print mark; bad = 1 } mark = \$2; first = FNR }
-            END { exit !bad }' '$root/transformer.h'"
-job "no line is longer than 100 columns" "
-    no awk 'length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit !bad }' '$root/transformer.h'"
 job "the README's programs are in the examples" "
     [ -f '$root/README.md' ] || exit 0
     cat '$root'/examples/*.c >examples.txt

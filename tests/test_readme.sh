@@ -15,8 +15,6 @@ page=$source/README.md
 built=$(dirname "$trf")
 
 # --- the page as a page ----------------------------------------------------------------------------------------------
-words=$(sed '/^# Reference$/,$d' "$page" | wc -w)
-check "at most 1,000 words before the reference, not $words" [ "$words" -le 1000 ]
 check "the reference is there" grep -q '^# Reference$' "$page"
 
 # Files that a page names, but not those that its reader makes.
