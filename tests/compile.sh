@@ -155,7 +155,8 @@ command -v nvcc >/dev/null &&
 # The column for two generations of GPUs: no warning, no register spilled.
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
 command -v nvcc >/dev/null &&
-    job "nvcc, column for sm_80 and sm_90" "nvcc -O2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -x cu \
+    job "nvcc, column for sm_80 and sm_90" \
+        "nvcc -O2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -x cu \
         -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' -c cuda.c -o column_cu.o >column_cu.txt 2>&1
         grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' column_cu.txt
         [ -s column_cu.o ] && no grep -q -i warning column_cu.txt &&
@@ -168,8 +169,10 @@ if clang -fsanitize=undefined nothing.c -o nothing 2>/dev/null; then
     job "clang sees nothing undefined" "clang -O0 -fsanitize=undefined -fno-sanitize-recover=undefined -I'$root' -DTRF_NO_CBLAS little.c -lm -o little && ./little"
 else echo "left out: clang -fsanitize=undefined"
 fi
-nccl=$(for d in /usr/include /usr/local/include /usr/local/cuda/include; do [ ! -f $d/nccl.h ] || echo $d; done | head -n 1)
-[ -z "$nccl" ] || job "example ranks with NCCL" "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -DTRF__IMPLEMENTED -I'$root' -fsyntax-only '$root/examples/ranks.c'"
+nccl=$(for d in /usr/include /usr/local/include /usr/local/cuda/include; do [ ! -f $d/nccl.h ] || echo $d; done |
+    head -n 1)
+[ -z "$nccl" ] || job "example ranks with NCCL" \
+    "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -DTRF__IMPLEMENTED -I'$root' -fsyntax-only '$root/examples/ranks.c'"
 
 # Of each language the last compiler, the quickest, sees option by option, the others several at a time. The header does not
 # ask which C it is in; C11 and C17 differ in nothing but that.
@@ -242,9 +245,12 @@ if [ -e /usr/include/sentencepiece_trainer.h ]; then
 else echo "left out: libsentencepiece"
 fi
 if [ -e /usr/include/cjson/cJSON.h ]; then
-    for file in "$root"/tools/trf/publish/*.c; do clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_CJSON" "$file" -fsyntax-only; done
+    for file in "$root"/tools/trf/publish/*.c; do
+        clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_CJSON" "$file" -fsyntax-only
+    done
     if [ -e /usr/include/zip.h ]; then
-        clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_CJSON -DTRF_WITH_LIBZIP" "$root/tools/trf/publish/import_pytorch.c" -fsyntax-only
+        clean "$gcc_like" "-std=gnu99 $rooms -DTRF_WITH_CJSON -DTRF_WITH_LIBZIP" \
+            "$root/tools/trf/publish/import_pytorch.c" -fsyntax-only
     else echo "left out: libzip"
     fi
 else echo "left out: cJSON"
@@ -314,7 +320,8 @@ job "float caller, double implementation" "[ -s double.o ] &&
 job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
     $quick $warnings $alone static1.c static.o -no-pie -lm -o static && ./static"
 
-job "without training it translates the same" "mkdir -p frozen_all frozen_run && $gcc_like $alone -c frozen.c -o frozen.o &&
+job "without training it translates the same" \
+    "mkdir -p frozen_all frozen_run && $gcc_like $alone -c frozen.c -o frozen.o &&
     $gcc_like frozen.o c.o -no-pie -lm -o frozen_all/program && $gcc_like frozen.o no_train.o -no-pie -lm -o frozen_run/program &&
     (cd frozen_all && ./program >answer) && (cd frozen_run && ./program >answer) &&
     [ -s frozen_all/answer ] && cmp frozen_all/answer frozen_run/answer"
@@ -364,7 +371,8 @@ int main(int argc, char **argv)
     return 0;
 }
 END
-job "a plug-in that computes on threads is unloaded" "$gcc_like -O1 -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
+job "a plug-in that computes on threads is unloaded" \
+    "$gcc_like -O1 -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
 # Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is undeclared.
 job "threads in strict C" "$gcc_like -std=c99 $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 && ./little_c99"
@@ -400,7 +408,8 @@ version=$(sed -n 's/^#define TRF_VERSION "\(.*\)"/\1/p' "$root/transformer.h")
 if command -v cmake >/dev/null; then
     app() { echo "cmake --build $1 >$1.log 2>&1 && [ \"\$($1/app '$root/tests/golden/old/words' '2 0 1')\" = 'one zero two' ]"; }
     debug="-DCMAKE_C_COMPILER=$quick -DCMAKE_BUILD_TYPE=Debug"
-    [ ! -x "$built/trf" ] || job "CMake: installed" "make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" install && mv packed 'un packed' &&
+    [ ! -x "$built/trf" ] ||
+        job "CMake: installed" "make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" install && mv packed 'un packed' &&
         cmake -S '$root/examples/cmake/installed' -B found $debug \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >found.log 2>&1 && $(app found) &&
         mkdir later && echo 'cmake_minimum_required(VERSION 3.13)
             project(later LANGUAGES CXX)
@@ -472,7 +481,8 @@ END
 if command -v nvcc >/dev/null; then
     cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/lib64
     lines="$(sed -n 's/.*  \(nvcc -O2 .*\)$/\1/p' "$root/transformer.h" | head -n 1) && $(grep CUDA page/lines)"
-    [ -n "$cblas" ] || job "build lines with CUDA" "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
+    [ -n "$cblas" ] || job "build lines with CUDA" \
+        "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
         { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O2 -Xptxas -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
 fi
 [ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
@@ -512,14 +522,17 @@ for compiler in $c_compilers; do
         job "$compiler $flag is refused for columns" "no $compiler $flag -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
 done
-job "a column and the implementation in one file" "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'exclude each other' both.txt"
+job "a column and the implementation in one file" \
+    "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'exclude each other' both.txt"
 
 # Floats in a wider type are refused, whatever computes them; a wider _Float16 is none of it.
-x86_32=$(for c in i686-linux-gnu-gcc "$gcc_like -m32"; do ! $c -fsyntax-only public.c -I"$root" 2>/dev/null || echo "$c"; done | head -n 1)
+x86_32=$(for c in i686-linux-gnu-gcc "$gcc_like -m32"; do ! $c -fsyntax-only public.c -I"$root" 2>/dev/null ||
+    echo "$c"; done | head -n 1)
 if [ -n "$x86_32" ]; then
     sse='-msse2 -mfpmath=sse'
     for standard in c99 gnu17; do
-        job "32-bit x86, $standard: x87 is refused" "no $x86_32 -std=$standard -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c 2>x87_$standard.txt &&
+        job "32-bit x86, $standard: x87 is refused" \
+            "no $x86_32 -std=$standard -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c 2>x87_$standard.txt &&
             grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt && no $x86_32 -std=$standard -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
     # tests/columns.sh has both standards with -O2 of i686-linux-gnu-gcc
@@ -531,7 +544,8 @@ if [ -n "$x86_32" ]; then
 else echo "left out: 32-bit x86"
 fi
 for method in -1 1 2; do
-    job "FLT_EVAL_METHOD $method is refused" "no $gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' -fsyntax-only all.c 2>method$method.txt &&
+    job "FLT_EVAL_METHOD $method is refused" \
+        "no $gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' -fsyntax-only all.c 2>method$method.txt &&
         grep -q 'floats have excess precision' method$method.txt"
 done
 job "FLT_EVAL_METHOD 16 is none of it" "$gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=16 $quiet -DTRF_NO_CBLAS -I'$root' -fsyntax-only all.c"
@@ -540,7 +554,8 @@ job "FLT_EVAL_METHOD 16 is none of it" "$gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_
 # Without -O: once, with what to type, and no error where warnings are errors. A column says it, not who links columns.
 slow()
 {
-    job "$1 $2: messages that it is slow: $3" "$1 -Werror -DTRF_NO_CBLAS -I'$root' $2 -fsyntax-only 2>slow$jobs.txt || exit 1
+    job "$1 $2: messages that it is slow: $3" \
+        "$1 -Werror -DTRF_NO_CBLAS -I'$root' $2 -fsyntax-only 2>slow$jobs.txt || exit 1
         [ \$(grep -c 'message: .*without -O is slow: add -O2\|warning: .*without -O is slow: add -O2' slow$jobs.txt) -eq $3 ]"
 }
 says_slow()
@@ -568,7 +583,8 @@ if eval "$gcc_like $bare -fsyntax-only public.c" 2>/dev/null && ! eval "$gcc_lik
         job "no <cblas.h>, $standard" "$gcc_like $bare -std=$standard $warnings -DTRF_IMPLEMENTATION -include '$root/transformer.h' caller.c -lm -o lean/program_$standard &&
             ./lean/program_$standard && grep -q 'built-in products' lean/program_$standard"
     done
-    job "no <cblas.h>: TRF_CBLAS_HEADER is missed" "no $gcc_like $bare '-DTRF_CBLAS_HEADER=<cblas.h>' -fsyntax-only all.c 2>lean/said && grep -q cblas.h lean/said"
+    job "no <cblas.h>: TRF_CBLAS_HEADER is missed" \
+        "no $gcc_like $bare '-DTRF_CBLAS_HEADER=<cblas.h>' -fsyntax-only all.c 2>lean/said && grep -q cblas.h lean/said"
 else echo "left out: no <cblas.h>"
 fi
 

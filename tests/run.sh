@@ -58,10 +58,13 @@ report()
     echo "$passed $failed" >"$work/$1.counts"
     if [ "$failed" -eq 0 ]; then
         printf 'ok      %-24s %4d tests %4d s\n' "$name" "$passed" "$(cat "$work/$1.time")"
-        sed -n -e 's/^left out: /        left out: /p' -e 's/^\[  SKIPPED \] \([a-zA-Z0-9_]*\)$/        left out: \1/p' "$out" | sort -u
+        sed -n -e 's/^left out: /        left out: /p' \
+            -e 's/^\[  SKIPPED \] \([a-zA-Z0-9_]*\)$/        left out: \1/p' "$out" | sort -u
     else
-        printf 'FAILED  %-24s %4d of %d tests, exit status %d, %d s\n' "$name" "$failed" $((passed + failed)) "$status" "$(cat "$work/$1.time")"
-        if [ "$kind" = cmocka ]; then grep -v -e '^\[ RUN      \]' -e '^\[       OK \]' "$out"; else cat "$out"; fi | tail -n 60 | sed 's/^/    /'
+        printf 'FAILED  %-24s %4d of %d tests, exit status %d, %d s\n' "$name" "$failed" $((passed + failed)) \
+            "$status" "$(cat "$work/$1.time")"
+        if [ "$kind" = cmocka ]; then grep -v -e '^\[ RUN      \]' -e '^\[       OK \]' "$out"; else cat "$out"; fi |
+            tail -n 60 | sed 's/^/    /'
     fi
 }
 
@@ -102,7 +105,8 @@ for suite in tests/test_trf*.sh; do
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
 mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text"
-[ -z "$builds" ] || job "example copy" status "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
+[ -z "$builds" ] || job "example copy" status \
+    "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
 [ -z "$builds" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
 [ -z "$builds" ] || job test_studies.sh count "exec sh tests/test_studies.sh '$build'"

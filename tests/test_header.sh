@@ -54,7 +54,8 @@ edit "every function gets a comment" '/^TRF__FN/ { print "/* new */" } 1' -
 
 fresh
 awk '/^#define TRF_VERSION/ { $0 = "#define TRF_VERSION \"9\"" } 1' transformer.h >../sent.h
-check "a file of another name is taken too" eval 'sh tools/header/parts.sh ../sent.h >../changed && grep -q "VERSION .9" tools/header/api/version.h && grep -q "VERSION .9" transformer.h'
+check "a file of another name is taken too" \
+    eval 'sh tools/header/parts.sh ../sent.h >../changed && grep -q "VERSION .9" tools/header/api/version.h && grep -q "VERSION .9" transformer.h'
 echo '/* more */' >>tools/header/base/impl.h
 cp ../sent.h transformer.h
 check "an edited header beside a copy is kept" refuses "transformer.h was edited" sh tools/header/parts.sh ../sent.h
@@ -62,7 +63,8 @@ check "files that changed too are kept" refuses "made from other files" sh tools
 check "an edited header beside them is kept" refuses "transformer.h was edited" sh $join
 fresh
 without_last >../sent.h
-check "a header without its last line is refused" refuses "does not say what the header was made from" sh tools/header/parts.sh ../sent.h
+check "a header without its last line is refused" refuses "does not say what the header was made from" \
+    sh tools/header/parts.sh ../sent.h
 check "a file that is not there is refused" refuses "there is no such file" sh tools/header/parts.sh none.h
 
 # --- faults of the files ------------------------------------------------------------------------------------------------
@@ -75,19 +77,23 @@ fault()
 }
 # use FILE OTHER: FILE includes OTHER too
 use() { { echo "#include \"$2\""; cat "$1"; } >"$here/used" && cp "$here/used" "$1"; }
-fault "a circle of two" "a circle: pass/packed.h -> pass/rows.h -> pass/packed.h" 'use pass/packed.h pass/rows.h; use pass/rows.h pass/packed.h'
+fault "a circle of two" "a circle: pass/packed.h -> pass/rows.h -> pass/packed.h" \
+    'use pass/packed.h pass/rows.h; use pass/rows.h pass/packed.h'
 fault "a circle of one" "a circle: base/impl.h -> base/impl.h" 'use base/impl.h base/impl.h'
 fault "a circle over many files" "-> blocks/blocks.h -> " 'use base/errors.h blocks/blocks.h'
 fault "a later file" "cpu/gemm.h includes cuda/launches.h, which comes later in all.h" 'use cpu/gemm.h cuda/launches.h'
 fault "a file that is not there" "cpu/gemm.h includes cpu/none.h, which is missing or empty" 'use cpu/gemm.h cpu/none.h'
-fault "an empty file" "cpu/gemm.h includes cpu/none.h, which is missing or empty" 'use cpu/gemm.h cpu/none.h; : >cpu/none.h'
+fault "an empty file" "cpu/gemm.h includes cpu/none.h, which is missing or empty" \
+    'use cpu/gemm.h cpu/none.h; : >cpu/none.h'
 fault "a file that nobody includes" "cpu/more.h: no file includes it" 'echo "#pragma once" >cpu/more.h'
 fault "an include behind the text" "base/impl.h:" 'echo "#include \"api/version.h\"" >>base/impl.h'
 
 # A file that is in no list goes before the first one that includes it, and is written once.
 fresh
-(cd tools/header && echo 'enum { TRF__NEW = 1 };' >cpu/new.h && use cpu/norm.h cpu/new.h && use cpu/loss.h cpu/new.h && sh join.sh)
-check "a new file is written once, before its use" eval '[ "$(grep -c TRF__NEW transformer.h)" = 1 ] && cc -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
+(cd tools/header && echo 'enum { TRF__NEW = 1 };' >cpu/new.h && use cpu/norm.h cpu/new.h &&
+    use cpu/loss.h cpu/new.h && sh join.sh)
+check "a new file is written once, before its use" \
+    eval '[ "$(grep -c TRF__NEW transformer.h)" = 1 ] && cc -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
 check "one blank line before it and behind it" eval '[ -z "$(cat -s transformer.h | diff - transformer.h)" ]'
 
 # --- each file alone ----------------------------------------------------------------------------------------------------
@@ -95,7 +101,8 @@ check "one blank line before it and behind it" eval '[ -z "$(cat -s transformer.
 alone()
 {
     for file in $files; do
-        echo "#include \"$file\"" | "$@" $vectors -DTRF_STATIC -DTRF_NO_SLOW_WARNING -I"$source/tools/header" -I"$source/tests" \
+        echo "#include \"$file\"" | "$@" $vectors -DTRF_STATIC -DTRF_NO_SLOW_WARNING -I"$source/tools/header" \
+            -I"$source/tests" \
             -Wall -Wextra -Wno-unused-function -Werror -fsyntax-only - || echo "tools/header/$file"
     done
 }
@@ -112,11 +119,15 @@ for compiler in clang gcc cc; do
     alone $compiler -std=c99 -DTRF_IMPLEMENTATION -x c >"$here/$compiler.alone" 2>&1 &
 done
 wait
-for compiler in $compilers; do check "each file compiles alone, $compiler" eval '[ ! -s "$here/$compiler.alone" ] || { cat "$here/$compiler.alone"; false; }'; done
+for compiler in $compilers; do
+    check "each file compiles alone, $compiler" \
+        eval '[ ! -s "$here/$compiler.alone" ] || { cat "$here/$compiler.alone"; false; }'
+done
 files=$(find cuda -name '*.h')
 check "each of CUDA's files compiles alone" eval '
     alone c++ -std=c++11 -DTRF_COLUMN=cuda "-DTRF__GPU_ON_CPU=\"gpu_on_cpu.h\"" -x c++ >"$here/cuda.alone" 2>&1; [ ! -s "$here/cuda.alone" ] || { cat "$here/cuda.alone"; false; }'
-cp -R "$source/tools/header" "$here/less" && cd "$here/less" && sed -i.old '/^#include "text\/vocab_use.h"/d' model/texts.h
+cp -R "$source/tools/header" "$here/less" && cd "$here/less" && sed -i.old '/^#include "text\/vocab_use.h"/d' \
+    model/texts.h
 check "a function that is called and not there is told" eval '! echo "#include \"model/texts.h\"" |
     ${compilers##* } -std=c99 -DTRF_IMPLEMENTATION -DTRF_STATIC -DTRF_NO_SLOW_WARNING -I. -Wno-unused-function -Werror -fsyntax-only -x c - 2>"$here/said" && grep -q trf_vocab "$here/said"'
 

@@ -36,7 +36,8 @@ for n in 1 2 3 4; do
         command -v ${compiler%% *} >/dev/null || { echo "left out: ${compiler%% *}"; continue; }
         check "$compiler program$n.c" $compiler $warnings $flags $whole -fsyntax-only program$n.c
     done
-    check "program$n is built" cc -O2 -march=native $flags -DTRF__IMPLEMENTED -I"$root" program$n.c ../transformer.o -o program$n $blas -lm
+    check "program$n is built" cc -O2 -march=native $flags -DTRF__IMPLEMENTED -I"$root" program$n.c ../transformer.o \
+        -o program$n $blas -lm
     whole=-DTRF__IMPLEMENTED
 done
 

@@ -24,15 +24,21 @@ cat "$page" "$source"/tools/*.md "$source"/tools/*/*.md "$source"/tests/README.m
 while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
 check "pages name files" [ -s named ]
 grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -u >named
-while read -r file; do check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]; done <named
+while read -r file; do
+    check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]
+done <named
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
-for command in train translate generate classify tag embed score eval inspect attention average quantize import export prepare plot report; do "$trf" $command --help; done >help
-cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' | grep -o -e '--[a-z][a-z-]*[a-z]' |
+for command in train translate generate classify tag embed score eval inspect attention average quantize import export prepare plot report; do
+    "$trf" $command --help
+done >help
+cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
+    grep -o -e '--[a-z][a-z-]*[a-z]' |
     grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options" [ -s named ]
-grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u | while read -r _ target; do
+grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u |
+    while read -r _ target; do
     grep -q "^$target:" "$source/Makefile" || echo "make $target"
 done >missing
 check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
@@ -52,7 +58,9 @@ ln -s copy/transformer.h . && mkdir copy/build
 # What was built before; again where `make MPI=1` has replaced it
 built_before() {
     rm -rf copy/build/objects
-    for file in trf translate transformer.o flags objects; do [ ! -e "$built/$file" ] || cp -Rp "$built/$file" copy/build; done
+    for file in trf translate transformer.o flags objects; do
+        [ ! -e "$built/$file" ] || cp -Rp "$built/$file" copy/build
+    done
 }
 built_before
 awk '
@@ -76,7 +84,8 @@ cp test.digits copy/new.txt
   echo 'int part(void); int part(void) { trf_error err; trf_model *model = NULL;'
   sed -n '/^```c$/,/^```$/p' "$source/tools/parity/pytorch.md" | sed 1d | sed '$d'
   echo 'done: trf_model_destroy(model); return 0; }'; } >part.c
-check "the part of a program in tools/parity/pytorch.md compiles" cc -Wall -Wextra -Werror -I"$source" -fsyntax-only part.c
+check "the part of a program in tools/parity/pytorch.md compiles" cc -Wall -Wextra -Werror -I"$source" \
+    -fsyntax-only part.c
 
 blas=
 echo 'int main(void) { return 0; }' >empty.c
@@ -97,7 +106,8 @@ for block in blocks/*; do
     case $block in
     *.c)    ! grep -q '^int main' "$block" || cp "$block" copy/app.c ;;
     *.sh)   case $(cat "$block") in
-            *mpirun*) command -v mpirun >/dev/null && command -v mpicc >/dev/null || { echo "left out: MPI"; continue; } ;;
+            *mpirun*) command -v mpirun >/dev/null && command -v mpicc >/dev/null ||
+                { echo "left out: MPI"; continue; } ;;
             *pkg-config*) command -v pkg-config >/dev/null || { echo "left out: pkg-config"; continue; } ;;
             esac
             ! grep -q '^make install' "$block" || built_before
@@ -137,5 +147,6 @@ case $(uname -m) in
 x86_64) check "raw has about $kb KB, not $(wc -c <copy/raw) bytes" [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
 *) echo "left out: the size of a program" ;;
 esac
-check "the page's program translates as trf does" eval '(cd copy && ./raw en-de.safetensors <test.en) | cmp - copy/test.out'
+check "the page's program translates as trf does" \
+    eval '(cd copy && ./raw en-de.safetensors <test.en) | cmp - copy/test.out'
 finish

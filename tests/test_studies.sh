@@ -61,7 +61,8 @@ for file in "$source"/examples/studies/*.c; do
     if [ ! -x "$study" ]; then check "$name is built" false; continue; fi
     if "$study" --quick --threads 1 --output "out/$name" >"$name.out" 2>"$name.err"; then passed=$((passed + 1))
     else failed=$((failed + 1)); echo "FAILED: $name --quick"; cat "$name.out" "$name.err"; fi
-    check "$name is in README" grep -q "^| \`$name\` | .* | \(yes\|no\|undecided\) |\$" "$source/examples/studies/README.md"
+    check "$name is in README" grep -q "^| \`$name\` | .* | \(yes\|no\|undecided\) |\$" \
+        "$source/examples/studies/README.md"
     check "$name prints a table" grep -q '^|---' "$name.out"
     check "$name has a claim" grep -q '^claim: .* | measured: .* | holds: \(yes\|no\|undecided\)$' "$name.out"
     check "$name measures numbers" not grep -qiw -e nan -e inf "$name.out"
@@ -85,13 +86,17 @@ check "--threads 4097 is refused" refused --threads 4097
 check "--output alone is refused" refused --output
 check "--output '' is refused" refused --output ''
 check "--help" sh -c "'$first' --help | grep -q -e '--quick'"
-check "without --output nothing is written" sh -c "cd empty && '$first' --quick --threads 1 >/dev/null && [ -z \"\$(ls)\" ]"
+check "without --output nothing is written" \
+    sh -c "cd empty && '$first' --quick --threads 1 >/dev/null && [ -z \"\$(ls)\" ]"
 : >file
-check "an output that is a file is an error" sh -c "! '$first' --quick --output file >/dev/null 2>err && grep -q 'file' err"
-check "a folder is made, with those above it" sh -c "'$first' --quick --threads 1 --output deep/er >/dev/null && [ -s deep/er/norm.csv ]"
+check "an output that is a file is an error" \
+    sh -c "! '$first' --quick --output file >/dev/null 2>err && grep -q 'file' err"
+check "a folder is made, with those above it" \
+    sh -c "'$first' --quick --threads 1 --output deep/er >/dev/null && [ -s deep/er/norm.csv ]"
 mkdir -p taken/norm.csv drawn/norm.svg
 for folder in taken drawn; do
-    check "what cannot be replaced is an error" sh -c "! '$first' --quick --threads 1 --output $folder >/dev/null 2>err && grep -q 'cannot write $folder/' err"
+    check "what cannot be replaced is an error" \
+        sh -c "! '$first' --quick --threads 1 --output $folder >/dev/null 2>err && grep -q 'cannot write $folder/' err"
 done
 check "a full disk is an error" sh -c "! '$build/norm' --quick --threads 1 >/dev/full"
 odd="it's \"\$(touch no)\" \`touch no\`"
@@ -99,6 +104,7 @@ check "a folder's name is no command" quietly "$build/norm" --quick --threads 1 
 check "and its picture is drawn" test -s "$odd/norm.svg" -a ! -e no
 mkdir bare
 for tool in sh awk cat; do ln -s "$(command -v $tool)" bare/$tool; done
-check "without gnuplot a study says so and goes on" sh -c "PATH='$here/bare' '$first' --quick --threads 1 --output no-gnuplot >out.txt && grep -q 'gnuplot' out.txt"
+check "without gnuplot a study says so and goes on" \
+    sh -c "PATH='$here/bare' '$first' --quick --threads 1 --output no-gnuplot >out.txt && grep -q 'gnuplot' out.txt"
 
 finish

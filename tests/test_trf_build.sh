@@ -34,12 +34,14 @@ else
         check "inspect in $kb KB" works $kb inspect m
         check "score in $kb KB" works $kb score --model m test.digits test.names --threads 2
         check "translate in $kb KB" works $kb translate --model m test.digits --threads 2
-        check "train in $kb KB" works $kb train --tsv train.tsv --model n$kb $model $brief --updates 2 --warmup 1 --threads 2
+        check "train in $kb KB" works $kb train --tsv train.tsv --model n$kb $model $brief --updates 2 --warmup 1 \
+            --threads 2
     done
     for kb in 30000 60000 200000 300000 400000; do
         check "translate by CBLAS in $kb KB" ends $kb translate --model m test.digits --products cblas --threads 2
     done
-    check "train by CBLAS in 150000 KB" ends 150000 train --tsv train.tsv --model c $model $brief --updates 2 --warmup 1 \
+    check "train by CBLAS in 150000 KB" ends 150000 train --tsv train.tsv --model c $model $brief --updates 2 \
+        --warmup 1 \
         --products cblas
 fi
 
@@ -50,13 +52,15 @@ mkdir none
 without() { LD_LIBRARY_PATH="$PWD/none${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" "$trf" "$@"; }
 if loads; then
     "$trf" translate --model m test.digits --products built-in >built-in
-    check "built-in products need no library" without translate --model m test.digits --products built-in --output answers
+    check "built-in products need no library" without translate --model m test.digits --products built-in \
+        --output answers
     check "and answer the same" same answers built-in
     check "auto does without it" without translate --model m test.digits --products auto --output auto
     check "and answers" lines_are 40 auto
     for command in "translate --model m test.digits" "score --model m test.digits test.names" \
                    "train --tsv train.tsv --model no $small --updates 1"; do
-        expect 2 "${command%% *} --products cblas without OpenBLAS" 'products cblas: OpenBLAS cannot be loaded: .*libopenblas' \
+        expect 2 "${command%% *} --products cblas without OpenBLAS" \
+            'products cblas: OpenBLAS cannot be loaded: .*libopenblas' \
             without $command --products cblas
     done
     check "nothing was trained" [ ! -e no ]
@@ -69,7 +73,8 @@ if loads && "$trf" translate --model m test.digits --products cblas --output cbl
     check "OpenBLAS answers" lines_are 40 cblas
     "$trf" train --tsv train.tsv --model one $small --updates 20 --products cblas >/dev/null 2>err
     check "it trains" [ -s one ]
-    OPENBLAS_NUM_THREADS=3 "$trf" train --tsv train.tsv --model three $short --seed 5 --updates 20 --threads 3 --products cblas >/dev/null 2>err
+    OPENBLAS_NUM_THREADS=3 "$trf" train --tsv train.tsv --model three $short --seed 5 --updates 20 --threads 3 \
+        --products cblas >/dev/null 2>err
     check "the same with three threads" same one three
     "$trf" score --model one test.digits test.names >one.scores 2>/dev/null
     "$trf" score --model m test.digits test.names >m.scores 2>/dev/null

@@ -31,7 +31,8 @@ asked()
 {
     asked_name=$1 tolerance=$2 wanted=$3
     shift 3
-    "$@" >answers 2>err || { failed=$((failed + 1)); echo "FAILED: $asked_name: exit status $?"; sed 's/^/    /' err; return; }
+    "$@" >answers 2>err || { failed=$((failed + 1)); echo "FAILED: $asked_name: exit status $?"; sed 's/^/    /' err; \
+        return; }
     check "$asked_name" near "$tolerance" answers "$old/$wanted"
 }
 
@@ -43,14 +44,16 @@ for name in words characters subwords; do
 done
 asked "an old classifier" 1e-5 classify.out "$trf" classify --model "$old/classify" --scores --input "$old/words.in"
 asked "an old tagger" 0 tag.out "$trf" tag --model "$old/tag" --input "$old/words.in"
-asked "an old language model" 0 causal.out "$trf" generate --model "$old/causal" --input "$old/causal.in" --temperature 0 --max-tokens 12
+asked "an old language model" 0 causal.out "$trf" generate --model "$old/causal" --input "$old/causal.in" \
+    --temperature 0 --max-tokens 12
 asked "what an old language model draws" 0 causal.drawn \
     "$trf" generate --model "$old/causal" --input "$old/causal.in" --seed 11 --top-k 5 --count 2 --max-tokens 12
 for name in words characters subwords causal classify tag mask resume/m resume/m.checkpoint; do
     expect 0 "looking into an old $name" "max-length *32" "$trf" inspect "$old/$name"
 done
 expect 0 "the mean of old models" "" "$trf" average "$old/resume/m" "$old/resume/m.update-40" --output mean
-expect 0 "beginning with an old model of masked words" "done: 3 updates" "$trf" train --objective tag --tsv "$old/tags.tsv" \
+expect 0 "beginning with an old model of masked words" "done: 3 updates" "$trf" train --objective tag \
+    --tsv "$old/tags.tsv" \
     --tokens words --init-from "$old/mask" --extend-vocabulary --updates 3 --valid-size 0 --threads 1 --model tagger
 
 # It goes on where the old trf went on: the same pairs held out, the same batches, masks of dropout, average and best model.

@@ -27,36 +27,47 @@ for kind in m2m_100 nllb mbart mbart50 nllb.legacy; do
     expect 2 "$kind: no language" "give --source-language, one of those that '$kind.model' knows" \
         "$trf" train --init-from $kind.model --source source --target target --updates 1 $alone --model no
     expect 0 "$kind: one update" "done: 1 update" \
-        "$trf" train --init-from $kind.model --source source --target target $pair --updates 1 $alone --log-every 1 --log $kind.log --model $kind.one
+        "$trf" train --init-from $kind.model --source source --target target $pair --updates 1 $alone --log-every 1 \
+        --log $kind.log --model $kind.one
     check "$kind: the loss of transformers, $loss" near "$(loss_of $kind.log)" "$loss" 1e-4
-    expect 0 "$kind: scores" "$tokens target tokens" "$trf" score --model $kind.model --source source --target target $pair
+    expect 0 "$kind: scores" "$tokens target tokens" "$trf" score --model $kind.model --source source \
+        --target target $pair
     check "$kind: their mean is the loss" near "$(awk '{ a -= $1; n += $2 } END { print a / n }' out)" "$loss" 1e-4
     "$trf" translate --model $kind.one $pair source >want 2>err
     "$trf" translate --model $kind.one source >got 2>err
     check "$kind: the languages are remembered" sh -c "test -s want && cmp got want"
 
     # a validation translates as trf translate does, and its best model is kept
-    expect 0 "$kind: validation" "done: 6 updates" "$trf" train --init-from $kind.model --source source --target target $pair --threads 1 \
-        --valid-source source --valid-target target --metric chrf --updates 6 --valid-every 3 --log $kind.valid --model $kind.best
+    expect 0 "$kind: validation" "done: 6 updates" "$trf" train --init-from $kind.model --source source \
+        --target target $pair --threads 1 \
+        --valid-source source --valid-target target --metric chrf --updates 6 --valid-every 3 --log $kind.valid \
+        --model $kind.best
     best=$(sed -n 's/.*"event":"validation".*"score":\([0-9.]*\).*/\1/p' $kind.valid | sort -n | tail -n 1)
     "$trf" translate --model $kind.best --beam 1 source >answers 2>err
     "$trf" eval --metrics chrf target answers >out 2>err
     check "$kind: chrF $best of the validation" near "$best" "$(sed 's/.*= //' out)" 0.006
 
-    expect 0 "$kind: validation by loss" "done: 6 updates" "$trf" train --init-from $kind.model --source source --target target $pair \
-        --threads 1 --valid-source source --valid-target target --metric loss --updates 6 --valid-every 6 --ema 0 --model $kind.loss
+    expect 0 "$kind: validation by loss" "done: 6 updates" "$trf" train --init-from $kind.model --source source \
+        --target target $pair \
+        --threads 1 --valid-source source --valid-target target --metric loss --updates 6 --valid-every 6 --ema 0 \
+        --model $kind.loss
     sed -n 's/.* -> \(.*\)  ([r].*/\1/p' err | sed 's/\.\.\.$//' >shown
     "$trf" translate --model $kind.loss --beam 1 source >answers 2>err
-    check "$kind: its samples are the answers" sh -c 'test -s shown && while read -r line; do grep -qF -e "$line" answers || exit 1; done <shown'
+    check "$kind: its samples are the answers" \
+        sh -c 'test -s shown && while read -r line; do grep -qF -e "$line" answers || exit 1; done <shown'
 
     # tokens that are prepared, and a training that goes on, give the same model
     steps="--init-from $kind.model --batch-sentences 2 --warmup 2 --learning-rate 0.01 $alone"
-    expect 0 "$kind: four updates" "" "$trf" train $steps --source source --target target $pair --updates 4 --model $kind.four
+    expect 0 "$kind: four updates" "" "$trf" train $steps --source source --target target $pair --updates 4 \
+        --model $kind.four
     expect 0 "$kind: two" "" "$trf" train $steps --source source --target target $pair --updates 2 --model $kind.two
-    expect 0 "$kind: two more" "" "$trf" train $steps --source source --target target --updates 4 --resume --model $kind.two
+    expect 0 "$kind: two more" "" "$trf" train $steps --source source --target target --updates 4 \
+        --resume --model $kind.two
     check "$kind: the same after resuming" same $kind.four $kind.two
-    expect 0 "$kind: prepared" "" "$trf" prepare --model $kind.model --source source --target target $pair --output $kind.tokens
-    expect 0 "$kind: from tokens" "" "$trf" train $steps --token-file $kind.tokens $pair --updates 4 --model $kind.prepared
+    expect 0 "$kind: prepared" "" "$trf" prepare --model $kind.model --source source --target target $pair \
+        --output $kind.tokens
+    expect 0 "$kind: from tokens" "" "$trf" train $steps --token-file $kind.tokens $pair --updates 4 \
+        --model $kind.prepared
     check "$kind: the same from tokens" same $kind.four $kind.prepared
 done
 
@@ -64,37 +75,48 @@ done
 begin="--source source --target target --updates 1 $alone --model no"
 expect 2 "an unknown language" "target-language xx: 'm2m_100.model' knows af am" \
     "$trf" train --init-from m2m_100.model $begin --source-language en --target-language xx
-expect 2 "no language of targets" "give --target-language" "$trf" train --init-from m2m_100.model $begin --source-language en
-expect 2 "a model of its own" "language is for --init-from" "$trf" train --tsv train.tsv --updates 1 --model no --source-language en
+expect 2 "no language of targets" "give --target-language" "$trf" train --init-from m2m_100.model $begin \
+    --source-language en
+expect 2 "a model of its own" "language is for --init-from" "$trf" train --tsv train.tsv --updates 1 --model no \
+    --source-language en
 expect 2 "another start" "can begin the targets of 'mbart.model' with de_DE: give another --target-language, or set" \
     "$trf" train --init-from mbart.model $begin --source-language en_XX --target-language de_DE
 expect 2 "scores with another start" "can begin the targets of 'mbart.model' with de_DE" \
     "$trf" score --model mbart.model --source source --target target --source-language en_XX --target-language de_DE
 expect 2 "another objective" "are for models that translate" \
-    "$trf" train --objective causal --text source --init-from m2m_100.model --updates 1 --model no --source-language en --target-language fr
+    "$trf" train --objective causal --text source --init-from m2m_100.model --updates 1 --model no \
+    --source-language en --target-language fr
 expect 1 "another language while it is trained" "was made for the language fr, now --target-language is de" \
-    "$trf" train --init-from m2m_100.model --source source --target target --updates 9 $alone --resume --model m2m_100.two \
+    "$trf" train --init-from m2m_100.model --source source --target target --updates 9 $alone \
+    --resume --model m2m_100.two \
     --source-language en --target-language de
 expect 2 "tokens without their language" "give --source-language" \
     "$trf" prepare --model m2m_100.model --source source --target target --output bare.tokens
 expect 0 "tokens of other languages" "" \
-    "$trf" prepare --model m2m_100.model --source source --target target --source-language en --target-language de --output bare.tokens
+    "$trf" prepare --model m2m_100.model --source source --target target --source-language en --target-language de \
+    --output bare.tokens
 expect 1 "are refused" "its pairs lack the tags of __en__ and __fr__: give" \
-    "$trf" train --init-from m2m_100.model --token-file bare.tokens --source-language en --target-language fr --updates 1 $alone --model no
+    "$trf" train --init-from m2m_100.model --token-file bare.tokens --source-language en --target-language fr \
+    --updates 1 $alone --model no
 check "nothing was written" [ ! -e no ]
 
 expect 1 "the mean of models for different languages" "translate different languages" sh -c "
     '$trf' train --init-from m2m_100.model --source source --target target --updates 1 $alone --model german --source-language en --target-language de &&
     '$trf' average m2m_100.one german --output no"
-expect 0 "a language model" "" "$trf" train --objective causal --text source --tokens words --size tiny --updates 1 $alone --model causal
-expect 2 "scores of a language model" "are for models that translate" "$trf" score --model causal --target source --source-language en
-expect 2 "tokens of a language model" "are for models that translate" "$trf" prepare --model causal source --source-language en --output no
+expect 0 "a language model" "" "$trf" train --objective causal --text source --tokens words --size tiny \
+    --updates 1 $alone --model causal
+expect 2 "scores of a language model" "are for models that translate" "$trf" score --model causal --target source \
+    --source-language en
+expect 2 "tokens of a language model" "are for models that translate" "$trf" prepare --model causal source \
+    --source-language en --output no
 check "nothing was written" [ ! -e no ]
 
 # --- looking inside: the tags are there -----------------------------------------------------------------------------
 expect 0 "attention" '"__en__"' "$trf" attention m2m_100.one --source "the man walks" --json
-expect 0 "attention to targets" '"__fr__"' "$trf" attention m2m_100.one --source "the man walks" --target man --kind decoder --json
-expect 0 "a tag behind EOS" '"</s>","eng_Latn"\]' "$trf" attention nllb.legacy.one --source "the man walks" --kind encoder --json
+expect 0 "attention to targets" '"__fr__"' "$trf" attention m2m_100.one --source "the man walks" --target man \
+    --kind decoder --json
+expect 0 "a tag behind EOS" '"</s>","eng_Latn"\]' "$trf" attention nllb.legacy.one --source "the man walks" \
+    --kind encoder --json
 paste source target >data.tsv
 expect 0 "a report" "" "$trf" report m2m_100.log --model m2m_100.one --data data.tsv --beam 1 --output page.html
 "$trf" translate --model m2m_100.one --beam 1 source >answers 2>err
@@ -108,11 +130,14 @@ sed 's/^/>>fra<< /' source >tagged
 step="--init-from marian.model --target target --warmup 2 --learning-rate 0.01 $alone"
 expect 0 "tags in the texts" "" "$trf" train $step --source tagged --updates 4 --model in.text
 expect 0 "tags by an option" "" "$trf" train $step --source source --target-language fra --updates 2 --model by.option
-expect 0 "which goes on" "target language: fra" "$trf" train $step --source source --updates 4 --resume --model by.option
+expect 0 "which goes on" "target language: fra" "$trf" train $step --source source --updates 4 \
+    --resume --model by.option
 "$trf" translate --model in.text tagged >want 2>err
-expect 0 "from a model with a language, tags in the texts" "" "$trf" train ${step#--init-from marian.model} --init-from by.option --source tagged \
+expect 0 "from a model with a language, tags in the texts" "" "$trf" train ${step#--init-from marian.model} \
+    --init-from by.option --source tagged \
     --updates 1 --model after
-expect 0 "which goes on without an option" "" "$trf" train ${step#--init-from marian.model} --source tagged --updates 2 --resume --model after
+expect 0 "which goes on without an option" "" "$trf" train ${step#--init-from marian.model} --source tagged \
+    --updates 2 --resume --model after
 check "and adds no tag" sh -c '! grep -q "target language" err'
 for how in "by.option tagged" "by.option source --target-language fra" "in.text source --target-language fra"; do
     "$trf" translate --model $how >got 2>err
@@ -122,16 +147,19 @@ done
 # Tags need room.
 printf 'the man\n' >short
 awk 'BEGIN { for (i = 0; i < 63; i++) printf "man "; print "" }' >long
-expect 1 "no room for a tag" "63 tokens, at most 62, because tags take 1 of 63 places" "$trf" train --init-from m2m_100.model --source long --target short \
+expect 1 "no room for a tag" "63 tokens, at most 62, because tags take 1 of 63 places" "$trf" train \
+    --init-from m2m_100.model --source long --target short \
     --source-language en --target-language fr --strict --updates 1 $alone --model no
 
 # --- languages that a folder names -----------------------------------------------------------------------------------
 expect 0 "NLLB names its source" "" "$trf" import "$golden/nllb" --output english.model
-expect 0 "which is said" "source language: eng_Latn, as in english.model" "$trf" translate --model english.model --target-language fra_Latn source
+expect 0 "which is said" "source language: eng_Latn, as in english.model" "$trf" translate --model english.model \
+    --target-language fra_Latn source
 rm -rf from; cp -R "$golden/mbart" from
 sed -i 's/"tokenizer_class"/"tgt_lang": "de_DE", "tokenizer_class"/' from/tokenizer_config.json
 expect 0 "mBART-25 with another language than its start" "" "$trf" import from --output start.model
-expect 0 "starts as the model does" "31 target tokens" "$trf" score --model start.model --source source --target target --source-language en_XX
+expect 0 "starts as the model does" "31 target tokens" "$trf" score --model start.model --source source \
+    --target target --source-language en_XX
 rm -rf from; cp -R "$golden/bert" from; echo '{' >from/generation_config.json
 expect 0 "an encoder generates nothing" "" "$trf" import from --output encoder.model
 rm -rf from; cp -R "$golden/m2m_100" from

@@ -20,7 +20,8 @@ if "$trf" train --help | grep -q 'subwords'; then
 fi
 awk 'BEGIN { for (i = 0; i < 300; i++) print "w" i " of it\tder w" i * 7 % 300 }' >glossary.tsv
 expect 0 "a glossary is not judged by BLEU" 'validated every 100 by \(wer\|chrf\|cer\)' \
-    "$trf" train --tsv glossary.tsv --tokens words --model glossary $tiny --encoder-layers 1 --decoder-layers 1 --updates 2
+    "$trf" train --tsv glossary.tsv --tokens words --model glossary $tiny --encoder-layers 1 --decoder-layers 1 \
+    --updates 2
 expect 0 "BLEU without a 4-gram in training" 'no reference has four words: BLEU' \
     "$trf" train --tsv glossary.tsv --tokens words --metric bleu --model glossary.2 $tiny --encoder-layers 1 \
     --decoder-layers 1 --updates 2
@@ -35,12 +36,14 @@ awk 'BEGIN { for (i = 0; i < 1000; i++) print "the quick brown fox jumps over th
 expect 0 "a language model" '' "$trf" train --objective causal --text fox --tokens characters --model fox.m $tiny \
     --decoder-layers 2 --updates 250 --warmup 50
 expect 0 "it is sampled" '' "$trf" generate --model fox.m --count 100 --seed 1 --output fox.out
-check "95 of 100 samples are its line" between 90 100 "$(grep -c -x 'the quick brown fox jumps over the lazy dog' fox.out)"
+check "95 of 100 samples are its line" between 90 100 \
+    "$(grep -c -x 'the quick brown fox jumps over the lazy dog' fox.out)"
 check "no sample has an unknown token" sh -c '! grep -q "<unk>" fox.out'
 smoothing() { grep -a -o '"trf.train.label_smoothing":"[^"]*"' "$1" | tr -d '"' | cut -d: -f2; }
 check "a language model is not smoothed" test "$(smoothing fox.m.checkpoint)" = 0
 check "translation is" between 0.09 0.11 "$(smoothing glossary.checkpoint)"
-expect 0 "smoothing that is given" '' "$trf" train --objective causal --text fox --tokens characters --model fox.s $tiny \
+expect 0 "smoothing that is given" '' "$trf" train --objective causal --text fox --tokens characters \
+    --model fox.s $tiny \
     --decoder-layers 1 --updates 2 --label-smoothing 0.2
 check "stays" between 0.19 0.21 "$(smoothing fox.s.checkpoint)"
 
@@ -55,7 +58,8 @@ check "indeed" sh -c '! grep -q "longest training text" err'
 expect 0 "beyond the longest text" '1 of 1 text is longer than the longest training text, 44 tokens' \
     "$trf" generate --model fox.m --prompt 'the quick brown fox jumps over the lazy dog the' --max-tokens 3
 printf 'the quick brown fox jumps over the lazy dog\nthe quick brown fox jumps over the lazy dog the quick\n' >score.in
-expect 0 "scores beyond it" '1 of 2 texts is longer than the longest training text, 44 tokens' "$trf" score --model fox.m --target score.in
+expect 0 "scores beyond it" '1 of 2 texts is longer than the longest training text, 44 tokens' "$trf" score \
+    --model fox.m --target score.in
 
 # Data in rows of two: validation sees both kinds, in either phase.
 for phase in 0 1; do
@@ -68,9 +72,11 @@ for phase in 0 1; do
             if (i % 2 == phase) { n = ""; for (k = 1; k < 7; k += 2) n = n substr(c, r[k] % 13 + 1, 1) substr(v, r[k + 1] % 5 + 1, 1) }
             print colour[r[7] % 4 + 1] " " n "\t" n " " colour[r[7] % 4 + 1]
         } }' >rows.tsv
-    expect 0 "rows of two, phase $phase" '' "$trf" train --tsv rows.tsv --tokens words --min-count 3 --model rows.$phase $tiny \
+    expect 0 "rows of two, phase $phase" '' "$trf" train --tsv rows.tsv --tokens words --min-count 3 \
+        --model rows.$phase $tiny \
         --encoder-layers 1 --decoder-layers 1 --warmup 50 --updates 250
-    check "half of the words are unknown, phase $phase" between 11 39 "$(sed -n 's/.*best: update [0-9]*, wer \([0-9.]*\);.*/\1/p' err)"
+    check "half of the words are unknown, phase $phase" between 11 39 \
+        "$(sed -n 's/.*best: update [0-9]*, wer \([0-9.]*\);.*/\1/p' err)"
 done
 awk 'BEGIN { for (i = 0; i < 500; i++) print i % 5 != 1 ? "a b c\tx y z" : "n" i " m" i "\tx y z" }' >fives.tsv
 expect 0 "rows of five" "source: subwords\\|source: characters\\|of the source" "$trf" train --tsv fives.tsv \

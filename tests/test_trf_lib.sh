@@ -2,7 +2,8 @@
 . "$(dirname "$0")/trf.sh"
 
 # pieces: a SentencePiece model with byte fallback: <unk>, a blank, a, b, and the 256 bytes
-piece() { printf '\012'"$(printf '\\%03o' $((${#1} + 9)))"'\012'"$(printf '\\%03o' ${#1})"'%s\025\0\0\0\0\030'"$2" "$1"; }
+piece() { printf '\012'"$(printf '\\%03o' $((${#1} + 9)))"'\012'"$(printf '\\%03o' ${#1})"'%s\025\0\0\0\0\030'"$2" \
+    "$1"; }
 {
     piece '<unk>' '\002'
     printf '\012\014\012\003\342\226\201\025\0\0\0\0\030\001'
@@ -17,7 +18,8 @@ nuls() { tr -dc '\000' <"$1" | wc -c; }
 # a NUL that a model writes: all that stands behind it is written too
 for i in 1 2 3 4 5 6 7 8; do echo 'ab ba'; done >ab
 language="--objective causal --decoder-layers 1 --d-model 16 --n-heads 2 --d-ff 32 --batch-tokens 256 --metric loss"
-check "a model of bytes" "$trf" train $language --text ab --sentencepiece bytes.model --updates 2 --warmup 2 --valid-size 0 --seed 5 --threads 1 --model bytes 2>err
+check "a model of bytes" "$trf" train $language --text ab --sentencepiece bytes.model --updates 2 --warmup 2 \
+    --valid-size 0 --seed 5 --threads 1 --model bytes 2>err
 "$trf" generate --model bytes --max-tokens 400 --min-tokens 400 --seed 1 --threads 1 >lines
 "$trf" generate --model bytes --max-tokens 400 --min-tokens 400 --seed 1 --threads 1 --json >json
 check "NULs are drawn" grep -q '\\u0000' json
@@ -25,7 +27,8 @@ check "and are blanks in a line" test "$(nuls lines)" -eq 0
 "$trf" generate --model bytes --max-tokens 400 --min-tokens 400 --seed 1 --threads 1 --count 2 --output twice
 check "alone or among others" eval 'n=$(wc -c <lines); head -c $n twice | cmp -s - lines'
 # as many characters in the line as there are in JSON
-count() { sed -e 's/^{"text":"//' -e 's/","log_probability".*//' json | sed -e 's/\\u[0-9a-f]\{4\}/x/g' -e 's/\\[\\"]/x/g' | LC_ALL=C tr -dc '\000-\177\302-\364' | tr -d '\n' | wc -c; }
+count() { sed -e 's/^{"text":"//' -e 's/","log_probability".*//' json | sed -e 's/\\u[0-9a-f]\{4\}/x/g' \
+    -e 's/\\[\\"]/x/g' | LC_ALL=C tr -dc '\000-\177\302-\364' | tr -d '\n' | wc -c; }
 lines=$(($(LC_ALL=C tr -dc '\000-\177\302-\364' <lines | wc -c) - 1))
 check "the line is as long as the text of JSON" test "$(count)" -eq "$lines"
 check "which is of about 400 tokens" test "$lines" -gt 200
@@ -33,7 +36,8 @@ check "which is of about 400 tokens" test "$lines" -gt 200
 # in translations too: of 200 answers of two bytes one or more have a NUL in front
 i=0
 while [ $i -lt 20 ]; do printf 'ab\tba\n'; i=$((i + 1)); done >ab.tsv
-check "a translator of bytes" "$trf" train --tsv ab.tsv --sentencepiece bytes.model $small --updates 2 --valid-size 0 --model two 2>err
+check "a translator of bytes" "$trf" train --tsv ab.tsv --sentencepiece bytes.model $small --updates 2 --valid-size 0 \
+    --model two 2>err
 many="--beam 200 --n-best 200 --max-length-a 0 --max-length-b 2 --min-length 2"
 echo ab | "$trf" translate --model two $many >lines
 echo ab | "$trf" translate --model two $many --json | sed 's/{"text"/\n&/g' >json
@@ -45,7 +49,8 @@ check "are blanks in lines" eval 'test "$(nuls lines)" -eq 0 && test "$(cat in.l
 # a prompt is written as it was given, and what it has of the unknown is told once
 i=0
 while [ $i -lt 60 ]; do echo 'the quick brown fox jumps over the lazy dog'; i=$((i + 1)); done >fox
-check "a model of letters" "$trf" train $language --text fox --tokens characters --updates 20 --warmup 10 --model letters 2>err
+check "a model of letters" "$trf" train $language --text fox --tokens characters --updates 20 --warmup 10 \
+    --model letters 2>err
 expect 0 "unknown letters of a prompt" "trf generate: 4 of 13 tokens of --prompt are unknown to the model$" \
     "$trf" generate --model letters --prompt 'The Café: fox' --max-tokens 5 --temperature 0
 check "the prompt as it was typed" grep -q '^The Café: fox' out
@@ -69,7 +74,8 @@ check "no <unk> is drawn" test "$(grep -c '<unk>' out)" -eq 0
 check "but where it is asked for" test "$(grep -c '<unk>' out)" -gt 10
 
 # log-probabilities of tokens: as many as tokens and an end; they add up
-sums() { sed 's/"log_probability":/\n&/g' | sed -n 's/^"log_probability":\([-0-9.e]*\),.*"token_log_probabilities":\[\([^]]*\)\].*/\1,\2/p' |
+sums() { sed 's/"log_probability":/\n&/g' |
+    sed -n 's/^"log_probability":\([-0-9.e]*\),.*"token_log_probabilities":\[\([^]]*\)\].*/\1,\2/p' |
     awk -F, '{ s = 0; for (i = 2; i <= NF; i++) s += $i; d = s - $1; if (d * d > 1e-6) bad++; n++ } END { exit bad || n < 4 }'; }
 echo ab | "$trf" translate --model two --beam 5 --n-best 5 --json --token-scores >json
 check "of translations" sums <json
@@ -83,11 +89,13 @@ expect 2 "of translate too" "token-scores need --json" "$trf" translate --model 
 # a language model goes on beyond its max-length
 i=0
 while [ $i -lt 60 ]; do echo 'one two three four five six seven eight nine'; i=$((i + 1)); done >count
-check "a model of 20 words" "$trf" train $language --text count --documents file --tokens words --max-length 20 --chunk 19 --seed 5 --threads 1 \
+check "a model of 20 words" "$trf" train $language --text count --documents file --tokens words --max-length 20 \
+    --chunk 19 --seed 5 --threads 1 \
     --updates 300 --warmup 20 --learning-rate 0.01 --schedule constant --dropout 0 --valid-size 0 --model pieces 2>err
 "$trf" generate --model pieces --max-tokens 400 --min-tokens 400 --temperature 0 --prompt 'one two' >out 2>err
 check "beyond its max-length" test "$(wc -w <out)" -eq 402
-check "as well as before" test "$(tr '\n' ' ' <out | sed 's/one two three four five six seven eight nine/&\n/g' | grep -c '^ *one two three four five six seven eight nine$')" -ge 40
+check "as well as before" test "$(tr '\n' ' ' <out | sed 's/one two three four five six seven eight nine/&\n/g' |
+    grep -c '^ *one two three four five six seven eight nine$')" -ge 40
 "$trf" generate --model pieces --max-tokens 7 --min-tokens 7 --temperature 0 --prompt "$(cat count) one two" >out 2>err
 check "a prompt as long as one likes" grep -q '^one two three four five six seven eight nine$' out
 expect 0 "which is no fault" "" "$trf" generate --model pieces --max-tokens 40 --min-tokens 40 --prompt "$(cat count)"

@@ -36,11 +36,13 @@ built()     # a target of make
 {
     target=$1
     shift
-    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$source" BUILD="$PWD/own" CC="${CC:-cc}" CFLAGS='-O1 -march=native' BLAS= \
+    env -u MAKEFLAGS -u MAKELEVEL make -s -C "$source" BUILD="$PWD/own" CC="${CC:-cc}" CFLAGS='-O1 -march=native' \
+        BLAS= \
         SENTENCEPIECE= CJSON= LIBZIP= "$@" "$PWD/own/$target" >make.out 2>&1 || { cat make.out; false; }
 }
 check "make transformer.o" built transformer.o CPPFLAGS=-DTRF_NO_CBLAS
-check "make MPI=1" built trf MPI=1 CPPFLAGS='-DTRF_NO_CBLAS -DTRF__IMPLEMENTED' LDLIBS="$PWD/own/transformer.o -lm -pthread"
+check "make MPI=1" built trf MPI=1 CPPFLAGS='-DTRF_NO_CBLAS -DTRF__IMPLEMENTED' \
+    LDLIBS="$PWD/own/transformer.o -lm -pthread"
 check "it says so" eval './own/trf --version | grep -q "several that mpirun starts"'
 trf=$PWD/own/trf
 
@@ -204,7 +206,8 @@ for damaged in 0 1; do
     if [ $damaged = 1 ]; then cp bad.tokens other/pairs.tokens; cp whole.tokens pairs.tokens
     else cp bad.tokens pairs.tokens; cp whole.tokens other/pairs.tokens; fi
     echo '[ $rank != 1 ] || cd other' >before
-    expect 1 "a damaged pair of process $damaged" "^\(rank 1: \)\?trf train: training: .*the pair that begins here is damaged" \
+    expect 1 "a damaged pair of process $damaged" \
+        "^\(rank 1: \)\?trf train: training: .*the pair that begins here is damaged" \
         by 2 train $tokens --model damaged
     check "the others learn it and save" grep -q "^trf train: damaged.checkpoint is complete" err
     : >before
@@ -242,7 +245,8 @@ program()
 {
     name=$1 file=$2
     shift 2
-    env OMPI_CC="${CC:-cc}" MPICH_CC="${CC:-cc}" mpicc -O1 -march=native -DTRF_NO_CBLAS -DTRF__IMPLEMENTED -I"$source" "$@" \
+    env OMPI_CC="${CC:-cc}" MPICH_CC="${CC:-cc}" mpicc -O1 -march=native -DTRF_NO_CBLAS -DTRF__IMPLEMENTED -I"$source" \
+        "$@" \
         "$file" own/transformer.o -o $name -lm -pthread
 }
 check "examples/mpi.c" program mpi "$source/examples/mpi.c"

@@ -394,20 +394,25 @@ expect 0 "it continues" "update 305" "$trf" train $both --next-sentences story -
     --checkpoint pre.check --resume
 expect 1 "not with one loss" "another --objective" "$trf" train --objective mask --text story --updates 310 \
     --model pre --checkpoint pre.check --resume
-expect 0 "classify starts from its pooler" "18 of 20 parameters come" "$trf" train --objective classify --next-sentences \
+expect 0 "classify starts from its pooler" "18 of 20 parameters come" "$trf" train --objective classify \
+    --next-sentences \
     story --init-from pre --pooling first --head-layer yes --updates 1 --learning-rate 1e-9 --model m --threads 1
 "$trf" inspect pre >out; "$trf" inspect m >more
 check "which is the layer of its head" test "$(awk '/sequence.layer.weight/ { print $7, $8, $9 }' out)" = \
     "$(awk '/head.layer.weight/ { print $7, $8, $9 }' more)"
-expect 0 "mask goes on without labels" "21 of 21 parameters come" "$trf" train --objective mask --text story --init-from pre \
+expect 0 "mask goes on without labels" "21 of 21 parameters come" "$trf" train --objective mask --text story \
+    --init-from pre \
     --updates 1 --valid-size 0 --model m --threads 1
 check "and has no second head" sh -c "! '$trf' inspect m | grep -q sequence"
-expect 0 "classify with other labels" "18 of 20 parameters come" "$trf" train --objective classify --tsv counts.tsv --init-from pre \
+expect 0 "classify with other labels" "18 of 20 parameters come" "$trf" train --objective classify --tsv counts.tsv \
+    --init-from pre \
     --extend-vocabulary --pooling first --head-layer yes --updates 1 --valid-size 0 --model m --threads 1
-expect 0 "both losses with other labels" "23 of 25 parameters come" "$trf" train $both --tsv counts.tsv --init-from pre \
+expect 0 "both losses with other labels" "23 of 25 parameters come" "$trf" train $both --tsv counts.tsv \
+    --init-from pre \
     --extend-vocabulary --updates 1 --valid-size 0 --model m
 expect 0 "labels of another kind" "5 labels" "$trf" train $both --tsv counts.tsv --updates 3 --valid-size 0 --model m
-expect 0 "of one text" "masked tokens, and 4 labels" "$trf" inspect --objective pretrain --labels 4 --head-layer yes --size tiny
+expect 0 "of one text" "masked tokens, and 4 labels" "$trf" inspect --objective pretrain --labels 4 --head-layer yes \
+    --size tiny
 expect 2 "no score of one head" "metric accuracy does not work" "$trf" train $both --next-sentences story --metric \
     accuracy --model m
 expect 2 "shares of hidden tokens" "sum of at most 1" "$trf" train $both --next-sentences story --masked-share 0.9 \

@@ -8,9 +8,11 @@
 . "$(dirname "$0")/trf.sh"
 
 # The fields of the table, and those that anything else is looked up by; AT(member), sizeof is a range of fields.
-sed -n 's/^ *{[A-Z_| ]*, [A-Z_]*, "[a-z0-9-]*", AT(\([a-z0-9_.]*\)),.*/\1/p' "$source"/tools/trf/base/options*.[ch] | sort -u >table
+sed -n 's/^ *{[A-Z_| ]*, [A-Z_]*, "[a-z0-9-]*", AT(\([a-z0-9_.]*\)),.*/\1/p' "$source"/tools/trf/base/options*.[ch] |
+    sort -u >table
 check "the table has all options" [ "$(wc -l <table)" -ge 180 ]
-cat "$source"/tools/trf/*.[ch] "$source"/tools/trf/*/*.[ch] | sed 's/AT([a-z_]*), sizeof//g' | grep -o 'AT([a-z0-9_.]*)' |
+cat "$source"/tools/trf/*.[ch] "$source"/tools/trf/*/*.[ch] | sed 's/AT([a-z_]*), sizeof//g' |
+    grep -o 'AT([a-z0-9_.]*)' |
     sed 's/AT(\(.*\))/\1/' | grep -v -x field | sort -u >used
 check "the program looks options up by their fields" [ "$(wc -l <used)" -ge 180 ]
 comm -13 table used >unknown

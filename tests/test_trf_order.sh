@@ -42,7 +42,8 @@ echo '#include "base/objective.h"' >house/look/window.c
 echo '#include "train/data.h"' >house/main.c
 for room in answer publish; do mkdir house/$room && touch house/$room/none.c; done
 wrong_includes house >wrong
-check "a room above, a way beside the door: both are found" [ "$(grep -c -e base/up.c -e look/window.c -e main.c wrong)" = 3 ]
+check "a room above, a way beside the door: both are found" \
+    [ "$(grep -c -e base/up.c -e look/window.c -e main.c wrong)" = 3 ]
 
 # uses OBJECTS: "user used" for each two objects of which one uses a name of the other
 uses()

@@ -9,7 +9,8 @@ expect 0 "a model with the vocabularies" "" "$trf" train $plain --updates 1 --va
 # --- the same model as from the text ---------------------------------------------------------------------------------
 valid="--valid-tsv test.tsv --vocab-from start --seed 5 --threads 1"
 from_text="--updates 60 --valid-every 20 $model $brief --warmup 20 $valid"
-{ cat train.tsv; echo 'no tab'; printf '\t\n1 2\t\n1 2\tone two unheard\n'; awk 'BEGIN { for (i = 0; i < 600; i++) printf "1 "; print "\tone" }'; } >odd.tsv
+{ cat train.tsv; echo 'no tab'; printf '\t\n1 2\t\n1 2\tone two unheard\n'; \
+    awk 'BEGIN { for (i = 0; i < 600; i++) printf "1 "; print "\tone" }'; } >odd.tsv
 expect 0 "from text" "left out: 4 pairs" "$trf" train --tsv odd.tsv $from_text --model text.model
 expect 0 "prepared" "left out: 4 pairs" "$trf" prepare --model start --output odd.tokens odd.tsv
 check "no unfinished file is left" [ ! -e odd.tokens.part ]
@@ -33,16 +34,21 @@ check "the same model, continued" same whole.model begun.model
 expect 0 "continued from text" "resumed" "$trf" train --tsv odd.tsv $whole --model other.model --resume --overwrite
 check "the same model, continued from text" same whole.model other.model
 expect 0 "prepared: other data" "" "$trf" prepare --model start --output train.tokens train.tsv
-expect 1 "other data than before" "have changed" "$trf" train --token-file train.tokens $whole --model begun.model --resume
+expect 1 "other data than before" "have changed" "$trf" train --token-file train.tokens $whole --model begun.model \
+    --resume
 
 # from a model's weights
-expect 0 "from the weights and text" "" "$trf" train --tsv train.tsv --init-from start --valid-size 0 --updates 20 --batch-tokens 256 --threads 1 --model text2.model
-expect 0 "from the weights and tokens" "" "$trf" train --token-file train.tokens --init-from start --valid-size 0 --updates 20 --batch-tokens 256 --threads 1 --model tokens2.model
+expect 0 "from the weights and text" "" "$trf" train --tsv train.tsv --init-from start --valid-size 0 --updates 20 \
+    --batch-tokens 256 --threads 1 --model text2.model
+expect 0 "from the weights and tokens" "" "$trf" train --token-file train.tokens --init-from start --valid-size 0 \
+    --updates 20 --batch-tokens 256 --threads 1 --model tokens2.model
 check "the same model from weights" same text2.model tokens2.model
 
 # what the recipe chooses
-expect 0 "the recipe, from text" "" "$trf" train --tsv odd.tsv --valid-tsv test.tsv --vocab-from start --size tiny --updates 20 --threads 1 --metric loss --model text3.model
-expect 0 "the recipe, from tokens" "" "$trf" train --token-file odd.tokens --valid-tsv test.tsv --vocab-from start --size tiny --updates 20 --threads 1 --metric loss --model tokens3.model
+expect 0 "the recipe, from text" "" "$trf" train --tsv odd.tsv --valid-tsv test.tsv --vocab-from start --size tiny \
+    --updates 20 --threads 1 --metric loss --model text3.model
+expect 0 "the recipe, from tokens" "" "$trf" train --token-file odd.tokens --valid-tsv test.tsv --vocab-from start \
+    --size tiny --updates 20 --threads 1 --metric loss --model tokens3.model
 check "the same model by the recipe" same text3.model tokens3.model
 
 # --- texts -----------------------------------------------------------------------------------------------------------
@@ -51,22 +57,31 @@ cut -f2 test.tsv >valid.text
 causal="--objective causal $quick --max-length 20"
 expect 0 "a language model" "" "$trf" train $causal --text text --updates 1 --valid-size 0 --model lm
 for how in "" --pack "--chunk 7" "--pack --chunk 7"; do
-    expect 0 "text $how" "" "$anew" train $causal --text text --valid-text valid.text --vocab-from lm --updates 20 $how --model text.model
+    expect 0 "text $how" "" "$anew" train $causal --text text --valid-text valid.text --vocab-from lm \
+        --updates 20 $how --model text.model
     rm -f t.tokens
     expect 0 "prepared $how" "chunks" "$trf" prepare --model lm --output t.tokens text $how
-    expect 0 "tokens $how" "" "$anew" train $causal --token-file t.tokens --valid-text valid.text --vocab-from lm --updates 20 $how --model tokens.model
+    expect 0 "tokens $how" "" "$anew" train $causal --token-file t.tokens --valid-text valid.text --vocab-from lm \
+        --updates 20 $how --model tokens.model
     check "the same language model $how" same text.model tokens.model
 done
-expect 0 "characters" "" "$trf" train $causal --text text --tokens characters --documents file --updates 1 --valid-size 0 --model chars
-expect 0 "a file as a document" "" "$anew" train $causal --text text --documents file --valid-text valid.text --vocab-from chars --updates 20 --model text.model
+expect 0 "characters" "" "$trf" train $causal --text text --tokens characters --documents file --updates 1 \
+    --valid-size 0 --model chars
+expect 0 "a file as a document" "" "$anew" train $causal --text text --documents file --valid-text valid.text \
+    --vocab-from chars --updates 20 --model text.model
 expect 0 "prepared as a document" "" "$trf" prepare --model chars --documents file --output c.tokens text
-expect 0 "tokens of a document" "" "$anew" train $causal --token-file c.tokens --documents file --valid-text valid.text --vocab-from chars --updates 20 --model tokens.model
+expect 0 "tokens of a document" "" "$anew" train $causal --token-file c.tokens --documents file \
+    --valid-text valid.text --vocab-from chars --updates 20 --model tokens.model
 check "the same model of a document" same text.model tokens.model
 for objective in mask span; do
-    expect 0 "$objective" "" "$anew" train --objective $objective $quick --text text --updates 1 --valid-size 0 --tokens words --model hidden
-    expect 0 "text, $objective" "" "$anew" train --objective $objective $quick --text text --valid-text valid.text --vocab-from hidden --updates 20 --model text.model
-    expect 0 "prepared, $objective" "" "$trf" prepare --model hidden --objective $objective --output $objective.tokens text
-    expect 0 "tokens, $objective" "" "$anew" train --objective $objective $quick --token-file $objective.tokens --valid-text valid.text --vocab-from hidden --updates 20 --model tokens.model
+    expect 0 "$objective" "" "$anew" train --objective $objective $quick --text text --updates 1 --valid-size 0 \
+        --tokens words --model hidden
+    expect 0 "text, $objective" "" "$anew" train --objective $objective $quick --text text --valid-text valid.text \
+        --vocab-from hidden --updates 20 --model text.model
+    expect 0 "prepared, $objective" "" "$trf" prepare --model hidden --objective $objective --output $objective.tokens \
+        text
+    expect 0 "tokens, $objective" "" "$anew" train --objective $objective $quick --token-file $objective.tokens \
+        --valid-text valid.text --vocab-from hidden --updates 20 --model tokens.model
     check "the same model, $objective" same text.model tokens.model
 done
 
@@ -88,7 +103,8 @@ check "the same file from two" same train.tokens b.tokens
 if "$trf" --version | grep -q 'built without zlib'; then
     echo "left out: trf was built without zlib"
     gzip -c train.tsv >train.tsv.gz
-    expect 1 "a packed file without zlib" "a gzip file: gzip -dc unpacks it" "$trf" prepare --model start --output p.tokens train.tsv.gz
+    expect 1 "a packed file without zlib" "a gzip file: gzip -dc unpacks it" "$trf" prepare --model start \
+        --output p.tokens train.tsv.gz
 else
     gzip -c train.tsv >train.tsv.gz
     expect 0 "a packed file" "" "$trf" prepare --model start --output b.tokens --overwrite train.tsv.gz
@@ -97,11 +113,14 @@ else
     expect 0 "two packed files in one" "" "$trf" prepare --model start --output b.tokens --overwrite ab.gz folder/c.tsv
     check "the same file from two in one" same train.tokens b.tokens
     for f in digits names; do gzip -c train.$f >train.$f.gz; done
-    expect 0 "packed files to train from" "600 pairs" "$trf" train --source train.digits.gz --target train.names.gz $small --valid-size 0 --updates 1 --model packed.model
+    expect 0 "packed files to train from" "600 pairs" "$trf" train --source train.digits.gz \
+        --target train.names.gz $small --valid-size 0 --updates 1 --model packed.model
     head -c 1500 train.tsv.gz >cut.gz
-    expect 1 "a packed file that is cut" "cut.gz:[0-9]*: cannot continue reading" "$trf" prepare --model start --output p.tokens cut.gz --overwrite
+    expect 1 "a packed file that is cut" "cut.gz:[0-9]*: cannot continue reading" "$trf" prepare --model start \
+        --output p.tokens cut.gz --overwrite
     { head -c 1500 train.tsv.gz; printf 'XXXX'; tail -c +1505 train.tsv.gz; } >bad.gz
-    expect 1 "a packed file that is damaged" "bad.gz:[0-9]*: " "$trf" prepare --model start --output p.tokens bad.gz --overwrite
+    expect 1 "a packed file that is damaged" "bad.gz:[0-9]*: " "$trf" prepare --model start --output p.tokens bad.gz \
+        --overwrite
     check "neither becomes a token file" [ ! -e p.tokens ]
     rm -f p.tokens.part
 fi
@@ -113,18 +132,23 @@ size=$(wc -c <large.tokens)
 for left in 0 10 44 5000 $((size / 2)) $((size - 30)) $size; do
     head -c $left large.tokens >again.tokens.part
     rm -f again.tokens
-    expect 1 "$left bytes: it is not replaced" "was interrupted: --resume continues it" "$trf" prepare --model start --output again.tokens large.tsv
+    expect 1 "$left bytes: it is not replaced" "was interrupted: --resume continues it" "$trf" prepare --model start \
+        --output again.tokens large.tsv
     expect 0 "$left bytes are continued" "" "$trf" prepare --model start --output again.tokens large.tsv --resume
     check "$left bytes: the same file" same large.tokens again.tokens
 done
 expect 0 "a complete one" "is complete" "$trf" prepare --model start --output again.tokens large.tsv --resume
 several="--valid-size 0 $model --batch-tokens 2000 --metric loss --warmup 20 --vocab-from start --seed 5 --threads 1"
 expect 0 "pools, from text" "" "$anew" train --tsv large.tsv $several --updates 40 --pool 2 --model text.model
-expect 0 "pools, from tokens, begun" "" "$anew" train --token-file large.tokens $several --updates 25 --pool 2 --model tokens.model
-expect 1 "pools of another size" "data options of the original training: --pool was 2, now it is 3" "$trf" train --token-file large.tokens $several --updates 40 --pool 3 --model tokens.model --resume
-expect 0 "pools, from tokens, continued" "resumed" "$trf" train --token-file large.tokens $several --updates 40 --pool 2 --model tokens.model --resume
+expect 0 "pools, from tokens, begun" "" "$anew" train --token-file large.tokens $several --updates 25 --pool 2 \
+    --model tokens.model
+expect 1 "pools of another size" "data options of the original training: --pool was 2, now it is 3" "$trf" train \
+    --token-file large.tokens $several --updates 40 --pool 3 --model tokens.model --resume
+expect 0 "pools, from tokens, continued" "resumed" "$trf" train --token-file large.tokens $several --updates 40 \
+    --pool 2 --model tokens.model --resume
 check "the same model by pools" same text.model tokens.model
-expect 0 "it says how much there is" "continued: 8192 pairs" sh -c "head -c $((size - 30)) large.tokens >again.tokens.part; '$trf' prepare --model start --output again.tokens large.tsv --resume"
+expect 0 "it says how much there is" "continued: 8192 pairs" \
+    sh -c "head -c $((size - 30)) large.tokens >again.tokens.part; '$trf' prepare --model start --output again.tokens large.tsv --resume"
 # killed again and again, while the text comes slowly
 rm -f again.tokens again.tokens.part
 for lines in 1500 4000 6500 8900; do
@@ -137,26 +161,31 @@ for lines in 1500 4000 6500 8900; do
     rm -f slow
     check "killed after $lines lines: a part is there" [ -e again.tokens.part -a ! -e again.tokens ]
 done
-expect 0 "continued after kill -9" "continued: 8192 pairs" "$trf" prepare --model start --output again.tokens --resume large.tsv
+expect 0 "continued after kill -9" "continued: 8192 pairs" "$trf" prepare --model start --output again.tokens \
+    --resume large.tsv
 check "the same file after kill -9" same large.tokens again.tokens
 for how in "" --pack "--documents file"; do
-    expect 0 "text in several blocks $how" "" "$trf" prepare --model chars $how --chunk 5 --output l.tokens --overwrite text
+    expect 0 "text in several blocks $how" "" "$trf" prepare --model chars $how --chunk 5 --output l.tokens \
+        --overwrite text
     head -c $(($(wc -c <l.tokens) * 2 / 3)) l.tokens >m.tokens.part
     rm -f m.tokens
-    expect 0 "continued $how" "continued: [0-9]* chunks" "$trf" prepare --model chars $how --chunk 5 --output m.tokens --resume text
+    expect 0 "continued $how" "continued: [0-9]* chunks" "$trf" prepare --model chars $how --chunk 5 --output m.tokens \
+        --resume text
     check "the same text $how" same l.tokens m.tokens
     head -c $(($(wc -c <l.tokens) * 2 / 3)) l.tokens >m.tokens.part
     cp m.tokens.part part
     rm -f m.tokens
     sed '3s/^./x/' text >changed
     check "it differs" eval '! same text changed'
-    expect 1 "another text $how" "the text is not that of 'm.tokens.part'" "$trf" prepare --model chars $how --chunk 5 --output m.tokens --resume changed
+    expect 1 "another text $how" "the text is not that of 'm.tokens.part'" "$trf" prepare --model chars $how --chunk 5 \
+        --output m.tokens --resume changed
     check "what was interrupted stays $how" same m.tokens.part part
     rm m.tokens.part
 done
 head -c $((size / 2)) large.tokens >changed.tokens.part
 sed '7s/^./x/' large.tsv >changed.tsv
-expect 1 "other pairs" "the text is not that of 'changed.tokens.part'" "$trf" prepare --model start --output changed.tokens --resume changed.tsv
+expect 1 "other pairs" "the text is not that of 'changed.tokens.part'" "$trf" prepare --model start \
+    --output changed.tokens --resume changed.tsv
 expect 0 "the right ones" "9000 pairs" "$trf" prepare --model start --output changed.tokens --resume large.tsv
 check "the same file as before" same large.tokens changed.tokens
 head -c $((size / 2)) large.tokens >short.tokens.part
@@ -172,11 +201,14 @@ head -c $((size / 2)) large.tokens >folder/b.tokens.part
 rm folder/b.tokens
 expect 0 "continued in the folder" "9000 pairs" "$trf" prepare --model start --output folder/b.tokens folder --resume
 check "the same file, continued" same large.tokens folder/b.tokens
-expect 1 "less text than before" "needs the same text" "$trf" prepare --model start --output short.tokens --resume train.tsv
-expect 1 "other options than before" "other options or vocabularies" "$trf" prepare --model start --output short.tokens --resume large.tsv --max-length 30
+expect 1 "less text than before" "needs the same text" "$trf" prepare --model start --output short.tokens \
+    --resume train.tsv
+expect 1 "other options than before" "other options or vocabularies" "$trf" prepare --model start \
+    --output short.tokens --resume large.tsv --max-length 30
 expect 0 "begun again" "" "$trf" prepare --model start --output short.tokens --overwrite train.tsv
 check "the same file, begun again" same train.tokens short.tokens
-expect 1 "a file that may not grow" "File too large" sh -c "ulimit -f 20; '$trf' prepare --model start --output full.tokens large.tsv"
+expect 1 "a file that may not grow" "File too large" \
+    sh -c "ulimit -f 20; '$trf' prepare --model start --output full.tokens large.tsv"
 expect 0 "continued with room" "" "$trf" prepare --model start --output full.tokens large.tsv --resume
 check "the same file with room" same large.tokens full.tokens
 
@@ -202,11 +234,14 @@ rm -f slow lost.tokens.part
 # sources that occur often, once with another target
 { cat large.tsv; head -n 2000 large.tsv | sed 's/$/ one/'; printf '\t\n5 5\t\n'; } >often.tsv
 hold="--model start --output held.tokens --hold-out 20"
-expect 0 "held out" "held out: [0-9]* pairs, of which 'held.tokens.valid' has the [0-9]* with different sources" "$trf" prepare $hold often.tsv
+expect 0 "held out" "held out: [0-9]* pairs, of which 'held.tokens.valid' has the [0-9]* with different sources" \
+    "$trf" prepare $hold often.tsv
 check "nothing unfinished is left" [ -z "$(ls held.tokens*.part 2>/dev/null)" ]
 sources() { cut -f1 "$1" | sort -u | wc -l; }
-check "about one of 20 sources" [ $(sources held.tokens.valid) -gt $(($(sources often.tsv) / 40)) -a $(sources held.tokens.valid) -lt $(($(sources often.tsv) / 10)) ]
-check "each is the first pair with its source" awk -F '\t' 'FNR == NR { if (!($1 in first)) first[$1] = $0; next } first[$1] != $0 || seen[$1]++ { bad = 1 } END { exit bad || !NR }' often.tsv held.tokens.valid
+check "about one of 20 sources" [ $(sources held.tokens.valid) -gt $(($(sources often.tsv) / 40)) \
+    -a $(sources held.tokens.valid) -lt $(($(sources often.tsv) / 10)) ]
+check "each is the first pair with its source" awk -F '\t' \
+    'FNR == NR { if (!($1 in first)) first[$1] = $0; next } first[$1] != $0 || seen[$1]++ { bad = 1 } END { exit bad || !NR }' often.tsv held.tokens.valid
 awk -F '\t' 'FNR == NR { held[$1]; next } !($1 in held)' held.tokens.valid often.tsv >rest.tsv
 check "some occur often" test $(($(wc -l <often.tsv) - $(wc -l <rest.tsv))) -gt "$(wc -l <held.tokens.valid)"
 validated="$model $brief --warmup 20 --seed 5 --threads 1 --vocab-from start --valid-tsv held.tokens.valid --updates 20 --valid-every 10"
@@ -218,24 +253,34 @@ for left in 0 5000 $((whole / 2)) $whole; do
     rm -f again.tokens*
     head -c $left held.tokens >again.tokens.part
     head -n 3 held.tokens.valid >again.tokens.valid-20.part
-    expect 0 "held out, $left bytes are continued" "" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
-    check "held out, $left bytes: the same files" sh -c "cmp -s held.tokens again.tokens && cmp -s held.tokens.valid again.tokens.valid"
+    expect 0 "held out, $left bytes are continued" "" "$trf" prepare --model start --output again.tokens --hold-out 20 \
+        --resume often.tsv
+    check "held out, $left bytes: the same files" \
+        sh -c "cmp -s held.tokens again.tokens && cmp -s held.tokens.valid again.tokens.valid"
     check "held out, $left bytes: no others" [ "$(ls again.tokens* | wc -l)" -eq 2 ]
 done
 expect 0 "complete" "is complete" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
 mv again.tokens.valid again.tokens.valid-20.part
-expect 0 "complete, but for a name" "is complete" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
+expect 0 "complete, but for a name" "is complete" "$trf" prepare --model start --output again.tokens --hold-out 20 \
+    --resume often.tsv
 check "which it has now" same held.tokens.valid again.tokens.valid
-expect 1 "what is held out exists" "'again.tokens.valid' exists: --overwrite" sh -c "rm again.tokens; '$trf' prepare --model start --output again.tokens --hold-out 20 often.tsv"
-expect 1 "what was held out would be trained on" "'again.tokens.valid' has pairs that an earlier run held out" "$trf" prepare --model start --output again.tokens --overwrite often.tsv
+expect 1 "what is held out exists" "'again.tokens.valid' exists: --overwrite" \
+    sh -c "rm again.tokens; '$trf' prepare --model start --output again.tokens --hold-out 20 often.tsv"
+expect 1 "what was held out would be trained on" "'again.tokens.valid' has pairs that an earlier run held out" \
+    "$trf" prepare --model start --output again.tokens --overwrite often.tsv
 head -c $((whole / 2)) held.tokens >again.tokens.part
-expect 1 "begun without" "'again.tokens.part' was begun without --hold-out" "$trf" prepare --model start --output again.tokens --hold-out 20 --resume often.tsv
+expect 1 "begun without" "'again.tokens.part' was begun without --hold-out" "$trf" prepare --model start \
+    --output again.tokens --hold-out 20 --resume often.tsv
 : >again.tokens.valid-20.part
-expect 1 "begun with" "was begun with --hold-out 20: --resume" "$trf" prepare --model start --output again.tokens --resume often.tsv
-expect 1 "begun with another" "was begun with --hold-out 20: --resume" "$trf" prepare --model start --output again.tokens --hold-out 30 --resume often.tsv
-expect 0 "begun again with another" "" "$trf" prepare --model start --output again.tokens --hold-out 30 --overwrite often.tsv
+expect 1 "begun with" "was begun with --hold-out 20: --resume" "$trf" prepare --model start --output again.tokens \
+    --resume often.tsv
+expect 1 "begun with another" "was begun with --hold-out 20: --resume" "$trf" prepare --model start \
+    --output again.tokens --hold-out 30 --resume often.tsv
+expect 0 "begun again with another" "" "$trf" prepare --model start --output again.tokens --hold-out 30 \
+    --overwrite often.tsv
 check "leaves two files" [ "$(ls again.tokens* | wc -l)" -eq 2 ]
-expect 1 "complete without" "was made without --hold-out" "$trf" prepare --model start --output train.tokens --hold-out 20 --resume train.tsv
+expect 1 "complete without" "was made without --hold-out" "$trf" prepare --model start --output train.tokens \
+    --hold-out 20 --resume train.tsv
 cp held.tokens.valid pairs.valid
 for side in 1 2; do cut -f$side often.tsv >often.$side; done
 expect 0 "held out of two files" "" "$trf" prepare $hold --overwrite --source often.1 --target often.2
@@ -245,7 +290,8 @@ check "the same pairs again" same pairs.valid held.tokens.valid
 mkdir texts
 cp often.tsv texts/a.tsv
 for how in "" --overwrite; do
-    expect 0 "held out of a folder $how" "" "$trf" prepare --model start --output texts/b.tokens --hold-out 20 $how texts
+    expect 0 "held out of a folder $how" "" "$trf" prepare --model start --output texts/b.tokens \
+        --hold-out 20 $how texts
     check "the same pairs, of a folder $how" same pairs.valid texts/b.tokens.valid
     check "the same tokens, of a folder $how" same held.tokens texts/b.tokens
 done
@@ -255,74 +301,103 @@ expect 0 "tabs in a source" "" "$trf" prepare $hold --overwrite --source tabs.1 
 check "no pair with a tab" awk -F '\t' 'NF != 2 { bad = 1 } END { exit bad }' held.tokens.valid
 for how in "" --pack; do
     rm -f t.tokens*
-    expect 0 "lines held out $how" "held out: [0-9]* lines, of which" "$trf" prepare --model lm --output t.tokens --hold-out 9 $how text
+    expect 0 "lines held out $how" "held out: [0-9]* lines, of which" "$trf" prepare --model lm --output t.tokens \
+        --hold-out 9 $how text
     grep -v -x -F -f t.tokens.valid text >rest.text
-    expect 0 "the rest, from text $how" "" "$anew" train $causal --text rest.text --valid-text t.tokens.valid --vocab-from lm --updates 20 $how --model text.model
-    expect 0 "the rest, from tokens $how" "" "$anew" train $causal --token-file t.tokens --valid-text t.tokens.valid --vocab-from lm --updates 20 $how --model tokens.model
+    expect 0 "the rest, from text $how" "" "$anew" train $causal --text rest.text --valid-text t.tokens.valid \
+        --vocab-from lm --updates 20 $how --model text.model
+    expect 0 "the rest, from tokens $how" "" "$anew" train $causal --token-file t.tokens --valid-text t.tokens.valid \
+        --vocab-from lm --updates 20 $how --model tokens.model
     check "the same language model without what is held out $how" same text.model tokens.model
     head -c $(($(wc -c <t.tokens) * 2 / 3)) t.tokens >m.tokens.part
     rm -f m.tokens
     : >m.tokens.valid-9.part
-    expect 0 "lines held out, continued $how" "" "$trf" prepare --model lm --output m.tokens --hold-out 9 $how --resume text
+    expect 0 "lines held out, continued $how" "" "$trf" prepare --model lm --output m.tokens --hold-out 9 $how \
+        --resume text
     check "the same files of lines $how" sh -c "cmp -s t.tokens m.tokens && cmp -s t.tokens.valid m.tokens.valid"
 done
-expect 2 "all held out" "leaves nothing to train on" "$trf" prepare --model start --output x.tokens --hold-out 1 train.tsv
-expect 2 "lines of a document" "give the validation a file of its own" "$trf" prepare --model chars --output x.tokens --hold-out 9 --documents file text
-expect 1 "nothing held out" "holds nothing out of this text: give a smaller number" "$trf" prepare --model start --output x.tokens --hold-out 123456789 train.tsv
+expect 2 "all held out" "leaves nothing to train on" "$trf" prepare --model start --output x.tokens \
+    --hold-out 1 train.tsv
+expect 2 "lines of a document" "give the validation a file of its own" "$trf" prepare --model chars --output x.tokens \
+    --hold-out 9 --documents file text
+expect 1 "nothing held out" "holds nothing out of this text: give a smaller number" "$trf" prepare --model start \
+    --output x.tokens --hold-out 123456789 train.tsv
 check "no token file without its validation" [ ! -e x.tokens ]
 rm -f x.tokens*
-expect 1 "an empty text to hold out of" "nothing to learn from" sh -c "'$trf' prepare --model start --output x.tokens --hold-out 20 </dev/null"
+expect 1 "an empty text to hold out of" "nothing to learn from" \
+    sh -c "'$trf' prepare --model start --output x.tokens --hold-out 20 </dev/null"
 check "an empty text leaves nothing beside" [ -z "$(ls x.tokens* 2>/dev/null)" ]
-expect 1 "the model is what is held out" "is the file that --model reads" sh -c "cp start y.tokens.valid; '$trf' prepare --model y.tokens.valid --output y.tokens --hold-out 20 --overwrite train.tsv"
-expect 1 "a text is what is held out" "is also a text to read" sh -c "cp train.tsv z.tokens.valid; '$trf' prepare --model start --output z.tokens --hold-out 20 --overwrite z.tokens.valid"
+expect 1 "the model is what is held out" "is the file that --model reads" \
+    sh -c "cp start y.tokens.valid; '$trf' prepare --model y.tokens.valid --output y.tokens --hold-out 20 --overwrite train.tsv"
+expect 1 "a text is what is held out" "is also a text to read" \
+    sh -c "cp train.tsv z.tokens.valid; '$trf' prepare --model start --output z.tokens --hold-out 20 --overwrite z.tokens.valid"
 
 # --- damage ------------------------------------------------------------------------------------------------------------
 head -c $((size - 1)) large.tokens >cut.tokens
-expect 1 "a file that is cut" "cut.tokens: byte [0-9]*: expected the end of a token file" "$trf" train --token-file cut.tokens $from_text --model w.model
+expect 1 "a file that is cut" "cut.tokens: byte [0-9]*: expected the end of a token file" "$trf" train \
+    --token-file cut.tokens $from_text --model w.model
 { head -c 9000 large.tokens; printf X; tail -c +9002 large.tokens; } >bad.tokens
-expect 1 "a damaged file" "bad.tokens: byte [0-9]*: the pair that begins here is damaged" "$trf" train --token-file bad.tokens --valid-size 0 --vocab-from start $small --updates 900 --model x.model
+expect 1 "a damaged file" "bad.tokens: byte [0-9]*: the pair that begins here is damaged" "$trf" train \
+    --token-file bad.tokens --valid-size 0 --vocab-from start $small --updates 900 --model x.model
 damaged="--token-file now.tokens --valid-size 0 --vocab-from start $small --updates 900"
 for batches in 1 3; do
     cp bad.tokens now.tokens
-    expect 1 "a damaged file, $batches batches an update" "kept.checkpoint is complete: the same command with --resume continues" \
+    expect 1 "a damaged file, $batches batches an update" \
+        "kept.checkpoint is complete: the same command with --resume continues" \
         "$trf" train $damaged --accumulate $batches --model kept --overwrite
     cp large.tokens now.tokens
-    expect 0 "the whole file goes on" "resumed from update" "$trf" train $damaged --accumulate $batches --model kept --resume
+    expect 0 "the whole file goes on" "resumed from update" "$trf" train $damaged --accumulate $batches --model kept \
+        --resume
     expect 0 "an unbroken run" "" "$trf" train $damaged --accumulate $batches --model unbroken --overwrite
     check "has the same model" same kept unbroken
     check "and the same checkpoint" same kept.checkpoint unbroken.checkpoint
 done
 expect 1 "no token file" "byte 0: not a token file" "$trf" train --token-file train.tsv $from_text --model y.model
-expect 0 "another vocabulary" "" "$trf" train --tsv letters.tsv $small --updates 1 --valid-size 0 --tokens characters --model letters
-expect 1 "tokens of another vocabulary" "written with another vocabulary" "$trf" train --token-file train.tokens --valid-size 0 --updates 1 --vocab-from letters --model y.model
+expect 0 "another vocabulary" "" "$trf" train --tsv letters.tsv $small --updates 1 --valid-size 0 --tokens characters \
+    --model letters
+expect 1 "tokens of another vocabulary" "written with another vocabulary" "$trf" train --token-file train.tokens \
+    --valid-size 0 --updates 1 --vocab-from letters --model y.model
 
 # --- refusals ----------------------------------------------------------------------------------------------------------
 expect 2 "without a model" "give --model" "$trf" prepare --output x.tokens train.tsv
 expect 2 "without an output" "give --output" "$trf" prepare --model start train.tsv
-expect 2 "only a source" "give --source FILE and --target FILE" "$trf" prepare --model start --output x.tokens --source train.digits
+expect 2 "only a source" "give --source FILE and --target FILE" "$trf" prepare --model start --output x.tokens \
+    --source train.digits
 expect 2 "files twice" "or only files of pairs" "$trf" prepare --model start --output x.tokens $files train.tsv
 expect 1 "the output is an input" "is also a text to read" "$trf" prepare --model start --output train.tsv train.tsv
 cp train.tsv train.part
-expect 1 "an unfinished output is an input" "would replace 'train.part', which is also a text to read" "$trf" prepare --model start --output train train.part --overwrite
+expect 1 "an unfinished output is an input" "would replace 'train.part', which is also a text to read" "$trf" prepare \
+    --model start --output train train.part --overwrite
 cp train.digits digits.part
-expect 1 "an unfinished output is the source" "would replace 'digits.part'" "$trf" prepare --model start --output digits --source digits.part --target train.names --overwrite
-expect 1 "the output is the target, by another name" "'./train.names' is the file that --target reads" "$trf" prepare --model start --output ./train.names $files --overwrite
+expect 1 "an unfinished output is the source" "would replace 'digits.part'" "$trf" prepare --model start \
+    --output digits --source digits.part --target train.names --overwrite
+expect 1 "the output is the target, by another name" "'./train.names' is the file that --target reads" "$trf" prepare \
+    --model start --output ./train.names $files --overwrite
 check "the texts are as they were" sh -c "cmp -s train.tsv train.part && cmp -s train.digits digits.part"
-expect 1 "the output exists" "exists: --overwrite replaces it" "$trf" prepare --model start --output train.tokens train.tsv
+expect 1 "the output exists" "exists: --overwrite replaces it" "$trf" prepare --model start \
+    --output train.tokens train.tsv
 expect 1 "no such file" "cannot read 'nowhere'" "$trf" prepare --model start --output x.tokens nowhere
 expect 2 "labels" "has no labels" "$trf" prepare --model start --objective classify --output x.tokens train.tsv
-expect 2 "a text for a model of pairs" "has no effect on --objective translate" "$trf" prepare --model start --pack --output x.tokens train.tsv
+expect 2 "a text for a model of pairs" "has no effect on --objective translate" "$trf" prepare --model start \
+    --pack --output x.tokens train.tsv
 expect 2 "an empty name" "give --output" "$trf" prepare --model start --output "" train.tsv
 expect 1 "an empty text" "nothing to learn from" sh -c "'$trf' prepare --model start --output x.tokens </dev/null"
 check "an empty text leaves nothing" [ ! -e x.tokens.part ]
 expect 1 "--strict" "odd.tsv:601: no tab" "$trf" prepare --model start --strict --output x.tokens odd.tsv
 rm -f x.tokens.part
-expect 2 "text and tokens" "--token-file has the data" "$trf" train --token-file train.tokens --tsv train.tsv $from_text --model y.model
-expect 2 "tokens without vocabularies" "needs the vocabularies" "$trf" train --token-file train.tokens --valid-size 0 --updates 1 --model y.model
-expect 2 "nothing held out" "nothing is held out" "$trf" train --token-file train.tokens --vocab-from start --updates 1 --model y.model
-expect 2 "labels from tokens" "needs the text" "$trf" train --token-file train.tokens --objective classify --vocab-from start --valid-size 0 --updates 1 --model y.model
-expect 1 "a vocabulary for one side" "--vocab-from 'lm': it has no source vocabulary" "$trf" train --tsv train.tsv --vocab-from lm --updates 1 --model y.model
-expect 2 "two vocabularies" "does not work with it" "$trf" train --tsv train.tsv --vocab-from start --init-from start --updates 1 --model y.model
-expect 1 "longer than the model" "max_length" "$trf" train --token-file large.tokens --valid-size 0 --vocab-from start --updates 1 --max-length 3 --model y.model
+expect 2 "text and tokens" "--token-file has the data" "$trf" train --token-file train.tokens \
+    --tsv train.tsv $from_text --model y.model
+expect 2 "tokens without vocabularies" "needs the vocabularies" "$trf" train --token-file train.tokens --valid-size 0 \
+    --updates 1 --model y.model
+expect 2 "nothing held out" "nothing is held out" "$trf" train --token-file train.tokens --vocab-from start \
+    --updates 1 --model y.model
+expect 2 "labels from tokens" "needs the text" "$trf" train --token-file train.tokens --objective classify \
+    --vocab-from start --valid-size 0 --updates 1 --model y.model
+expect 1 "a vocabulary for one side" "--vocab-from 'lm': it has no source vocabulary" "$trf" train --tsv train.tsv \
+    --vocab-from lm --updates 1 --model y.model
+expect 2 "two vocabularies" "does not work with it" "$trf" train --tsv train.tsv --vocab-from start --init-from start \
+    --updates 1 --model y.model
+expect 1 "longer than the model" "max_length" "$trf" train --token-file large.tokens --valid-size 0 --vocab-from start \
+    --updates 1 --max-length 3 --model y.model
 
 finish

@@ -157,7 +157,8 @@ fi
 expect 1 "inspect half a file" "cut" "$trf" inspect cut
 expect 1 "inspect a text" "test.tsv: .*safetensors" "$trf" inspect test.tsv
 printf abc >abc
-expect 1 "inspect three bytes" "abc: not a safetensors file, or truncated: it has 3 bytes, fewer than 8" "$trf" inspect \
+expect 1 "inspect three bytes" "abc: not a safetensors file, or truncated: it has 3 bytes, fewer than 8" \
+    "$trf" inspect \
     abc
 "$trf" train --tsv train.tsv $model --batch-tokens 2000000 --updates 0 --model vast 2>/dev/null
 expect 0 "inspect a checkpoint of a large trainer in little memory" "^weights: " \

@@ -18,7 +18,8 @@ say() { echo "$*" | tee -a "$out/said" >&3; }
 limit() { timeout "$@"; }
 : >"$out/said"
 
-say "== $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi'), $(nvcc --version | tail -n 1)"
+say "== $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null ||
+    echo 'no nvidia-smi'), $(nvcc --version | tail -n 1)"
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >"$out/cuda.c"
 nvcc -O2 -arch="$ARCH" -I. -x cu -c "$out/cuda.c" -o "$out/cuda.o" || exit 1
 $CC $plain -DGPU_RUNTIME -I"$CUDA/include" tools/bench/gpu.c "$out/cuda.o" -o "$out/gpu" $libraries || exit 1
@@ -32,7 +33,8 @@ for t in test_cuda_ops test_cuda; do
             for tool in memcheck racecheck synccheck; do
                 limit 90 compute-sanitizer --tool $tool --error-exitcode 9 "$out/$t" >"$out/$tool.log" 2>&1
                 status=$?
-                say "$tool: exit status $status, $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/$tool.log" | tail -n 1)"
+                say "$tool: exit status $status, $(grep -E 'ERROR SUMMARY|RACECHECK SUMMARY' "$out/$tool.log" |
+                    tail -n 1)"
                 [ $status -eq 0 ] || [ $status -eq 124 ] || failed=1    # 124: it did not end in time
             done
         fi

@@ -31,7 +31,8 @@ program()       # NAME COMPILER OPTIONS
     command -v "$2" >/dev/null || { echo "left out: $2"; return; }
     was=
     for folder in $other "$here"; do
-        $2 -Os -s -DTRF_NO_TRAIN -DTRF_NO_CBLAS -DTRF_STATIC $3 -I"$folder" "$folder/examples/raw.c" -o program -lm || exit 1
+        $2 -Os -s -DTRF_NO_TRAIN -DTRF_NO_CBLAS -DTRF_STATIC $3 -I"$folder" "$folder/examples/raw.c" -o program -lm ||
+            exit 1
         now=$(wc -c <program)
         [ "$folder" = "$here" ] || was=$now
     done

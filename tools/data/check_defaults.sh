@@ -29,7 +29,10 @@ make_task()
     grammar) "$build/tasks" grammar 20000 1 >train.tsv && "$build/tasks" grammar 1000 0 >test.tsv ;;
     unsegmented|glossary|marks|rows) "$build/tasks" "$1" 3000 1 >train.tsv && "$build/tasks" "$1" 500 99 >test.tsv ;;
     lines)
-        for side in en de; do plain "$data/multi30k/train.$side" | head -n 5000 >train.$side; plain "$data/multi30k/test.2016.$side" >test.$side; done
+        for side in en de; do
+            plain "$data/multi30k/train.$side" | head -n 5000 >train.$side; plain "$data/multi30k/test.2016.$side" \
+                >test.$side
+        done
         paste train.en train.de >train.tsv && paste test.en test.de >test.tsv ;;
     phones) cp "$data/cmudict/train.tsv" train.tsv && cp "$data/cmudict/dev.tsv" test.tsv ;;
     esac
@@ -44,12 +47,15 @@ gather() { awk -F '\t' '{ if ($1 in at) all[at[$1]] = all[at[$1]] "\t" $2; else 
 # unknown words, and too many of one kind are missing in the sum.
 sample()
 {
-    "$build/tasks" rows 5000 1 | cut -f 2 | awk '{ n[$0]++ } END { for (l in n) if (n[l] > 1) print l }' | sort | head -n 50 >lines
-    awk 'BEGIN { split("150 75 40 20 15", times, " ") } { for (i = 0; i < times[int((NR - 1) / 10) + 1]; i++) print }' lines >text
+    "$build/tasks" rows 5000 1 | cut -f 2 | awk '{ n[$0]++ } END { for (l in n) if (n[l] > 1) print l }' | sort |
+        head -n 50 >lines
+    awk 'BEGIN { split("150 75 40 20 15", times, " ") } { for (i = 0; i < times[int((NR - 1) / 10) + 1]; i++) print }' \
+        lines >text
     began=$(date +%s)
     "$build/trf" train --objective causal --text text --model model 2>log || { cat log; return 1; }
     minutes=$((($(date +%s) - began + 30) / 60))
-    "$build/trf" generate --model model --count 40000 --seed 1 --output drawn 2>log.generate || { cat log.generate; return 1; }
+    "$build/trf" generate --model model --count 40000 --seed 1 --output drawn 2>log.generate ||
+        { cat log.generate; return 1; }
     got=$(awk 'FILENAME == "lines" { ten[$0] = int((NR - 1) / 10); next } !($0 in ten) { next }
         FILENAME == "text" { wanted[ten[$0]] += 1 / 3000; next } { drawn[ten[$0]] += 1 / 40000 }
         END { for (i = 0; i < 5; i++) sum += wanted[i] < drawn[i] ? wanted[i] : drawn[i]; print 100 * sum }' lines text drawn)
@@ -75,13 +81,16 @@ for task in $tasks; do
     began=$(date +%s)
     "$build/trf" train --tsv train.tsv --model model 2>log || { cat log; exit 1; }
     minutes=$((($(date +%s) - began + 30) / 60))
-    "$build/trf" translate --model model --input test.source --output answers 2>log.translate || { cat log.translate; exit 1; }
+    "$build/trf" translate --model model --input test.source --output answers 2>log.translate ||
+        { cat log.translate; exit 1; }
     tokenize=13a
     [ $task = lines ] && tokenize=none
-    got=$("$build/trf" eval test.target answers --alternatives --tokenize $tokenize --metrics $figure | sed -n 's/^[^=]* = \([0-9.]*\).*/\1/p' | head -n 1)
+    got=$("$build/trf" eval test.target answers --alternatives --tokenize $tokenize --metrics $figure |
+        sed -n 's/^[^=]* = \([0-9.]*\).*/\1/p' | head -n 1)
     fi
     updates=$(sed -n 's/^done: \([0-9]*\) updates.*/\1/p' log)
     printf '%-10s %-8s %8s %8s %9s %9s\n' $task $figure "$got" $best "$updates" "$minutes"
-    awk -v got="$got" -v best=$best 'BEGIN { exit !(got + 2 >= best) }' || { echo "    more than two points behind"; failed=1; }
+    awk -v got="$got" -v best=$best 'BEGIN { exit !(got + 2 >= best) }' || { echo "    more than two points behind"; \
+        failed=1; }
 done
 exit $failed

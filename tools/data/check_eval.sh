@@ -14,7 +14,8 @@ failed=0
 while read -r set expected; do
     sed 's/@@ //g' "$data/multi30k/test.$set.de" >"$work/references" || exit 1
     awk 'NR % 2 == 0 && NF > 3 { w = $3; $3 = $4; $4 = w }
-        { s = ""; for (i = 1; i <= NF; i++) if (i % 7) s = s (s == "" ? "" : " ") $i; print s }' "$work/references" >"$work/answers"
+        { s = ""; for (i = 1; i <= NF; i++) if (i % 7) s = s (s == "" ? "" : " ") $i; print s }' "$work/references" \
+            >"$work/answers"
     got=$({ "$trf" eval "$work/references" "$work/answers" --metrics bleu,chrf,wer,cer
             "$trf" eval "$work/references" "$work/answers" --metrics bleu --tokenize none; } |
         sed -n 's/^[^=]* = \([0-9.]*\).*/\1/p' | tr '\n' ' ')

@@ -32,14 +32,16 @@ learn()
     [ ! -e "$work/$name.valid.$from" ] || valid=$work/$name.valid
     resume=
     [ ! -e "$work/$name.part.checkpoint" ] || resume=--resume
-    "$trf" train --source "$pairs.$from" --target "$pairs.$to" --valid-source "$valid.$from" --valid-target "$valid.$to" \
+    "$trf" train --source "$pairs.$from" --target "$pairs.$to" --valid-source "$valid.$from" \
+        --valid-target "$valid.$to" \
         $recipe "$@" --model "$work/$name.part" $resume || exit 1
     "$trf" average "$work/$name.part".update-* --output "$work/$name" || exit 1
 }
 
 published()
 {
-    learn "$1" "$2" "$3" $model --tokens words --learning-rate 5e-3 --warmup 2000 --updates 4600 --valid-every 200 --seed "$4"
+    learn "$1" "$2" "$3" $model --tokens words --learning-rate 5e-3 --warmup 2000 --updates 4600 --valid-every 200 \
+        --seed "$4"
 }
 
 # plain SET LANGUAGE: the lines of DATA as they are read
@@ -55,7 +57,8 @@ bleu()
 {
     set=$1
     shift
-    "$trf" eval "$work/references" "$work/answers" --metrics bleu "$@" | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" | tr -d '\n'
+    "$trf" eval "$work/references" "$work/answers" --metrics bleu "$@" | sed "s/[^=]* = \([0-9.]*\) .*/$set \1  /" |
+        tr -d '\n'
 }
 
 score_raw()
@@ -63,7 +66,8 @@ score_raw()
     for rule in "" "--search-rule fairseq"; do
         printf 'raw %s: ' "$rule"
         for set in 2016 2017 coco; do
-            plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 $rule --output "$work/answers" --overwrite || exit 1
+            plain "test.$set" en | "$trf" translate --model "$work/raw" --beam 5 $rule --output "$work/answers" \
+                --overwrite || exit 1
             plain "test.$set" de >"$work/references"
             bleu "$set"
         done
@@ -79,7 +83,8 @@ score()
         [ $search = trf ] || rule="--search-rule fairseq"
         printf '%s, %s: ' "$1" "$search"
         for set in 2016 2017 coco; do
-            "$trf" translate --model "$work/$1" --input "$data/test.$set.$2" --beam 5 $rule --output "$work/answers" --overwrite || exit 1
+            "$trf" translate --model "$work/$1" --input "$data/test.$set.$2" --beam 5 $rule --output "$work/answers" \
+                --overwrite || exit 1
             sed -i 's/@@ //g' "$work/answers"
             sed 's/@@ //g' "$data/test.$set.$3" >"$work/references"
             bleu "$set" --tokenize none
@@ -92,7 +97,8 @@ score()
 made()
 {
     [ -e "$3" ] && return
-    "$trf" translate --model "$work/$1" --input "$data/train.$2" --beam 5 --output "$3.part" --overwrite && mv "$3.part" "$3" || exit 1
+    "$trf" translate --model "$work/$1" --input "$data/train.$2" --beam 5 --output "$3.part" --overwrite &&
+        mv "$3.part" "$3" || exit 1
 }
 
 mkdir -p "$work" || exit 1
@@ -105,13 +111,15 @@ for what in "$@"; do
         made seed.1 en "$work/made.1" && made seed.2 en "$work/made.2" && made back de "$work/made.back" || exit 1
         cat "$data/train.en" "$data/train.en" "$data/train.en" "$work/made.back" >"$work/own.en"
         cat "$data/train.de" "$work/made.1" "$work/made.2" "$data/train.de" >"$work/own.de"
-        learn own en de --init-from "$work/seed.1" --learning-rate 3e-3 --warmup 400 --updates 2000 --valid-every 200 --seed 4 &&
+        learn own en de --init-from "$work/seed.1" --learning-rate 3e-3 --warmup 400 --updates 2000 --valid-every 200 \
+            --seed 4 &&
             score own en de ;;
     raw)
         for language in en de; do
             plain train $language >"$work/raw.$language" && plain valid $language >"$work/raw.valid.$language" || exit 1
         done
-        learn raw en de $model --tokens sentencepiece:unigram --vocab-size 8000 --joint-vocabulary yes --learning-rate 5e-3 \
+        learn raw en de $model --tokens sentencepiece:unigram --vocab-size 8000 --joint-vocabulary yes \
+            --learning-rate 5e-3 \
             --warmup 1500 --updates 2600 --valid-every 100 --seed 1 && score_raw ;;
     *) echo "WHAT is 1, 2, 3, back, own or raw, not '$what'"; exit 2 ;;
     esac

@@ -11,8 +11,10 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 crc() { cksum | cut -d ' ' -f 1; }
 
-(cd "$folder" && find . -name '*.h' | cut -c 3- >"$work/files" && awk -v files="$work/files" -f "$here/join.awk" all.h) >"$work/new"
-echo "// Made from the files in tools/header by \`make header\`. CRC of the lines above: $(crc <"$work/new")" >>"$work/new"
+(cd "$folder" && find . -name '*.h' | cut -c 3- >"$work/files" &&
+    awk -v files="$work/files" -f "$here/join.awk" all.h) >"$work/new"
+echo "// Made from the files in tools/header by \`make header\`. CRC of the lines above: $(crc <"$work/new")" \
+    >>"$work/new"
 if cmp -s "$work/new" "$header"; then touch -c "$header" 2>/dev/null || :; exit 0; fi
 if [ -f "$header" ] && [ "$(sed -n '$s/^.*lines above: //p' "$header")" != "$(sed '$d' "$header" | crc)" ]; then
     echo "${header##*/} was edited, and stays as it is: \`make parts\` takes the edit into tools/header, \`rm ${header##*/}\` drops it" >&2

@@ -27,6 +27,7 @@ diff "$work/old" "$work/new" >"$work/diff" || [ $? -eq 1 ]
 (cd "$here" && awk -v to="$work/parts/" -f parts.awk "$work/lines" "$work/diff") >"$work/changed"
 rm "$work/made"
 sh "$here/join.sh" "$work/parts" "$work/made"
-sed '$d' "$work/made" | cmp -s - "$work/new" || refuse "between two files stands one blank line; this edit has none there, or more"
+sed '$d' "$work/made" | cmp -s - "$work/new" ||
+    refuse "between two files stands one blank line; this edit has none there, or more"
 while read -r name; do cp "$work/parts/$name" "$here/$name"; echo "tools/header/$name"; done <"$work/changed"
 cp "$work/made" "${here%/*/*}/transformer.h"

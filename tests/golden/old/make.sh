@@ -55,7 +55,9 @@ train mask --objective mask --text counting.txt --tokens words --encoder-layers 
 # Of sources that training has not seen most are right too; ties between answers there would be chance.
 cut -f 1 pairs.tsv | awk 'NR % 8 == 0' >words.in
 tr -d ' ' <words.in >characters.in
-for name in words subwords; do "$trf" translate --model $name --n-best 2 --beam 4 --scores --input words.in --output $name.out; done
+for name in words subwords; do
+    "$trf" translate --model $name --n-best 2 --beam 4 --scores --input words.in --output $name.out
+done
 "$trf" translate --model characters --n-best 2 --beam 4 --scores --input characters.in --output characters.out
 "$trf" classify --model classify --scores --input words.in --output classify.out
 "$trf" tag --model tag --input words.in --output tag.out
@@ -68,12 +70,14 @@ rm -rf resume
 mkdir resume
 training="$common $one --tsv pairs.tsv --tokens words --d-model 8 --d-ff 16 --warmup 20 --learning-rate 0.02 --metric loss
   --ema 0.01 --average 2 --average-of best --valid-every 20 --log-every 20"
-training=$(echo $training | sed 's/--d-model 16 //; s/--d-ff 24 //; s/--seed 3 /--seed 8 /; s/--label-smoothing 0 /--label-smoothing 0.1 /; s/--dropout 0 --/--dropout 0.1 --/')
+training=$(echo $training |
+    sed 's/--d-model 16 //; s/--d-ff 24 //; s/--seed 3 /--seed 8 /; s/--label-smoothing 0 /--label-smoothing 0.1 /; s/--dropout 0 --/--dropout 0.1 --/')
 echo "$training" >resume/options
 "$trf" train $training --updates 60 --model resume/m >make.log 2>&1 || { cat make.log; exit 1; }
 mkdir after
 cp resume/m* after
-"$trf" train $training --updates 120 --model after/m --resume --log after/log >make.log 2>&1 || { cat make.log; exit 1; }
+"$trf" train $training --updates 120 --model after/m --resume --log after/log >make.log 2>&1 ||
+    { cat make.log; exit 1; }
 grep '"event":"validation"' after/log >resume/validations || cat after/log
 "$trf" translate --model after/m --beam 1 --scores --input words.in --output resume/m.out
 rm -rf after make.log
