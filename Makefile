@@ -92,12 +92,14 @@ $(call suites,O1): LEVEL = $(O1)
 $(call suites,O2): LEVEL = $(O2)
 $(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
 
-# What everything is built with; a new file when it has changed.
+# What everything is built with, and what MPI's part is; a new file when it has changed.
 FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) \
-           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(MPI) $(MPICC) $(O0) $(O1) $(O2) $(CC0)
-$(BUILD)/flags: FORCE
+           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(O0) $(O1) $(O2) $(CC0)
+$(BUILD)/flags: KEPT = $(FLAGS)
+$(BUILD)/flags.mpi: KEPT = $(MPI) $(MPICC)
+$(BUILD)/flags $(BUILD)/flags.mpi: FORCE
 	@mkdir -p $(BUILD)
-	@printf '%s\n' '$(subst ','\'',$(FLAGS))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(FLAGS))' >$@
+	@printf '%s\n' '$(subst ','\'',$(KEPT))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(KEPT))' >$@
 FORCE:
 
 # Examples that take long: make check runs them.
@@ -252,11 +254,11 @@ $(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)
 # With libsentencepiece trf learns subwords, with libcjson it imports models, with libzip those of PyTorch too, with
 # zlib it reads texts that gzip has packed. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
 # library is, and so is OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls
-# the compiler with what Open MPI (OMPI_CC) or MPICH (MPICH_CC) needs.
+# the compiler with what Open MPI (OMPI_CC) or MPICH (MPICH_CC) needs. One file knows of MPI.
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter Darwin,$(shell uname)) \
            $(filter -DTRF_NO_THREADS -DTRF_CBLAS_HEADER% -DTRF_DOUBLE,$(CPPFLAGS))
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
-TRFWITH  = $(if $(MPI),-DTRF_WITH_MPI) $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) \
+TRFWITH  = $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) \
            $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE) $(if $(CJSON),-DTRF_WITH_CJSON) \
            $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB)
 TRFCC    = $(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC))
@@ -267,13 +269,16 @@ TRF      = $(filter-out $(if $(CJSON),,$(NOCJSON)),$(wildcard tools/trf/*.c tool
            $(if $(SENTENCEPIECE),tools/trf/train/spm.cc)
 OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
 # The library first: nothing takes longer to compile.
-$(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS)
+$(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS) $(BUILD)/flags.mpi
 	$(TRFCC) $(CFLAGS) $(OBJECTS) -o $@ $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) \
 	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK)
 
+OBJECTCC = $(CC)
+$(BUILD)/objects/trf/train/mpi.c.o: OBJECTCC = $(TRFCC) $(if $(MPI),-DTRF_WITH_MPI)
+$(BUILD)/objects/trf/train/mpi.c.o: $(BUILD)/flags.mpi
 $(BUILD)/objects/%.c.o: tools/%.c $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(TRFCC) $(CFLAGS) -I. -Itools/trf $(CPPFLAGS) $(TRFWITH) -MMD -MP -c $< -o $@
+	$(OBJECTCC) $(CFLAGS) -I. -Itools/trf $(CPPFLAGS) $(TRFWITH) -MMD -MP -c $< -o $@
 
 $(BUILD)/objects/%.cc.o: tools/%.cc $(BUILD)/flags
 	@mkdir -p $(@D)

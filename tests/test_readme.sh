@@ -8,7 +8,7 @@
 #
 # Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data that
 # the page takes for granted (train.en and so on) are made up below and have nothing to learn. To save time the optimiser is
-# off where a program is only built, and -O1 for MPI (test_trf_mpi.sh); `make install` finds trf as `make build/trf` left it.
+# off where a program is only built; `make install` finds trf as `make build/trf` left it.
 
 . "$(dirname "$0")/trf.sh"
 page=$source/README.md
@@ -58,7 +58,7 @@ ln -s copy/transformer.h . && mkdir copy/build
 # What was built before; again where `make MPI=1` has replaced it
 built_before() {
     rm -rf copy/build/objects
-    for file in trf translate transformer.o flags objects; do
+    for file in trf translate transformer.o flags flags.mpi objects; do
         [ ! -e "$built/$file" ] || cp -Rp "$built/$file" copy/build
     done
 }
@@ -98,8 +98,7 @@ cat blocks/*.text | sed -n 's/^english> //p' >typed
 commands()
 {
     sed -e '/^apt-get/d' -e '/^make test/d' -e "$blas" -e '/trf train /s/$/ --updates 30 --batch-tokens 256/' \
-        -e '/^cc -O2 .*-DTRF_NO_CBLAS/s/-O2/-O0/' -e '/^cc -O2 .*pkg-config/s/-O2/-O0/' \
-        -e "/^make MPI=1/s/\$/ CFLAGS='-O1 -march=native'/" "$1"
+        -e '/^cc -O2 .*-DTRF_NO_CBLAS/s/-O2/-O0/' -e '/^cc -O2 .*pkg-config/s/-O2/-O0/' "$1"
 }
 : >printed
 for block in blocks/*; do
