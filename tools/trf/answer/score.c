@@ -17,7 +17,6 @@ struct scoring {
     trf_model *model;
     trf_translator *translator;
     const trf_vocab *vocab[2];
-    char *tags[2];              /* malloc'd, see read_tags */
     struct pair_reader pairs;   /* of a language model: one file, without tabs */
     int alone;                  /* 1: there is no source */
     int position;               /* 1: one file, without an option: pairs, or the text alone */
@@ -239,7 +238,7 @@ int command_score(struct settings *s, int argc, char **argv)
     if (!status) status = check_columns(s->columns);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
-    if (!status) status = read_fixed_tags(s, t.model, t.vocab, t.tags);
+    if (!status) status = read_fixed_tags(s, t.model, t.vocab);
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("scorer", &err);
     if (!status) status = open_scoring(&t);
@@ -249,8 +248,6 @@ int command_score(struct settings *s, int argc, char **argv)
     close_pairs(&t.pairs);
     free_batches(&t.lines);
     free_side(&t.whole);
-    free(t.tags[0]);
-    free(t.tags[1]);
     free(t.results);
     trf_translator_destroy(t.translator);
     trf_model_destroy(t.model);

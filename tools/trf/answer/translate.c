@@ -393,12 +393,12 @@ static int translate_lines(struct translating *t)
 }
 
 /* Fails if attention is asked for although the search replaces the start token. */
-static int check_attention(const struct settings *s)
+static int check_attention(const struct settings *s, const trf_vocab *vocab)
 {
     if (s->search.start < 0 || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY))
         return DONE;
     say("--alignments, --attention and --unknown copy cannot be combined with another start token "
-        "(%s): attention is computed with the model's own", s->start);
+        "(%s): attention is computed with the model's own", trf_vocab_token(vocab, s->search.start));
     return USAGE;
 }
 
@@ -457,7 +457,7 @@ static int load_translator(struct translating *t)
     if (!status) status = check_source(s, t->model);
     if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
                                      &t->rules);
-    if (!status) status = check_attention(s);
+    if (!status) status = check_attention(s, t->target_vocab);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);

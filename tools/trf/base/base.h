@@ -430,21 +430,20 @@ extern const char *const language_keys[2];
    model_type from which a model was imported. */
 extern const char first_key[], origin_key[];
 extern const char pooling_key[];    /* metadata: the value of --pooling, unless the option is given */
-/* Sets forced_first to that token, unless an option or a language sets it. */
+/* Sets forced_first to the token with which all answers begin, unless an option sets it: for
+   commands without languages. */
 int read_first(struct settings *s, const trf_model *model);
 /* The tags of sources and answers: sets start, forced_first, source_first, source_last and
-   source_tagged of s->search, from options of these names and from the languages. made: texts to
-   free later. model NULL: a command without --source-language and --target-language. */
-int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
-              char *made[2]);
+   source_tagged of s->search, from options of these names and from the languages. model NULL: a
+   command without --source-language and --target-language. */
+int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2]);
 /* The same for commands that read given targets. They cannot replace the start token. A model, or
    an objective, that does not translate has no tags. */
-int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
-                    char *made[2]);
+int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2]);
 /* Stores the tags of `from`, and the languages of this training, in the model that learns. */
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s);
 /* What s->search and s point into, once read_rules has set it; all 0 at first. */
-struct rules { struct side banned, phrases; char *tags[2]; };
+struct rules { struct side banned, phrases; };
 int read_rules(struct settings *s, const trf_model *model, const trf_vocab *source,
                const trf_vocab *target, struct rules *rules);
 void free_rules(struct rules *rules);

@@ -6,8 +6,6 @@ void free_rules(struct rules *rules)
 {
     free_side(&rules->banned);
     free_side(&rules->phrases);
-    free(rules->tags[0]);
-    free(rules->tags[1]);
 }
 
 /* The id of a token by its text, also of a special one; or else by its number. -1 after a
@@ -77,47 +75,17 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 // -----------------------------------------------------------------------------------------------
 // >>languages      --source-language and --target-language
 //
-// The metadata of an imported model say what they mean (import_languages.c): "source.tag" is
-// "source-first __*__" if the language en stands for --source-first __en__.
+// The library knows what they mean (trf_search_languages). Options name a token themselves.
 // -----------------------------------------------------------------------------------------------
 
 const char *const language_keys[2] = {"source.language", "target.language"};
 const char first_key[] = "target.first", origin_key[] = "imported.model_type";
 const char pooling_key[] = "pooling";
 
-/* The option of a search that a tag sets, or NULL. */
-static const char **tag_option(struct settings *s, const char *tag)
-{
-    static const size_t fields[] = {AT(source_first), AT(source_last), AT(forced_first), AT(start)};
-    size_t n = tag ? strcspn(tag, " ") : 0, i;
-    for (i = 0; i < sizeof fields / sizeof *fields; i++) {
-        const char *name = option_name(fields[i]);
-        if (strlen(name) == n && !strncmp(name, tag, n))
-            return (const char **)((char *)s + fields[i]);
-    }
-    return NULL;
-}
-
 /* The model whose tags are asked for: that of trf train is the one it starts from. */
 static const char *model_name(const struct settings *s)
 {
     return s->init_from ? s->init_from : s->model;
-}
-
-/* Fails: no token stands for the language. */
-static int no_language(const struct settings *s, const char *side, const char *code,
-                       const char *codes)
-{
-    if (code) say("--%s-language %s: '%s' knows %s", side, code, model_name(s), codes);
-    else say("give --%s-language, one of those that '%s' knows: %s", side, model_name(s), codes);
-    return USAGE;
-}
-
-/* Whether answers begin with the token anyway. No text contains it, so it has no id of its own. */
-static int is_usual_start(const trf_vocab *vocab, const char *token)
-{
-    int32_t bos = trf_vocab_special(vocab, TRF_SPECIAL_BOS);
-    return bos >= 0 && !strcmp(trf_vocab_token(vocab, bos), token);
 }
 
 /* The rule of a side's tag, or NULL. */
@@ -126,56 +94,103 @@ static const char *rule_of(const trf_model *model, int target)
     return trf_model_metadata(model, target ? "target.tag" : "source.tag");
 }
 
-/* The language of a side: the option, or else what the model remembers of its training or its
-   folder; or NULL. A text for Marian may already begin with its tag. So only a training that is
-   resumed takes Marian's language from the model. */
-static const char *language_of(const struct settings *s, const trf_model *model, int target)
+/* The language that is given for a side, or NULL. A training that goes on takes Marian's from the
+   model, where a text may begin with its tag. */
+static const char *language_given(const struct settings *s, const trf_model *model, int target)
 {
     const char *given = target ? s->target_language : s->source_language;
     const char *rule = rule_of(model, target);
     int in_text = target && rule && !strncmp(rule, "source-first", 12);
-    int goes_on = s->resume && !strcmp(program, "trf train");
-    if (given || (in_text && !goes_on)) return given;
+    if (given || !in_text || !s->resume || strcmp(program, "trf train")) return given;
     return trf_model_metadata(model, language_keys[target]);
 }
 
-/* Sets the option that the tag of one side names. If no language is given or remembered, a model
-   whose tags go into all sources, or first into all answers, needs one, unless another option has
-   set them. */
-static int set_language(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
-                        int target, char **made)
+/* Whether one of the options that name a token stands for the rule of a side. */
+static int is_replaced(const struct settings *s, const char *rule)
 {
-    const char *side = target ? "target" : "source";
-    const char *given = target ? s->target_language : s->source_language;
-    const char *tag = rule_of(model, target), *code = language_of(s, model, target);
-    const char *codes = trf_model_metadata(model, "languages");
-    const char *token = tag ? strchr(tag, ' ') : NULL, *star = token ? strchr(token, '*') : NULL;
-    const char **option = tag_option(s, tag);
+    const char *const names[] = {"start", "forced-first", "source-first", "source-last"};
+    const char *const given[] = {s->start, s->forced_first, s->source_first, s->source_last};
+    size_t n = rule ? strcspn(rule, " ") : 0;
+    int i;
+    for (i = 0; i < 4; i++)
+        if (given[i] && strlen(names[i]) == n && !strncmp(rule, names[i], n)) return 1;
+    return 0;
+}
+
+/* A language and the option that names its token cannot both be given. */
+static int check_languages_given(const struct settings *s, const trf_model *model)
+{
     int k;
-    if (!option || !codes || !star) {
-        if (!given) return DONE;
-        say("--%s-language: '%s' has no tokens for the languages of its %ss", side,
-            model_name(s), side);
+    for (k = 0; k < 2; k++) {
+        const char *rule = rule_of(model, k);
+        if (!(k ? s->target_language : s->source_language) || !is_replaced(s, rule)) continue;
+        say("--%s-language and --%.*s cannot be combined: both set the same token",
+            k ? "target" : "source", (int)strcspn(rule, " "), rule);
         return USAGE;
     }
-    if (*option && given) {
-        say("--%s-language and --%.*s cannot be combined: both set the same token", side,
-            (int)(token - tag), tag);
-        return USAGE;
+    return DONE;
+}
+
+/* The library's reasons, in words of the command line. */
+static int say_no_language(const struct settings *s, const trf_model *model, const trf_error *err)
+{
+    const char *codes = trf_model_metadata(model, "languages");
+    const char *given = !strcmp(err->what, "target") ? s->target_language : s->source_language;
+    if (err->status == TRF_E_FORMAT) {
+        say("'%s': %s", model_name(s), err->message);
+        return FAILED;
     }
-    if (*option) return DONE;
-    if (!code) {
-        int needed = !target || option == &s->forced_first;
-        return needed ? no_language(s, side, NULL, codes) : DONE;
+    if (err->status == TRF_E_UNSUPPORTED)
+        say("--%s-language: '%s' has no tokens for the languages of its %ss", err->what,
+            model_name(s), err->what);
+    else if (given)
+        say("--%s-language %s: '%s' knows %s", err->what, given, model_name(s), codes);
+    else
+        say("give --%s-language, one of those that '%s' knows: %s", err->what, model_name(s),
+            codes);
+    return USAGE;
+}
+
+/* Tells of the languages that only the model knows. */
+static void tell_languages(const struct settings *s, const trf_model *model,
+                           const trf_search *before)
+{
+    const trf_search *now = &s->search;
+    int k;
+    for (k = 0; k < 2; k++) {
+        const char *rule = rule_of(model, k);
+        int set = !rule ? 0 : !strncmp(rule, "source-first", 12)
+                                  ? before->source_first != now->source_first
+                              : !strncmp(rule, "source-last", 11)
+                                  ? before->source_last != now->source_last
+                              : !strncmp(rule, "forced-first", 12)
+                                  ? before->forced_first != now->forced_first
+                                  : before->start != now->start;
+        if (set && !(k ? s->target_language : s->source_language))
+            inform_line("%s language: %s, as in %s", k ? "target" : "source",
+                        trf_model_metadata(model, language_keys[k]), model_name(s));
     }
-    token++;
-    *made = format_text("%.*s%s%s", (int)(star - token), token, code, star + 1);
-    if (option == &s->start && is_usual_start(vocab[1], *made)) return DONE;
-    k = option == &s->forced_first || option == &s->start;
-    if (trf_vocab_id(vocab[k], *made) == unknown_id(vocab[k]))
-        return no_language(s, side, code, codes);
-    *option = *made;
-    if (!given) inform_line("%s language: %s, as in %s", side, code, model_name(s));
+}
+
+int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2])
+{
+    trf_search before;
+    trf_error err;
+    int status = model ? check_languages_given(s, model) : DONE;
+    if (!status) status = set_token("--start", vocab[1], s->start, &s->search.start);
+    if (!status)
+        status = set_token("--forced-first", vocab[1], s->forced_first, &s->search.forced_first);
+    if (!status)
+        status = set_token("--source-first", vocab[0], s->source_first, &s->search.source_first);
+    if (!status)
+        status = set_token("--source-last", vocab[0], s->source_last, &s->search.source_last);
+    s->search.source_tagged = s->search.source_last >= 0;
+    if (status || !model) return status;
+    before = s->search;
+    if (trf_search_languages(&s->search, model, language_given(s, model, 0),
+                             language_given(s, model, 1), &err))
+        return say_no_language(s, model, &err);
+    tell_languages(s, model, &before);
     return DONE;
 }
 
@@ -195,26 +210,7 @@ int read_first(struct settings *s, const trf_model *model)
     return DONE;
 }
 
-int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
-              char *made[2])
-{
-    int status = DONE, k;
-    for (k = 0; model && k < 2 && !status; k++)
-        status = set_language(s, model, vocab, k, &made[k]);
-    if (!status && model) status = read_first(s, model);
-    if (!status) status = set_token("--start", vocab[1], s->start, &s->search.start);
-    if (!status)
-        status = set_token("--forced-first", vocab[1], s->forced_first, &s->search.forced_first);
-    if (!status)
-        status = set_token("--source-first", vocab[0], s->source_first, &s->search.source_first);
-    if (!status)
-        status = set_token("--source-last", vocab[0], s->source_last, &s->search.source_last);
-    s->search.source_tagged = s->search.source_last >= 0;
-    return status;
-}
-
-int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2],
-                    char *made[2])
+int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2])
 {
     int status;
     if (s->objective != OBJECTIVE_TRANSLATE || !vocab[0] || !vocab[1] ||
@@ -223,12 +219,21 @@ int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab 
         say("--source-language and --target-language are for models that translate");
         return USAGE;
     }
-    status = read_tags(s, model, vocab, made);
+    status = read_tags(s, model, vocab);
     if (status || s->search.start < 0) return status;
     say("only translating can begin the targets of '%s' with %s: give another --target-language, "
         "or set \"decoder_start_token_id\" in config.json of its folder and import it again",
-        model_name(s), s->start);
+        model_name(s), trf_vocab_token(vocab[1], s->search.start));
     return USAGE;
+}
+
+/* The language of a side: the given one, or else what the model remembers, unless its texts have
+   tags. */
+static const char *language_of(const struct settings *s, const trf_model *model, int target)
+{
+    const char *given = language_given(s, model, target), *rule = rule_of(model, target);
+    if (given || (target && rule && !strncmp(rule, "source-first", 12))) return given;
+    return trf_model_metadata(model, language_keys[target]);
 }
 
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s)
@@ -249,7 +254,7 @@ int read_rules(struct settings *s, const trf_model *model, const trf_vocab *sour
                const trf_vocab *target, struct rules *rules)
 {
     const trf_vocab *const vocab[2] = {source, target};
-    int k, status = read_tags(s, model, vocab, rules->tags);
+    int k, status = read_tags(s, model, vocab);
     for (k = 0; k < s->bans.n && !status; k++)
         status = add_listed(&rules->banned, target, "--ban", s->bans.item[k]);
     if (!status && s->ban_file) status = add_lines(&rules->banned, target, s->ban_file);

@@ -147,8 +147,6 @@ static int make_maps(struct attention_view *l)
 static void free_view(struct attention_view *l)
 {
     int32_t i;
-    free(l->tags[0]);
-    free(l->tags[1]);
     for (i = 0; i < l->n_maps; i++) free(l->maps[i].values);
     free(l->maps);
     free((void *)l->row_names);
@@ -199,7 +197,7 @@ int command_attention(struct settings *s, int argc, char **argv)
     if (!status) status = settle_number("head", s->head, l.heads, ALL, 1, &l.head);
     if (!status) {
         const trf_vocab *const vocab[2] = {l.source_vocab, l.target_vocab};
-        status = read_fixed_tags(s, l.model, vocab, l.tags);
+        status = read_fixed_tags(s, l.model, vocab);
     }
     if (!status) s->search.ban_unk = never_writes_unk(l.model);
     if (!status && trf_translator_create(&l.translator, l.model, &s->search, &err))

@@ -23,7 +23,6 @@ struct attention_view {
     trf_model *model;
     trf_translator *translator;
     const trf_vocab *source_vocab, *target_vocab;
-    char *tags[2];                  /* malloc'd, see read_tags */
     trf_attention_kind kind;
     struct side source, target;
     struct attention attention;

@@ -104,7 +104,6 @@ struct length_sums {
 
 struct data {
     struct settings *s;
-    char *tags[2];                  /* malloc'd, see read_tags */
     enum task task;
     trf_model *model;
     trf_translator *translator;

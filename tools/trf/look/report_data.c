@@ -157,7 +157,7 @@ int open_data(struct data *d, struct settings *s)
     int32_t n;
     d->s = s;
     if ((status = load(d)) || !s->data || (status = read_lines(d))) return status;
-    if ((status = read_fixed_tags(s, d->model, d->vocab, d->tags))) return status;
+    if ((status = read_fixed_tags(s, d->model, d->vocab))) return status;
     if (!is_given(s, AT(search.ban_unk))) s->search.ban_unk = never_writes_unk(d->model);
     if (trf_translator_create(&d->translator, d->model, &s->search, &err))
         return refused("search", &err);
@@ -179,8 +179,6 @@ void free_data(struct data *d)
         free(d->lines[i].ids);
     }
     free(d->lines);
-    free(d->tags[0]);
-    free(d->tags[1]);
     free(d->worst);
     free(d->confusion);
     free(d->counts[0]);

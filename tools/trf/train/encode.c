@@ -65,11 +65,13 @@ int add_samples(struct data *data, const struct vocabularies *v, const trf_vocab
 
 /* Fails if the pairs of a token file lack the tags of the languages. Only the first pair is looked
    at: trf prepare tags all pairs or none. */
-static int check_prepared(const struct settings *s, trf_corpus *corpus)
+static int check_prepared(const struct settings *s, trf_corpus *corpus,
+                          const trf_vocab *const vocab[2])
 {
     const struct around tags[2] = {tags_of(s, 0), tags_of(s, 1)};
     trf_batch batch;
     trf_error err;
+    int32_t tag = tags[0].first >= 0 ? tags[0].first : tags[0].last;
     int side, lacks = 0;
     if (!tags[0].n && !tags[1].n) return DONE;
     if (trf_corpus_next(corpus, &batch, &err)) {
@@ -85,21 +87,22 @@ static int check_prepared(const struct settings *s, trf_corpus *corpus)
     trf_corpus_rewind(corpus);
     if (lacks)
         say("%s: its pairs lack the tags of %s%s%s: give the languages to trf prepare",
-            s->token_file, s->source_first ? s->source_first : s->source_last ? s->source_last : "",
-            s->forced_first ? " and " : "", s->forced_first ? s->forced_first : "");
+            s->token_file, tag >= 0 ? trf_vocab_token(vocab[0], tag) : "",
+            tags[1].n ? " and " : "", tags[1].n ? trf_vocab_token(vocab[1], tags[1].first) : "");
     return lacks ? FAILED : DONE;
 }
 
 /* Counts the batches of the first pass. Later passes may have a few more or less, as their batches
    differ. */
-int set_corpus(const struct settings *s, struct data *data, struct plan *plan)
+int set_corpus(const struct settings *s, struct data *data, const trf_vocab *const vocab[2],
+               struct plan *plan)
 {
     trf_corpus *corpus = trf_dataset_corpus(data->set);
     int64_t batches;
     trf_batch batch;
     trf_error err;
     if (trf_corpus_set_options(corpus, &s->corpus, &err)) goto failed;
-    if (s->token_file && check_prepared(s, corpus)) return FAILED;
+    if (s->token_file && check_prepared(s, corpus, vocab)) return FAILED;
     if (trf_corpus_batches(corpus, &batches, &err)) goto failed;
     if (n_ranks() > 1) {
         if (trf_corpus_next(corpus, &batch, &err)) goto failed;

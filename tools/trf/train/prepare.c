@@ -25,7 +25,6 @@ enum { PAIRS_OF_A_LINE = 20, OF_A_LINE = 30 };
 struct preparation {
     struct settings *s;
     const trf_vocab *vocab[2];
-    char *tags[2];                  /* malloc'd, see read_tags */
     trf_token_file *file;
     struct stat part;               /* of the token file, when it was opened */
     struct hold_out held;
@@ -431,7 +430,7 @@ int command_prepare(struct settings *s, int argc, char **argv)
     p.began = p.shown = now();
     p.terminal = !quiet && isatty(STDERR_FILENO);
     status = settle(s, model, p.vocab);
-    if (!status) status = read_fixed_tags(s, model, p.vocab, p.tags);
+    if (!status) status = read_fixed_tags(s, model, p.vocab);
     if (!status) status = open_tokens(&p);
     if (!status) status = begin_set(&p);
     if (!status) status = add_all(&p, argc, argv);
@@ -441,8 +440,6 @@ int command_prepare(struct settings *s, int argc, char **argv)
     if (empty) remove_part(&p);
     end_hold_out(&p.held, empty);
     end_data(&p.data);
-    free(p.tags[0]);
-    free(p.tags[1]);
     trf_model_destroy(model);
     return status;
 }

@@ -282,7 +282,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     if ((status = read_data(&t->data, &o))) return status;
     if (s->subword_samples > 1 && add_samples(&t->data, v, vocab)) return FAILED;
     note_data(t, vocab);
-    if (restore_state(r, &t->data) || set_corpus(s, &t->data, &t->plan)) return FAILED;
+    if (restore_state(r, &t->data) || set_corpus(s, &t->data, vocab, &t->plan)) return FAILED;
     r->corpus = trf_dataset_corpus(t->data.set);
     t->plan.drawn = r->state.batches;
     t->plan.updates = trf_trainer_step(r->trainer);

@@ -7,7 +7,7 @@ int take_languages(struct training *t, const trf_model *model)
     struct settings *s = t->s;
     const trf_vocab *const vocab[2] = {trf_model_source_vocab(model),
                                        trf_model_target_vocab(model)};
-    int status = read_fixed_tags(s, model, vocab, t->tags);
+    int status = read_fixed_tags(s, model, vocab);
     s->training.source_tagged = s->search.source_tagged;
     return status;
 }

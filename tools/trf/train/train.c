@@ -60,8 +60,6 @@ static void free_training(struct training *t)
 {
     end_run(&t->run);
     trf_model_destroy(t->from);
-    free(t->tags[0]);
-    free(t->tags[1]);
     free_labels(&t->labels);
     free_subwords(&t->vocabularies);
     end_data(&t->data);

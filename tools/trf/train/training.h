@@ -16,7 +16,6 @@ struct training {
     trf_model *from;                    /* --init-from, until its weights are copied; --vocab-from,
                                            until its vocabularies are */
     int joint;                          /* 1: its vocabulary is one for both sides */
-    char *tags[2];                      /* malloc'd, see read_tags */
     struct labels labels;               /* for --objective classify and tag */
     struct plan plan;
     struct run run;
