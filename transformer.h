@@ -3072,8 +3072,9 @@ typedef struct trf_learn_options {
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
        the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
-       failure if there were updates. Save a checkpoint here: it has the validations, the moving
-       average and the best weights too. default NULL: not called */
+       failure if there were updates, except TRF_E_NONFINITE: its weights do not recover. Save a
+       checkpoint here: it has the validations, the moving average and the best weights too.
+       default NULL: not called */
     void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
     int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
     int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was
@@ -34092,8 +34093,9 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates);
     status = trf__learn_begin(&l, err);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save */
-    if (status == TRF_OK || status == TRF_E_CANCELLED || (report->updates && !l.apart)) {
+    /* after an error of this rank alone the others do not come to save; lost weights are not kept */
+    if (status == TRF_OK || status == TRF_E_CANCELLED ||
+        (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */
         l.saved = -1;
         trf__learn_save(&l);
@@ -36663,4 +36665,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 737986695
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3737937195

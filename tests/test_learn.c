@@ -1433,6 +1433,13 @@ static int spoil(void *user, trf_real *gradients, size_t count, void *stream)
     return 0;
 }
 
+static int saves;
+static void count_saves(void *user, const trf_trainer *trainer, const trf_corpus *corpus)
+{
+    (void)user; (void)trainer; (void)corpus;
+    saves++;
+}
+
 /* A hundred skipped updates in a row end it, as many among others do not; weights that have not
    changed are not judged, but patience ends with them. */
 static void skipped(void **state)
@@ -1459,8 +1466,11 @@ static void skipped(void **state)
     assert_true(noted.validations == 1 &&
                 report.stopping.best_update == 260); /* what stood there before */
     o.valid_every = 1000;
+    o.save = count_saves;
+    saves = 0;
     assert_int_equal(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err),
                      TRF_E_NONFINITE);
+    assert_int_equal(saves, 0);         /* a checkpoint would have lost weights */
     assert_true(report.updates == 100 && report.skipped == 100);
     assert_non_null(strstr(err.message, "too high"));
     end_rig(&r);

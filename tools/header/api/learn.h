@@ -110,8 +110,9 @@ typedef struct trf_learn_options {
     int (*due)(void *user, int64_t update);
     /* Called between two updates, where a run can go on from: at each multiple of save_every, after
        the updates of a new best validation, at the end, after TRF_E_CANCELLED, and after another
-       failure if there were updates. Save a checkpoint here: it has the validations, the moving
-       average and the best weights too. default NULL: not called */
+       failure if there were updates, except TRF_E_NONFINITE: its weights do not recover. Save a
+       checkpoint here: it has the validations, the moving average and the best weights too.
+       default NULL: not called */
     void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
     int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
     int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was

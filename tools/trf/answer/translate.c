@@ -398,7 +398,8 @@ static int check_attention(const struct settings *s, const trf_vocab *vocab)
     if (s->search.start < 0 || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY))
         return DONE;
     say("--alignments, --attention and --unknown copy cannot be combined with another start token "
-        "(%s): attention is computed with the model's own", trf_vocab_token(vocab, s->search.start));
+        "(%s): attention is computed with the model's own",
+        trf_vocab_token(vocab, s->search.start));
     return USAGE;
 }
 

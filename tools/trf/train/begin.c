@@ -74,7 +74,8 @@ static int decide(struct training *t)
     if (status) return status;
     set_kind(s);
     if ((status = decide_batches(s, &t->plan)) || (status = check_parts(s))) return status;
-    if (set_corpus(s, &t->data, (const trf_vocab *const *)t->vocabularies.of, &t->plan)) return FAILED;
+    if (set_corpus(s, &t->data, (const trf_vocab *const *)t->vocabularies.of, &t->plan))
+        return FAILED;
     return decide_schedule(s, &t->plan);
 }
 

@@ -146,15 +146,11 @@ static int progress(void *user, const trf_learn_progress *now)
     return 0;
 }
 
-enum { SKIPPED_IN_A_ROW = 100 };        /* trf_learn ends then */
-
-/* A checkpoint that cannot be saved meanwhile is reported; only the last one has to be saved. There
-   is none of weights that do not recover. */
+/* A checkpoint that cannot be saved meanwhile is reported; only the last one has to be saved. */
 static void save(void *user, const trf_trainer *trainer, const trf_corpus *corpus)
 {
     struct learning *l = (struct learning *)user;
     (void)trainer; (void)corpus;
-    if (l->p->in_a_row >= SKIPPED_IN_A_ROW) return;
     if (l->failed) l->r->learning->stopping = l->before;    /* what was not kept does not count */
     l->not_saved = save_checkpoint(l->r);
 }
@@ -191,9 +187,9 @@ static int end_by_error(const struct learning *l, trf_status status, double rate
 {
     const struct run *r = l->r;
     end_line();
-    if (status == TRF_E_NONFINITE && l->p->in_a_row >= SKIPPED_IN_A_ROW)
-        say("the last %d updates were left out: the rate of %.3g is too high; start again with a "
-            "smaller --learning-rate", (int)SKIPPED_IN_A_ROW, rate);
+    if (status == TRF_E_NONFINITE)      /* of trf_learn: a hundred in a row */
+        say("the last 100 updates were left out: the rate of %.3g is too high; start again with a "
+            "smaller --learning-rate", rate);
     else {
         if (!l->failed) say_error("training", err);
         if (l->p->updates && !l->not_saved && r->checkpoint && is_first_rank())

@@ -1,7 +1,7 @@
 // trf prepare: writes texts as a token file, from which trf train reads each batch.
 //
-// Texts are read line by line and never kept. The library's data set makes the pairs and chunks, and
-// leaves lines out, as for trf train, so both train the same model.
+// Texts are read line by line and never kept. The library's data set makes the pairs and chunks,
+// and leaves lines out, as for trf train, so both train the same model.
 //
 // The mark of a pair is the number of its line, counted over all files, times 2^30, plus how many
 // pairs the line has up to this one, plus 2^20 times ten bits of a hash of all text up to this
@@ -116,7 +116,8 @@ static int add_pairs(struct preparation *p, const char *source, const char *targ
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? p->s->columns : NULL);
     while (!status && (got = next_pair(&pairs)) > 0) {
-        trf_line line = {pairs.source, pairs.target, pairs.side[0].name, pairs.side[0].number, 0, 0};
+        trf_line line = {pairs.source, pairs.target, pairs.side[0].name, pairs.side[0].number,
+                         0, 0};
         status = add_prepared(p, &line, pairs.fault, pairs.at);
     }
     close_pairs(&pairs);

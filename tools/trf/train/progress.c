@@ -99,7 +99,6 @@ void count_update(struct progress *p, const trf_step_report *report)
     p->recent[at].right = report->skipped ? 0 : report->accuracy * (double)report->target_tokens;
     p->tokens += tokens;
     p->window_tokens += tokens;
-    p->in_a_row = report->skipped ? p->in_a_row + 1 : 0;
     p->left_out += report->skipped != 0;
 }
 

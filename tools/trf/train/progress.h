@@ -34,7 +34,6 @@ struct progress {
     size_t recent_capacity;
     int64_t span;                               /* --log-every, MOST_RECENT at most */
     int64_t tokens, updates, left_out;          /* of this run; left_out: skipped updates */
-    int64_t in_a_row;                           /* skipped updates since the last that was not */
     double passes, first_pass; /* passes over the data in this run; position at its start */
     int terminal, warned;
 };

@@ -179,7 +179,8 @@ int make_vocabularies(struct settings *s, struct vocabularies *v, const trf_data
     int status, one_file = same_file(s->source_sentencepiece, s->target_sentencepiece);
     int inherited = v->of[0] || v->of[1];
     if ((!v->of[0] && reads_side(s, 0)) || (!v->of[1] && reads_side(s, 1)))
-        if ((status = decide_tokens(s, lines, (const trf_vocab *const *)v->of, plan))) return status;
+        if ((status = decide_tokens(s, lines, (const trf_vocab *const *)v->of, plan)))
+            return status;
     if ((status = check_made(s, v))) return status;
     if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(s, v, lines);
     if (inherited) {
