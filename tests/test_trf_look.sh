@@ -233,6 +233,8 @@ expect 0 "500 tokens" "" \
     "$trf" attention translator --source "$long" --kind encoder --output long.svg
 check "are an image" grep -q '<image ' long.svg
 check "of moderate size" test "$(wc -c <long.svg)" -lt 8000000
+! command -v gnuplot >/dev/null || { expect 0 "as PNG" "" "$trf" attention translator --source "$long" --kind encoder --head 0 --output long.png
+    check "of a thousand pixels" test "$(wc -c <long.png)" -gt 50000; }
 expect 0 "500 tokens in the terminal" "501 tokens" \
     "$trf" attention translator --source "$long" --kind encoder --head 0
 check "as means" grep -q "^Each cell is the mean of" out

@@ -69,30 +69,20 @@ int settle_lengths(struct settings *s)
     return DONE;
 }
 
-/* A number of bytes with its unit. */
-static const char *bytes_text(double bytes, char text[32])
+/* A number of things, or of thousands and so on of a unit. */
+static const char *quantity_text(double x, const char *things, const char *unit, char text[32])
 {
-    static const char *const units[] = {"bytes", "kB", "MB", "GB", "TB", "PB", "EB"};
-    int unit = 0;
-    while (bytes >= 999.5 && unit < 6) {
-        bytes /= 1000;
-        unit++;
-    }
-    snprintf(text, 32, unit ? "%.3g %s" : "%.0f %s", bytes, units[unit]);
+    static const char prefixes[] = "kMGTPE";
+    int n = 0;
+    for (; x >= 999.5 && n < 6; n++) x /= 1000;
+    if (n) snprintf(text, 32, "%.3g %c%s", x, prefixes[n - 1], unit);
+    else snprintf(text, 32, "%.0f%s", x, things);
     return text;
 }
 
-/* A number of operations with its unit. */
 static const char *flops_text(double flops, char text[32])
 {
-    static const char *const units[] = {"", "k", "M", "G", "T", "P"};
-    int unit = 0;
-    while (flops >= 999.5 && unit < 5) {
-        flops /= 1000;
-        unit++;
-    }
-    snprintf(text, 32, unit ? "%.3g %s" : "%.0f%s", flops, units[unit]);
-    return text;
+    return quantity_text(flops, "", "", text);
 }
 
 void weight_parts(const trf_config *config, const trf_weight_counts *n,
@@ -145,7 +135,7 @@ static void print_bytes(const char *name, const char *key, const char *what, dou
     char text[32];
     if (bytes <= 0) return;
     if (json) printf("%s\"%s\":%.0f", *first ? "" : ",", key, bytes);
-    else printf("  %-24s %13s  %s\n", name, bytes_text(bytes, text), what);
+    else printf("  %-24s %13s  %s\n", name, quantity_text(bytes, " bytes", "B", text), what);
     *first = 0;
 }
 
