@@ -9,12 +9,12 @@
 
 #include <math.h>
 
-struct statistics { double sum, squares, low, high; int64_t count, nonfinite; };
+struct statistics { double sum, squares, low, high, mean, deviation; int64_t finite, nonfinite; };
 
 static void add_number(struct statistics *s, double x)
 {
-    s->count++;
     if (!isfinite(x)) { s->nonfinite++; return; }
+    s->finite++;
     s->sum += x;
     s->squares += x * x;
     if (x < s->low) s->low = x;
@@ -37,6 +37,8 @@ static trf_status read_statistics(trf_file *file, int32_t index, int64_t count,
         if (status) return status == TRF_E_UNSUPPORTED ? TRF_OK : status;
         for (i = 0; i < n; i++) add_number(s, (double)block[i]);
     }
+    s->mean = s->sum / (double)s->finite;
+    s->deviation = sqrt(fmax(0, s->squares / (double)s->finite - s->mean * s->mean));
     return TRF_OK;
 }
 
@@ -54,16 +56,13 @@ struct report {
 
 static void print_tensor(const trf_file_entry *entry, const struct statistics *s, int64_t count)
 {
-    double n = (double)(s->count - s->nonfinite), mean = n > 0 ? s->sum / n : 0;
     int32_t k;
     printf("  ");
     print_clean(stdout, entry->name, 200);
     printf("  %s  (", entry->dtype);
     for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? ", " : "", (long long)entry->shape[k]);
     printf(")  %lld", (long long)count);
-    if (n > 0)
-        printf("  %.4g  %.4g  %.4g  %.4g", mean, sqrt(fmax(0, s->squares / n - mean * mean)),
-               s->low, s->high);
+    if (s->finite) printf("  %.4g  %.4g  %.4g  %.4g", s->mean, s->deviation, s->low, s->high);
     if (s->nonfinite) printf("  %lld NOT FINITE%s", (long long)s->nonfinite,
                              strcmp(entry->dtype, "F64") ? "" : " as float32");
     putchar('\n');
@@ -72,16 +71,15 @@ static void print_tensor(const trf_file_entry *entry, const struct statistics *s
 static void print_tensor_object(const trf_file_entry *entry, const struct statistics *s,
                                 int64_t count)
 {
-    double n = (double)(s->count - s->nonfinite), mean = n > 0 ? s->sum / n : 0;
     int32_t k;
     printf("{\"name\":");
     print_json_text(stdout, entry->name, strlen(entry->name));
     printf(",\"type\":\"%s\",\"shape\":[", entry->dtype);
     for (k = 0; k < entry->rank; k++) printf("%s%lld", k ? "," : "", (long long)entry->shape[k]);
     printf("],\"numbers\":%lld", (long long)count);
-    if (n > 0) {
-        print_json_field(stdout, "mean", mean);
-        print_json_field(stdout, "deviation", sqrt(fmax(0, s->squares / n - mean * mean)));
+    if (s->finite) {
+        print_json_field(stdout, "mean", s->mean);
+        print_json_field(stdout, "deviation", s->deviation);
         print_json_field(stdout, "smallest", s->low);
         print_json_field(stdout, "largest", s->high);
     }
