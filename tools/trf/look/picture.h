@@ -212,6 +212,35 @@ PICTURE void picture__name(FILE *to, const char *text)
     if (cut) fputs("\xE2\x80\xA6", to);
 }
 
+/* A character between gnuplot's single quotes, where nothing but a quote means anything; a string
+   that begins with a doubled one is misread, so it is the apostrophe instead. A character that no
+   font has may be drawn over the whole picture: emoji and private characters are U+FFFD. */
+PICTURE void picture__put_quoted(FILE *script, uint32_t c)
+{
+    int unusual = (c >= 0xE000 && c < 0xF900) || (c >= 0xFE00 && c < 0xFE10) ||
+                  (c >= 0x1F000 && c < 0x20000) || c >= 0xE0000;
+    if (c == '\'') c = 0x2019;
+    picture__put(script, unusual ? 0xFFFD : c == '\n' || c == '\t' ? ' ' : c);
+}
+
+/* A string of gnuplot's. Of more than `most` columns the middle is left out. */
+PICTURE void picture__string(FILE *script, const char *text, int most)
+{
+    int columns = text ? picture_columns(text) : 0, at = 0, before = -1;
+    putc('\'', script);
+    while (text && *text) {
+        uint32_t c = picture__next(&text);
+        at += picture__wide(c);
+        if (columns > most && at > most / 2 && at <= columns - most / 2) {
+            if (before < 0) fputs("\xE2\x80\xA6", script);
+            before = at;
+            continue;
+        }
+        picture__put_quoted(script, c);
+    }
+    putc('\'', script);
+}
+
 // -----------------------------------------------------------------------------------------------
 // Colours: 255 steps of a scale, and one for what is no number
 // -----------------------------------------------------------------------------------------------

@@ -183,8 +183,6 @@ struct picture__canvas {
 enum picture__anchor { PICTURE_BEGIN, PICTURE_MIDDLE, PICTURE_END };
 enum picture__style { PICTURE_PLAIN, PICTURE_ITALIC, PICTURE_TITLE, PICTURE_HEADLINE };
 
-PICTURE void picture__string(FILE *script, const char *text, int most);
-
 /* A name on a line that begins, has its middle or ends at x, y. rotated: the line goes upwards. */
 PICTURE void picture__text(const struct picture__canvas *c, const char *text, double x, double y,
                            int rotated, enum picture__anchor anchor, enum picture__style style)
