@@ -124,54 +124,54 @@ static const struct tested table[] = {
     OF(PREPARE, "objective", objective, int32_t, {"translate", OBJECTIVE_TRANSLATE},
        {"causal", OBJECTIVE_CAUSAL}, {"classify", OBJECTIVE_CLASSIFY}, {"tag", OBJECTIVE_TAG},
        {"mask", OBJECTIVE_MASK}, {"span", OBJECTIVE_SPAN}, {"pretrain", OBJECTIVE_PRETRAIN}),
-    OPTION(TRAIN, TEXT, "token-file", token_file),
+    OPTION(TRAIN, TEXT, "token-file", train.token_file),
     OPTION(CLASSIFY, FLAG, "truncate", truncate),
     OPTION(TAG, FLAG, "split", split),
     OPTION(SCORE, FLAG, "split", split),
     OPTION(TRAIN, TEXT, "source", source),
     OPTION(TRAIN, TEXT, "target", target),
     OPTION(TRAIN, TEXT, "tsv", tsv),
-    OPTION(TRAIN, TEXT, "next-sentences", next_sentences),
+    OPTION(TRAIN, TEXT, "next-sentences", train.next_sentences),
     OPTION(TRAIN, TEXT, "columns", columns),
     OPTION(SCORE, TEXT, "columns", columns),
-    OPTION(TRAIN, TEXT, "text", text),
-    OF(TRAIN, "documents", documents, int32_t, {"lines", DOCUMENTS_LINES},
+    OPTION(TRAIN, TEXT, "text", train.text),
+    OF(TRAIN, "documents", train.documents, int32_t, {"lines", DOCUMENTS_LINES},
        {"file", DOCUMENTS_FILE}),
-    OPTION(TRAIN, FLAG, "pack", pack),
-    OPTION(TRAIN, COUNT, "chunk", chunk),
-    OPTION(TRAIN, TEXT, "valid-source", valid_source),
-    OPTION(TRAIN, TEXT, "valid-target", valid_target),
-    OPTION(TRAIN, TEXT, "valid-tsv", valid_tsv),
-    OPTION(TRAIN, TEXT, "valid-text", valid_text),
-    OPTION(TRAIN, LONG_NUMBER, "valid-size", valid_size),
-    OPTION(TRAIN, FLAG, "strict", strict),
-    OPTION(TRAIN, FLAG, "keep-empty", keep_empty),
+    OPTION(TRAIN, FLAG, "pack", train.pack),
+    OPTION(TRAIN, COUNT, "chunk", train.chunk),
+    OPTION(TRAIN, TEXT, "valid-source", train.valid_source),
+    OPTION(TRAIN, TEXT, "valid-target", train.valid_target),
+    OPTION(TRAIN, TEXT, "valid-tsv", train.valid_tsv),
+    OPTION(TRAIN, TEXT, "valid-text", train.valid_text),
+    OPTION(TRAIN, LONG_NUMBER, "valid-size", train.valid_size),
+    OPTION(TRAIN, FLAG, "strict", train.strict),
+    OPTION(TRAIN, FLAG, "keep-empty", train.keep_empty),
     OPTION(TRANSLATE, TEXT, "input", input),
     OPTION(TRANSLATE, TEXT, "prefixes", prefixes),
     OPTION(TRANSLATE, TEXT, "output", output),
     OPTION(TRAIN, TEXT, "model", model),
     OPTION(TRANSLATE, TEXT, "model", model),
 
-    OF(TRAIN, "tokens", tokens, int32_t, EVERY_TOKENS),
-    OF(TRAIN, "source-tokens", source_tokens, int32_t, EVERY_TOKENS),
-    OF(TRAIN, "target-tokens", target_tokens, int32_t, EVERY_TOKENS),
-    OPTION(TRAIN, TEXT, "sentencepiece", sentencepiece),
-    OPTION(TRAIN, TEXT, "source-sentencepiece", source_sentencepiece),
-    OPTION(TRAIN, TEXT, "target-sentencepiece", target_sentencepiece),
-    OPTION(TRAIN, NUMBER, "vocab-size", vocab_size),
-    OPTION(TRAIN, NUMBER, "source-vocab-size", source_vocab_size),
-    OPTION(TRAIN, NUMBER, "target-vocab-size", target_vocab_size),
-    OPTION(TRAIN, LONG_COUNT, "min-count", min_count),
-    OF(TRAIN, "normalise", normalise, int32_t, {"auto", NORMALISE_AUTO},
+    OF(TRAIN, "tokens", train.tokens, int32_t, EVERY_TOKENS),
+    OF(TRAIN, "source-tokens", train.source_tokens, int32_t, EVERY_TOKENS),
+    OF(TRAIN, "target-tokens", train.target_tokens, int32_t, EVERY_TOKENS),
+    OPTION(TRAIN, TEXT, "sentencepiece", train.sentencepiece),
+    OPTION(TRAIN, TEXT, "source-sentencepiece", train.source_sentencepiece),
+    OPTION(TRAIN, TEXT, "target-sentencepiece", train.target_sentencepiece),
+    OPTION(TRAIN, NUMBER, "vocab-size", train.vocab_size),
+    OPTION(TRAIN, NUMBER, "source-vocab-size", train.source_vocab_size),
+    OPTION(TRAIN, NUMBER, "target-vocab-size", train.target_vocab_size),
+    OPTION(TRAIN, LONG_COUNT, "min-count", train.min_count),
+    OF(TRAIN, "normalise", train.normalise, int32_t, {"auto", NORMALISE_AUTO},
        {"identity", NORMALISE_IDENTITY}, {"nfc", NORMALISE_NFC}, {"nfkc", NORMALISE_NFKC}),
-    OPTION(TRAIN, COUNT, "subword-samples", subword_samples),
-    OPTION(TRAIN, REAL, "subword-alpha", subword_alpha),
-    OPTION(TRAIN, SWITCH, "joint-vocabulary", joint_vocabulary),
+    OPTION(TRAIN, COUNT, "subword-samples", train.subword_samples),
+    OPTION(TRAIN, REAL, "subword-alpha", train.subword_alpha),
+    OPTION(TRAIN, SWITCH, "joint-vocabulary", train.joint_vocabulary),
 
-    OF(TRAIN, "recipe", recipe, int32_t, {"auto", RECIPE_AUTO}, {"paper", RECIPE_PAPER}),
-    OF(TRAIN, "size", size, int32_t, {"auto", SIZE_AUTO}, {"tiny", SIZE_TINY},
+    OF(TRAIN, "recipe", train.recipe, int32_t, {"auto", RECIPE_AUTO}, {"paper", RECIPE_PAPER}),
+    OF(TRAIN, "size", train.size, int32_t, {"auto", SIZE_AUTO}, {"tiny", SIZE_TINY},
        {"small", SIZE_SMALL}, {"base", SIZE_BASE}, {"big", SIZE_BIG}),
-    OF(TRAIN, "conventions", conventions, int32_t, {"pytorch", TRF_CONVENTIONS_PYTORCH},
+    OF(TRAIN, "conventions", train.conventions, int32_t, {"pytorch", TRF_CONVENTIONS_PYTORCH},
        {"paper", TRF_CONVENTIONS_PAPER}),
     OPTION(TRAIN, SEED, "seed", seed),
 
@@ -241,16 +241,16 @@ static const struct tested table[] = {
     OPTION(TRAIN, SWITCH, "whole-words", noise.whole_words),
     OPTION(TRAIN, REAL, "mean-span", noise.mean_span),
 
-    OPTION(TRAIN, TEXT, "init-from", init_from),
-    OPTION(TRAIN, TEXT, "vocab-from", vocab_from),
-    OPTION(TRAIN, FLAG, "extend-vocabulary", extend_vocabulary),
-    OPTION(TRAIN, TEXTS, "freeze", freeze),
+    OPTION(TRAIN, TEXT, "init-from", train.init_from),
+    OPTION(TRAIN, TEXT, "vocab-from", train.vocab_from),
+    OPTION(TRAIN, FLAG, "extend-vocabulary", train.extend_vocabulary),
+    OPTION(TRAIN, TEXTS, "freeze", train.freeze),
 
-    OPTION(TRAIN, LONG_NUMBER, "updates", updates),
+    OPTION(TRAIN, LONG_NUMBER, "updates", train.updates),
     OPTION(TRAIN, LONG_COUNT, "epochs", corpus.epochs),
-    OPTION(TRAIN, REAL, "minutes", minutes),
-    OPTION(TRAIN, NUMBER, "patience", patience),
-    OPTION(TRAIN, COUNT, "accumulate", accumulate),
+    OPTION(TRAIN, REAL, "minutes", train.minutes),
+    OPTION(TRAIN, NUMBER, "patience", train.patience),
+    OPTION(TRAIN, COUNT, "accumulate", train.accumulate),
     OF(TRAIN, "optimizer", training.optimizer, trf_optimizer, {"adam", TRF_ADAM},
        {"adamw", TRF_ADAMW}),
     OF(TRAIN, "schedule", training.schedule, trf_schedule, {"noam", TRF_NOAM},
@@ -273,7 +273,7 @@ static const struct tested table[] = {
     OF(TRAIN, "smoothing-rule", training.smoothing_rule, trf_smoothing,
        {"uniform", TRF_SMOOTH_UNIFORM}, {"others", TRF_SMOOTH_OTHERS},
        {"others-kl", TRF_SMOOTH_OTHERS_KL}, {"no-pad-kl", TRF_SMOOTH_NO_PAD_KL}),
-    OPTION(TRAIN, REAL, "dropout", dropout),
+    OPTION(TRAIN, REAL, "dropout", train.dropout),
     OPTION(TRAIN, REAL, "embedding-dropout", training.dropout),
     OPTION(TRAIN, REAL, "attention-dropout", training.attention_dropout),
     OPTION(TRAIN, REAL, "activation-dropout", training.activation_dropout),
@@ -286,11 +286,11 @@ static const struct tested table[] = {
     OPTION(TRAIN, SWITCH, "buckets", corpus.buckets),
     OPTION(TRAIN, NUMBER, "pool", corpus.pool),
     OPTION(TRAIN, NUMBER, "parts", training.parts),
-    OF(TRAIN, "reduce", reduce, int32_t, {"ordered", 0}, {"fast", 1}),
+    OF(TRAIN, "reduce", train.reduce, int32_t, {"ordered", 0}, {"fast", 1}),
     OPTION(TRAIN, SWITCH, "recompute", training.recompute),
 
-    OPTION(TRAIN, TEXT, "checkpoint", checkpoint),
-    OPTION(TRAIN, LONG_NUMBER, "checkpoint-every", checkpoint_every),
+    OPTION(TRAIN, TEXT, "checkpoint", train.checkpoint),
+    OPTION(TRAIN, LONG_NUMBER, "checkpoint-every", train.checkpoint_every),
     OPTION(TRAIN, FLAG, "resume", resume),
     OPTION(TRAIN, FLAG, "overwrite", overwrite),
     OPTION(TRAIN, FLAG, "quiet", quiet),
@@ -302,20 +302,20 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, SWITCH, "ban-unk", search.ban_unk),
     OPTION(AVERAGE, FLAG, "overwrite", overwrite),
     OPTION(PLOT, FLAG, "overwrite", overwrite),
-    OPTION(TRAIN, TEXT, "log", log),
-    OPTION(TRAIN, LONG_COUNT, "log-every", log_every),
+    OPTION(TRAIN, TEXT, "log", train.log),
+    OPTION(TRAIN, LONG_COUNT, "log-every", train.log_every),
 
-    OPTION(TRAIN, LONG_NUMBER, "valid-every", valid_every),
-    OF(TRAIN, "metric", metric, int32_t, {"auto", METRIC_AUTO}, {"loss", METRIC_LOSS},
+    OPTION(TRAIN, LONG_NUMBER, "valid-every", train.valid_every),
+    OF(TRAIN, "metric", train.metric, int32_t, {"auto", METRIC_AUTO}, {"loss", METRIC_LOSS},
        {"bleu", METRIC_BLEU}, {"chrf", METRIC_CHRF}, {"exact", METRIC_EXACT}, {"wer", METRIC_WER},
        {"cer", METRIC_CER}, {"accuracy", METRIC_ACCURACY}, {"f1", METRIC_F1}),
-    OPTION(TRAIN, COUNT, "valid-beam", valid_beam),
-    OPTION(TRAIN, REAL, "ema", ema),
-    OPTION(TRAIN, NUMBER, "keep", keep),
-    OPTION(TRAIN, COUNT, "average", average),
-    OF(TRAIN, "average-of", average_of, int32_t, {"best", 0},
+    OPTION(TRAIN, COUNT, "valid-beam", train.valid_beam),
+    OPTION(TRAIN, REAL, "ema", train.ema),
+    OPTION(TRAIN, NUMBER, "keep", train.keep),
+    OPTION(TRAIN, COUNT, "average", train.average),
+    OF(TRAIN, "average-of", train.average_of, int32_t, {"best", 0},
        {"last", 1}), /* 0: among_best (learn.c) */
-    OPTION(TRAIN, COUNT, "seeds", seeds),
+    OPTION(TRAIN, COUNT, "seeds", train.seeds),
 
     OPTION(TRANSLATE, COUNT, "n-best", search.n_best),
     OPTION(TRANSLATE, FLAG, "scores", scores),
@@ -357,7 +357,7 @@ static const struct tested table[] = {
     OPTION(EXPORT, TEXT, "target-language", target_language),
     OPTION(PREPARE, TEXT, "model", model),
     OPTION(PREPARE, TEXT, "output", output),
-    OPTION(PREPARE, LONG_NUMBER, "hold-out", hold_out),
+    OPTION(PREPARE, LONG_NUMBER, "hold-out", train.hold_out),
     OPTION(PREPARE, FLAG, "resume", resume),
     OPTION(PREPARE, FLAG, "overwrite", overwrite),
     OPTION(PREPARE, COUNT, "max-length", config.max_length),
@@ -427,34 +427,34 @@ static const struct tested table[] = {
     OPTION(EVAL, FLAG, "by-length", by_length),
     OPTION(EVAL, FLAG, "json", json),
     OPTION(INSPECT, FLAG, "json", json),
-    OF(INSPECT, "shape", shape, int32_t, {"none", 0}, {"paper-base", 1}, {"paper-big", 2},
+    OF(INSPECT, "shape", inspect.shape, int32_t, {"none", 0}, {"paper-base", 1}, {"paper-big", 2},
        {"gpt2", 3}, {"gpt2-medium", 4}, {"gpt2-large", 5}, {"gpt2-xl", 6}, {"bert-base", 7},
        {"bert-large", 8}, {"t5-small", 9}, {"t5-base", 10}, {"t5-large", 11}, {"llama-2-7b", 12},
        {"opus-mt", 13}),
-    OPTION(INSPECT, COUNT, "labels", labels),
-    OPTION(INSPECT, COUNT, "source-length", source_length),
-    OPTION(INSPECT, COUNT, "target-length", target_length),
-    OPTION(INSPECT, FLAG, "trace", trace),
+    OPTION(INSPECT, COUNT, "labels", inspect.labels),
+    OPTION(INSPECT, COUNT, "source-length", inspect.source_length),
+    OPTION(INSPECT, COUNT, "target-length", inspect.target_length),
+    OPTION(INSPECT, FLAG, "trace", inspect.trace),
     OPTION(ATTENTION, TEXT, "model", model),
-    OPTION(ATTENTION, TEXT, "source", source_text),
-    OPTION(ATTENTION, TEXT, "target", target_text),
-    OF(ATTENTION, "kind", map_kind, int32_t, {"auto", MAP_AUTO}, {"cross", MAP_CROSS},
+    OPTION(ATTENTION, TEXT, "source", attend.source_text),
+    OPTION(ATTENTION, TEXT, "target", attend.target_text),
+    OF(ATTENTION, "kind", attend.map_kind, int32_t, {"auto", MAP_AUTO}, {"cross", MAP_CROSS},
        {"encoder", MAP_ENCODER}, {"decoder", MAP_DECODER}),
-    OPTION(ATTENTION, TEXT, "layer", layer),
-    OPTION(ATTENTION, TEXT, "head", head),
+    OPTION(ATTENTION, TEXT, "layer", attend.layer),
+    OPTION(ATTENTION, TEXT, "head", attend.head),
     OPTION(ATTENTION, TEXT, "output", output),
     OPTION(ATTENTION, FLAG, "overwrite", overwrite),
     OPTION(ATTENTION, FLAG, "json", json),
     OPTION(AVERAGE, TEXT, "output", output),
     OF(AVERAGE, "weights", weights, int32_t, {"full", TRF_WEIGHTS_FULL}, {"bf16", TRF_WEIGHTS_BF16},
        {"f16", TRF_WEIGHTS_F16}, {"int8", TRF_WEIGHTS_INT8}),
-    OPTION(REPORT, TEXT, "data", data),
+    OPTION(REPORT, TEXT, "data", report.data),
     OPTION(REPORT, TEXT, "output", output),
     OPTION(REPORT, TEXT, "model", model),
-    OPTION(REPORT, NUMBER, "lines", lines),
+    OPTION(REPORT, NUMBER, "lines", report.lines),
     OPTION(PLOT, TEXT, "output", output),
-    OPTION(PLOT, FLAG, "csv", csv),
-    OPTION(PLOT, TEXT, "only", only),
+    OPTION(PLOT, FLAG, "csv", plot.csv),
+    OPTION(PLOT, TEXT, "only", plot.only),
 };
 enum { N_TESTED = (int)(sizeof table / sizeof *table) };
 
@@ -617,7 +617,7 @@ static int owns(const struct tested *o, size_t byte)
 static void fill(struct settings *s, int byte)
 {
     memset(s, byte, sizeof *s);
-    s->freeze.n = s->references.n = s->bans.n = s->phrases.n = 0;
+    s->train.freeze.n = s->references.n = s->bans.n = s->phrases.n = 0;
 }
 
 /* What set_value ought to do. */
@@ -875,10 +875,10 @@ static void every_real(void **state)
         double x = i < several
                        ? some[i]
                        : ldexp((double)(trf__random64(1, 2, (uint64_t)i) >> 11), i % 100 - 99);
-        wanted.ema = x;
+        wanted.train.ema = x;
         value_text(row, &wanted, text, sizeof text);
         assert_int_equal(set_value(row, &got, text), DONE);
-        if (memcmp(&got.ema, &x, sizeof x)) fail_msg("--ema %.17g is shown as '%s'", x, text);
+        if (memcmp(&got.train.ema, &x, sizeof x)) fail_msg("--ema %.17g is shown as '%s'", x, text);
     }
 }
 
@@ -1054,7 +1054,7 @@ static void check_given(int command, const char *name, const char *text)
 
 static void want_conventions(int paper)
 {
-    wanted.conventions = paper ? TRF_CONVENTIONS_PAPER : TRF_CONVENTIONS_PYTORCH;
+    wanted.train.conventions = paper ? TRF_CONVENTIONS_PAPER : TRF_CONVENTIONS_PYTORCH;
     wanted.config.activation = TRF_RELU;
     wanted.config.feed_forward_gate = wanted.config.embedding_norm = wanted.config.source_bos = 0;
     wanted.config.segments = 0;
@@ -1083,7 +1083,7 @@ static void want_conventions(int paper)
 
 static void want_size(int32_t size, int32_t layers, int32_t d_model, int32_t d_ff, int32_t n_heads)
 {
-    wanted.size = size;
+    wanted.train.size = size;
     wanted.config.encoder_layers = wanted.config.decoder_layers = layers;
     wanted.config.d_model = d_model;
     wanted.config.d_ff = d_ff;
@@ -1118,19 +1118,22 @@ static void effects(void **state)
     (void)state;
     memset(seen, 0, sizeof seen);
     EFFECT(TRAIN, "tokens", "words",
-           wanted.tokens = wanted.source_tokens = wanted.target_tokens = TOKENS_WORDS);
+           wanted.train.tokens = wanted.train.source_tokens = wanted.train.target_tokens =
+               TOKENS_WORDS);
     EFFECT(TRAIN, "sentencepiece", name,
-           wanted.sentencepiece = wanted.source_sentencepiece = wanted.target_sentencepiece = name);
+           wanted.train.sentencepiece = wanted.train.source_sentencepiece =
+               wanted.train.target_sentencepiece = name);
     EFFECT(TRAIN, "vocab-size", "7",
-           wanted.vocab_size = wanted.source_vocab_size = wanted.target_vocab_size = 7);
-    EFFECT(TRAIN, "recipe", "auto", wanted.recipe = RECIPE_AUTO);
-    EFFECT(TRAIN, "recipe", "paper", wanted.recipe = RECIPE_PAPER; want_conventions(1);
+           wanted.train.vocab_size = wanted.train.source_vocab_size =
+               wanted.train.target_vocab_size = 7);
+    EFFECT(TRAIN, "recipe", "auto", wanted.train.recipe = RECIPE_AUTO);
+    EFFECT(TRAIN, "recipe", "paper", wanted.train.recipe = RECIPE_PAPER; want_conventions(1);
            wanted.training.schedule = TRF_NOAM; wanted.training.learning_rate = 1;
            wanted.training.warmup = 4000;
            wanted.training.label_smoothing = wanted.training.dropout =
                wanted.training.residual_dropout = 0.1;
            wanted.training.attention_dropout = wanted.training.activation_dropout = 0);
-    EFFECT(TRAIN, "size", "auto", wanted.size = SIZE_AUTO);
+    EFFECT(TRAIN, "size", "auto", wanted.train.size = SIZE_AUTO);
     EFFECT(TRAIN, "size", "tiny", want_size(SIZE_TINY, 4, 128, 256, 4));
     EFFECT(TRAIN, "size", "small", want_size(SIZE_SMALL, 3, 256, 512, 4));
     EFFECT(TRAIN, "size", "base", want_size(SIZE_BASE, 6, 512, 2048, 8));
@@ -1140,7 +1143,8 @@ static void effects(void **state)
     EFFECT(TRAIN, "seed", "7",
            wanted.seed = wanted.config.seed = wanted.training.seed = wanted.corpus.seed = 7);
     EFFECT(TRAIN, "dropout", "0.25",
-           wanted.dropout = wanted.training.dropout = wanted.training.attention_dropout = 0.25;
+           wanted.train.dropout = wanted.training.dropout = wanted.training.attention_dropout =
+               0.25;
            wanted.training.activation_dropout = wanted.training.residual_dropout = 0.25);
     EFFECT(TRANSLATE, "search-rule", "paper",
            want_rule(TRF_SEARCH_PAPER, TRF_LENGTH_GNMT, 0.6, 0, 2, 0, 0, TRF_STOP_BOUND,

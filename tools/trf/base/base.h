@@ -113,25 +113,17 @@ enum { SIZE_AUTO = 0, SIZE_TINY, SIZE_SMALL, SIZE_BASE, SIZE_BIG };
 /* The values of an option that may be given several times. */
 struct texts { const char *item[MAX_TEXTS]; int n; };
 
-struct settings {
-    trf_config config;
-    trf_train_options training;
-    trf_corpus_options corpus;
-    trf_search search;
-    trf_noise_options noise;
-    trf_sampling sampling;
-
-    const char *source, *target, *tsv, *columns;                /* data */
+/* The options of trf train and trf prepare, and of what trf inspect plans: the data, their tokens,
+   how long to learn. */
+struct train_settings {
     const char *next_sentences;     /* a text to make pairs of; or NULL */
     const char *valid_source, *valid_target, *valid_tsv;
-    const char *model, *checkpoint, *input, *output;
-    int64_t valid_size;
-    int32_t strict, keep_empty;
     const char *text, *valid_text;                              /* data that are no pairs */
-    int32_t objective, documents, pack, chunk, pooling;
-    const char *init_from, *vocab_from;
     const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
+    int64_t valid_size;
     int64_t hold_out;               /* trf prepare: of so many pairs one; 0: none */
+    int32_t strict, keep_empty, documents, pack, chunk;
+    const char *init_from, *vocab_from, *checkpoint, *log;
     int32_t extend_vocabulary;
     struct texts freeze;
 
@@ -143,45 +135,57 @@ struct settings {
     int32_t subword_samples;
     double subword_alpha;
 
-    int32_t recipe, size, conventions, search_rule;             /* presets: numbers of choices */
+    int32_t recipe, size, conventions;                          /* presets: numbers of choices */
     double dropout;
-    uint64_t seed;
-    trf_device device;
-
-    int64_t updates, checkpoint_every, valid_every, log_every;  /* training */
+    int64_t updates, checkpoint_every, valid_every, log_every;
     double minutes, ema;
     int32_t patience, metric, valid_beam, keep, average, average_of, seeds;
-    int32_t accumulate, resume, overwrite, quiet, reduce;       /* reduce: 1: fast */
-    const char *log;
+    int32_t accumulate, reduce;                                 /* reduce: 1: fast */
+};
 
-    int32_t unknown;                                            /* translating: enum on_unknown */
-    int32_t batch, interactive, scores, json;                   /* translating, scoring, ... */
+struct inspect_settings { int32_t shape, source_length, target_length, labels, trace; };
+
+struct attend_settings {
+    const char *source_text, *target_text, *layer, *head;
+    int32_t map_kind;               /* enum map_kind */
+};
+
+struct plot_settings { const char *only; int32_t csv; };
+struct report_settings { const char *data; int32_t lines; };
+
+/* The options of a command: those of the library, those that several commands have, and its own. */
+struct settings {
+    trf_config config;
+    trf_train_options training;
+    trf_corpus_options corpus;
+    trf_search search;
+    trf_noise_options noise;
+    trf_sampling sampling;
+    trf_device device;
+
+    const char *source, *target, *tsv, *columns;                /* pairs */
+    const char *source_language, *target_language;
+    const char *model, *input, *output;
+    uint64_t seed;
+    int32_t objective, pooling, batch, json, resume, overwrite, quiet;
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
-    int32_t token_scores, alignments, attention;
+
+    int32_t unknown, search_rule, interactive, scores, token_scores, alignments, attention;
+    int32_t truncate, split;
+    int64_t labels_shown;
     const char *prefixes, *prompt;
     const char *start, *forced_first, *source_first, *source_last, *ban_file;
-    const char *source_language, *target_language;
     struct texts bans, phrases;
-    int32_t count;                                              /* generating */
-    int32_t weights;                                            /* averaging: a trf_weights */
-    int64_t labels_shown;                                        /* classifying */
-    int32_t truncate, split;
-    int32_t unit_vectors, top;                                  /* embedding */
-    const char *query;
-    const char *as;                 /* importing and exporting: a model_type, or NULL */
-    int32_t format;                 /* exporting */
-    int32_t shape, source_length, target_length, labels, trace; /* inspecting options */
-    const char *source_text, *target_text, *layer, *head;       /* attention */
-    int32_t map_kind;                                           /* enum map_kind */
-
-    const char *metrics;                                        /* evaluating */
+    int32_t count, weights, unit_vectors, top, format;
+    const char *query, *as, *metrics;
     int32_t tokenize, lowercase, alternatives, worst, by_length;
     struct texts references;
 
-    const char *only;                                           /* plotting */
-    int32_t csv;
-    const char *data;                                           /* reporting */
-    int32_t lines;
+    struct train_settings train;
+    struct inspect_settings inspect;
+    struct attend_settings attend;
+    struct plot_settings plot;
+    struct report_settings report;
 
     const char *given[MAX_OPTIONS];     /* by row of the table: the text that was given, or NULL */
 };

@@ -32,13 +32,14 @@ static void print_wrapped(const char *text, int indent, int column)
 void default_text(const struct row *row, char *text, size_t size)
 {
     static const struct { size_t field; const char *value; } presets[] = {
-        {AT(conventions), "pytorch"}, {AT(conventions), "paper"}, {AT(search_rule), "fairseq"},
+        {AT(train.conventions), "pytorch"}, {AT(train.conventions), "paper"},
+            {AT(search_rule), "fairseq"},
         {AT(search_rule), "ctranslate2"}, {AT(search_rule), "marian"}, {AT(search_rule), "raw"},
         {AT(search_rule), "hugging-face"}};
     static const struct { size_t field; const char *value; } fixed[] = { /* by recipe.c */
         {AT(config.norm_place), "pre-norm"}, {AT(config.generator_bias), "no"},
         {AT(training.schedule), "inverse-sqrt"}, {AT(training.attention_dropout), "0"},
-        {AT(training.activation_dropout), "0"}, {AT(ema), "0.002"}};
+        {AT(training.activation_dropout), "0"}, {AT(train.ema), "0.002"}};
     const char *chosen = NULL;
     struct settings plain, changed;
     char value[64], other[64];

@@ -56,7 +56,8 @@ void set_kind(struct settings *s)
     c->kind = kind_of_model(s);
     c->head = head_of_model(s);
     /* the layer of another head is another layer */
-    if (c->head != before && !is_given(s, AT(config.head_layer)) && !s->shape) c->head_layer = 0;
+    if (c->head != before && !is_given(s, AT(config.head_layer)) && !s->inspect.shape)
+        c->head_layer = 0;
     if (c->head != before) c->mask = -1;
     if (s->objective != OBJECTIVE_PRETRAIN) c->sequence_labels = 0;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
@@ -93,37 +94,39 @@ int check_combinations(const struct settings *s)
     static const char kind[] =
         "is not for a SentencePiece model, which has its own tokens";
     static const char sized[] = "is not for a SentencePiece model, which has a fixed size";
-    int validated_on = s->valid_source || s->valid_tsv || s->valid_text;
-    int unseen = !validated_on && is_given(s, AT(valid_size)) && s->valid_size == 0;
-    int file[2] = {s->source_sentencepiece != NULL, s->target_sentencepiece != NULL};
+    int validated_on = s->train.valid_source || s->train.valid_tsv || s->train.valid_text;
+    int unseen = !validated_on && is_given(s, AT(train.valid_size)) && s->train.valid_size == 0;
+    int file[2] = {s->train.source_sentencepiece != NULL, s->train.target_sentencepiece != NULL};
     int both = (file[0] || !reads_side(s, 0)) && (file[1] || !reads_side(s, 1));
     int noam = s->training.schedule == TRF_NOAM &&
-               (is_given(s, AT(training.schedule)) || s->recipe == RECIPE_PAPER);
+               (is_given(s, AT(training.schedule)) || s->train.recipe == RECIPE_PAPER);
     const struct unfit of[] = {
-        {AT(size), "is not for --init-from: the sizes are those of that model",
-         s->init_from != NULL},
-        {AT(tokens), kind, both && (is_whole(s->source_tokens) || is_whole(s->target_tokens))},
-        {AT(source_tokens), kind, file[0] && is_whole(s->source_tokens)},
-        {AT(target_tokens), kind, file[1] && is_whole(s->target_tokens)},
-        {AT(normalise), "is not for a SentencePiece model, which has a rule of its own", both},
-        {AT(vocab_size), sized, both},
-        {AT(source_vocab_size), sized, file[0]},
-        {AT(target_vocab_size), sized, file[1]},
-        {AT(subword_alpha), "is for --subword-samples", s->subword_samples < 2},
-        {AT(average_of), "is for --average", s->average < 2},
+        {AT(train.size), "is not for --init-from: the sizes are those of that model",
+         s->train.init_from != NULL},
+        {AT(train.tokens), kind, both &&
+         (is_whole(s->train.source_tokens) || is_whole(s->train.target_tokens))},
+        {AT(train.source_tokens), kind, file[0] && is_whole(s->train.source_tokens)},
+        {AT(train.target_tokens), kind, file[1] && is_whole(s->train.target_tokens)},
+        {AT(train.normalise), "is not for a SentencePiece model, which has a rule of its own",
+         both},
+        {AT(train.vocab_size), sized, both},
+        {AT(train.source_vocab_size), sized, file[0]},
+        {AT(train.target_vocab_size), sized, file[1]},
+        {AT(train.subword_alpha), "is for --subword-samples", s->train.subword_samples < 2},
+        {AT(train.average_of), "is for --average", s->train.average < 2},
         {AT(training.total_steps), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
         {AT(training.final_rate), "is for --schedule cosine", s->training.schedule != TRF_COSINE},
         {AT(training.initial_rate), "is not for --schedule noam, which rises from 0", noam},
-        {AT(valid_beam), "is for translations, which --metric loss does not need",
-         s->metric == METRIC_LOSS},
-        {AT(patience), "needs validation pairs, but there are none",
-         unseen && s->patience > 0},
-        {AT(metric), "needs validation pairs, but there are none",
-         unseen && s->metric != METRIC_AUTO && s->metric != METRIC_LOSS},
-        {AT(valid_every), "needs validation pairs, or --keep or --average",
-         unseen && !s->keep && s->average < 2},
-        {AT(valid_size), "holds out training pairs, but validation pairs are given",
-         validated_on && s->valid_size > 0}};
+        {AT(train.valid_beam), "is for translations, which --metric loss does not need",
+         s->train.metric == METRIC_LOSS},
+        {AT(train.patience), "needs validation pairs, but there are none",
+         unseen && s->train.patience > 0},
+        {AT(train.metric), "needs validation pairs, but there are none",
+         unseen && s->train.metric != METRIC_AUTO && s->train.metric != METRIC_LOSS},
+        {AT(train.valid_every), "needs validation pairs, or --keep or --average",
+         unseen && !s->train.keep && s->train.average < 2},
+        {AT(train.valid_size), "holds out training pairs, but validation pairs are given",
+         validated_on && s->train.valid_size > 0}};
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
 
@@ -135,18 +138,18 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
     static const char shared[] =
         "is not for --init-from: the model sets the number of vocabularies";
     int has[2] = {!reads_side(s, 0) || vocab[0], !reads_side(s, 1) || vocab[1]},
-        still = !s->extend_vocabulary;
+        still = !s->train.extend_vocabulary;
     const struct unfit of[] = {
-        {AT(sentencepiece), theirs, has[0] && has[1]},
-        {AT(source_sentencepiece), theirs, has[0]},
-        {AT(target_sentencepiece), theirs, has[1]},
-        {AT(joint_vocabulary), shared,
-         s->joint_vocabulary != (vocab[0] && vocab[1] && same_tokens(vocab[0], vocab[1]))},
-        {AT(normalise), theirs, has[0] && has[1]},
-        {AT(min_count), grown, has[0] && has[1] && still},
-        {AT(vocab_size), grown, has[0] && has[1] && still},
-        {AT(source_vocab_size), grown, has[0] && still},
-        {AT(target_vocab_size), grown, has[1] && still}
+        {AT(train.sentencepiece), theirs, has[0] && has[1]},
+        {AT(train.source_sentencepiece), theirs, has[0]},
+        {AT(train.target_sentencepiece), theirs, has[1]},
+        {AT(train.joint_vocabulary), shared,
+         s->train.joint_vocabulary != (vocab[0] && vocab[1] && same_tokens(vocab[0], vocab[1]))},
+        {AT(train.normalise), theirs, has[0] && has[1]},
+        {AT(train.min_count), grown, has[0] && has[1] && still},
+        {AT(train.vocab_size), grown, has[0] && has[1] && still},
+        {AT(train.source_vocab_size), grown, has[0] && still},
+        {AT(train.target_vocab_size), grown, has[1] && still}
     };
     return check_unfit(s, of, sizeof of / sizeof *of);
 }
@@ -168,26 +171,26 @@ int check_effects(const struct settings *s)
         DECODES = TRANSLATES | GOES_ON | SPANS
     };
     static const struct { size_t field; int objectives;
-    } of[] = {{AT(documents), TEXTS_ALONE},
-              {AT(pack), TEXTS_ALONE},
-              {AT(chunk), TEXTS_ALONE},
-              {AT(keep_empty), TRANSLATES},
-              {AT(source_tokens), ENCODES},
-              {AT(source_sentencepiece), ENCODES},
-              {AT(source_vocab_size), ENCODES},
-              {AT(target_tokens), TRANSLATES | GOES_ON},
-              {AT(target_sentencepiece), TRANSLATES | GOES_ON},
-              {AT(target_vocab_size), TRANSLATES | GOES_ON},
-              {AT(joint_vocabulary), TRANSLATES},
-              {AT(subword_samples), TRANSLATES},
-              {AT(subword_alpha), TRANSLATES},
-              {AT(valid_beam), TRANSLATES},
+    } of[] = {{AT(train.documents), TEXTS_ALONE},
+              {AT(train.pack), TEXTS_ALONE},
+              {AT(train.chunk), TEXTS_ALONE},
+              {AT(train.keep_empty), TRANSLATES},
+              {AT(train.source_tokens), ENCODES},
+              {AT(train.source_sentencepiece), ENCODES},
+              {AT(train.source_vocab_size), ENCODES},
+              {AT(train.target_tokens), TRANSLATES | GOES_ON},
+              {AT(train.target_sentencepiece), TRANSLATES | GOES_ON},
+              {AT(train.target_vocab_size), TRANSLATES | GOES_ON},
+              {AT(train.joint_vocabulary), TRANSLATES},
+              {AT(train.subword_samples), TRANSLATES},
+              {AT(train.subword_alpha), TRANSLATES},
+              {AT(train.valid_beam), TRANSLATES},
               {AT(config.tying), DECODES},
               {AT(config.source_bos), ENCODES},
               {AT(config.source_eos), ENCODES},
               {AT(config.target_eos), TRANSLATES | SPANS},
               {AT(pooling), CLASSIFIES},
-              {AT(next_sentences), CLASSIFIES | PRETRAINS},
+              {AT(train.next_sentences), CLASSIFIES | PRETRAINS},
               {AT(config.segments), ENCODES},
               {AT(config.head_layer), CLASSIFIES | HIDES},
               {AT(noise.density), HIDES | SPANS},
@@ -203,21 +206,21 @@ int check_effects(const struct settings *s)
         say("--%s has no effect on --objective %s", option_name(of[i].field), names[s->objective]);
         return USAGE;
     }
-    if (s->joint_vocabulary == 0 && is_given(s, AT(joint_vocabulary)) &&
+    if (s->train.joint_vocabulary == 0 && is_given(s, AT(train.joint_vocabulary)) &&
         shares_embedding(&s->config) && is_given(s, AT(config.tying))) {
         say("--tying %s needs one vocabulary for both sides, but --joint-vocabulary no makes two",
             s->config.tying == TRF_TIED_ALL ? "all" : "embeddings");
         return USAGE;
     }
-    if (is_given(s, AT(pack)) && s->documents == DOCUMENTS_FILE) {
+    if (is_given(s, AT(train.pack)) && s->train.documents == DOCUMENTS_FILE) {
         say("--pack has no effect on --documents file, which is one document");
         return USAGE;
     }
-    if (s->extend_vocabulary && !s->init_from) {
+    if (s->train.extend_vocabulary && !s->train.init_from) {
         say("--extend-vocabulary is for --init-from");
         return USAGE;
     }
-    if ((s->source_language || s->target_language) && !s->init_from && !s->resume &&
+    if ((s->source_language || s->target_language) && !s->train.init_from && !s->resume &&
         !strcmp(program, "trf train")) {
         say("--%s-language is for --init-from", s->source_language ? "source" : "target");
         return USAGE;
@@ -236,15 +239,15 @@ static int32_t longest_chunk(const trf_config *c)
 int check_chunk(const struct settings *s)
 {
     int32_t most = longest_chunk(&s->config), added = s->config.max_length - most;
-    if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(chunk)))) return DONE;
-    if (s->chunk >= 2 && s->chunk <= most) return DONE;
+    if (!learns_from_text(s) || (most >= 2 && !is_given(s, AT(train.chunk)))) return DONE;
+    if (s->train.chunk >= 2 && s->train.chunk <= most) return DONE;
     if (most < 2) {
         say("--max-length must be %d or more for a text, got %d", (int)added + 2,
             (int)s->config.max_length);
         return USAGE;
     }
     say("--chunk takes 2 to %d tokens (--max-length minus %d), got %d", (int)most, (int)added,
-        (int)s->chunk);
+        (int)s->train.chunk);
     return USAGE;
 }
 
@@ -252,8 +255,8 @@ int check_chunk(const struct settings *s)
 int settle_chunk(struct settings *s)
 {
     s->corpus.max_length = longest_chunk(&s->config);
-    if (!is_given(s, AT(chunk)))
-        s->chunk = s->corpus.max_length; /* that of a checkpoint comes later */
+    if (!is_given(s, AT(train.chunk)))
+        s->train.chunk = s->corpus.max_length; /* that of a checkpoint comes later */
     return check_chunk(s);
 }
 

@@ -8,15 +8,16 @@
 
 const struct row rows[] = {
     {INSPECT, HEADING, "A model without a file (by options of trf train)", 0, NULL, NULL, NULL},
-    {INSPECT, CHOICE, "shape", AT(shape), SHAPES,
+    {INSPECT, CHOICE, "shape", AT(inspect.shape), SHAPES,
      "start from the sizes of a published model; other options change them. Also shows its "
      "published number of weights and the parts that trf cannot build", NULL},
-    {INSPECT, COUNT, "labels", AT(labels), "N",
+    {INSPECT, COUNT, "labels", AT(inspect.labels), "N",
      "number of labels, with --objective classify, tag or pretrain", NULL},
-    {INSPECT, COUNT, "source-length", AT(source_length), "N",
+    {INSPECT, COUNT, "source-length", AT(inspect.source_length), "N",
      "source tokens of the pass that is counted and traced; fewer if the model takes fewer", NULL},
-    {INSPECT, COUNT, "target-length", AT(target_length), "N", "target tokens of that pass", NULL},
-    {INSPECT, FLAG, "trace", AT(trace), NULL,
+    {INSPECT, COUNT, "target-length", AT(inspect.target_length), "N", "target tokens of that pass",
+     NULL},
+    {INSPECT, FLAG, "trace", AT(inspect.trace), NULL,
      "also show the shape after each step of a forward pass; works with a model file too", NULL},
     {RUN | ATTENTION | PREPARE, HEADING, "Data", 0, NULL, NULL, NULL},
     {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
@@ -30,7 +31,7 @@ const struct row rows[] = {
      "what a model will learn from the file, as in trf train; one without labels (default: "
      "translate for an encoder-decoder model, causal for a language model, mask for an encoder)",
      NULL},
-    {TRAIN, TEXT, "token-file", AT(token_file), "FILE",
+    {TRAIN, TEXT, "token-file", AT(train.token_file), "FILE",
      "token ids that trf prepare wrote, instead of text. They stay on the disk: a batch is read "
      "when it is needed. Needs --init-from or --vocab-from, the same as in trf prepare, and pairs "
      "or text for validation (trf prepare --hold-out writes them), or --valid-size 0", NULL},
@@ -40,7 +41,7 @@ const struct row rows[] = {
      "target sentences; line n belongs to line n of the source", NULL},
     {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
      "both sides in one file: source, tab, target", NULL},
-    {TRAIN, TEXT, "next-sentences", AT(next_sentences), "FILE",
+    {TRAIN, TEXT, "next-sentences", AT(train.next_sentences), "FILE",
      "make pairs for classify or pretrain from a text with one sentence per line and empty lines "
      "between its documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
      "another document (label random), as in BERT. Needs --segments", NULL},
@@ -50,29 +51,30 @@ const struct row rows[] = {
     {SCORE | REPORT | PREPARE, TEXT, "columns", AT(columns), "S,T",
      "which columns of a TSV file are source and target, counted from 1. Without it, each line "
      "must have exactly two columns. Quotation marks are part of the text", NULL},
-    {TRAIN, TEXT, "text", AT(text), "FILE", "the training text, for causal, mask and span", NULL},
-    {TRAIN | PREPARE, CHOICE, "documents", AT(documents), "lines|file",
+    {TRAIN, TEXT, "text", AT(train.text), "FILE", "the training text, for causal, mask and span",
+     NULL},
+    {TRAIN | PREPARE, CHOICE, "documents", AT(train.documents), "lines|file",
      "what a document is. lines: each line; file: the whole file, where a line end is a token "
      "(only with characters, or with subwords that are learned here)", NULL},
-    {TRAIN | PREPARE, FLAG, "pack", AT(pack), NULL,
+    {TRAIN | PREPARE, FLAG, "pack", AT(train.pack), NULL,
      "put several documents into one chunk; without it, each document starts a new chunk", NULL},
-    {TRAIN | PREPARE | FROM_DATA, COUNT, "chunk", AT(chunk), "N",
+    {TRAIN | PREPARE | FROM_DATA, COUNT, "chunk", AT(train.chunk), "N",
      "cut documents into chunks of at most N tokens, 2 to max-length - 1. A model learns nothing "
      "about positions beyond its longest chunk (default: max-length - 1)", NULL},
-    {TRAIN, TEXT, "valid-source", AT(valid_source), "FILE",
+    {TRAIN, TEXT, "valid-source", AT(train.valid_source), "FILE",
      "sources of the validation pairs, which are never trained on", NULL},
-    {TRAIN, TEXT, "valid-target", AT(valid_target), "FILE",
+    {TRAIN, TEXT, "valid-target", AT(train.valid_target), "FILE",
      "targets of the validation pairs", NULL},
-    {TRAIN, TEXT, "valid-tsv", AT(valid_tsv), "FILE", "validation pairs in one file", NULL},
-    {TRAIN, TEXT, "valid-text", AT(valid_text), "FILE", "validation text", NULL},
-    {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(valid_size), "N",
+    {TRAIN, TEXT, "valid-tsv", AT(train.valid_tsv), "FILE", "validation pairs in one file", NULL},
+    {TRAIN, TEXT, "valid-text", AT(train.valid_text), "FILE", "validation text", NULL},
+    {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(train.valid_size), "N",
      "hold out about N training pairs for validation if there are no validation files; 0: none. "
      "Pairs with the same source are held out together if there are at most four of them. With "
      "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
-    {TRAIN | PREPARE, FLAG, "strict", AT(strict), NULL,
+    {TRAIN | PREPARE, FLAG, "strict", AT(train.strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
      "reported", NULL},
-    {TRAIN | PREPARE, FLAG, "keep-empty", AT(keep_empty), NULL,
+    {TRAIN | PREPARE, FLAG, "keep-empty", AT(train.keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG | EMBED, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
@@ -97,7 +99,7 @@ const struct row rows[] = {
      "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
      "--updates 1 on a part of the text", NULL},
     {PREPARE, TEXT, "output", AT(output), "FILE", "the token file to write", NULL},
-    {PREPARE | FROM_DATA, LONG_NUMBER, "hold-out", AT(hold_out), "N",
+    {PREPARE | FROM_DATA, LONG_NUMBER, "hold-out", AT(train.hold_out), "N",
      "hold out about one of N pairs, or lines of a text, for validation. They are written as text "
      "to a file with the name of --output and .valid behind it: give it to trf train as "
      "--valid-tsv or --valid-text. Pairs with the same source are held out together, and only the "
@@ -108,69 +110,69 @@ const struct row rows[] = {
      "let --output replace an existing file, or one that was interrupted", NULL},
     {REPORT, TEXT, "model", AT(model), "FILE",
      "the model file; the page shows its parts, its vocabulary, and its answers to --data", NULL},
-    {REPORT, TEXT, "data", AT(data), "FILE",
+    {REPORT, TEXT, "data", AT(report.data), "FILE",
      "test data for --model, one example per line: source, tab, reference. For a classifier: "
      "text, tab, label; for a tagger: text, tab, the labels of its words; for a language model: "
      "text", NULL},
-    {REPORT, NUMBER, "lines", AT(lines), "N",
+    {REPORT, NUMBER, "lines", AT(report.lines), "N",
      "show the N worst lines of --data; the scores count all lines", NULL},
     {REPORT, TEXT, "output", AT(output), "FILE", "the page to write; '-': standard output", NULL},
 
     {TRAIN | INSPECT, HEADING, "Tokens", 0, NULL, NULL, NULL},
-    {TRAIN | FROM_DATA, CHOICE, "tokens", AT(tokens), TOKENS,
+    {TRAIN | FROM_DATA, CHOICE, "tokens", AT(train.tokens), TOKENS,
      "what a token is: a word between spaces, a UTF-8 character, or a subword of raw text, learned "
      "here by libsentencepiece (sentencepiece means sentencepiece:unigram). auto: words if at most "
      "2 % of the words in a tenth of the lines are missing from the rest; else characters if lines "
      "average fewer than two words or fewer than 24 characters; else subwords", then_tokens},
-    {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(source_tokens), TOKENS,
+    {TRAIN | FROM_DATA, CHOICE, "source-tokens", AT(train.source_tokens), TOKENS,
      "the same for the source only", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(target_tokens), TOKENS,
+    {TRAIN | FROM_DATA, CHOICE, "target-tokens", AT(train.target_tokens), TOKENS,
      "the same for the target only", NULL},
-    {TRAIN, TEXT, "sentencepiece", AT(sentencepiece), "FILE",
+    {TRAIN, TEXT, "sentencepiece", AT(train.sentencepiece), "FILE",
      "use the subwords of this SentencePiece model on both sides", then_sentencepiece},
-    {TRAIN, TEXT, "source-sentencepiece", AT(source_sentencepiece), "FILE",
+    {TRAIN, TEXT, "source-sentencepiece", AT(train.source_sentencepiece), "FILE",
      "the same for the source only", NULL},
-    {TRAIN, TEXT, "target-sentencepiece", AT(target_sentencepiece), "FILE",
+    {TRAIN, TEXT, "target-sentencepiece", AT(train.target_sentencepiece), "FILE",
      "the same for the target only", NULL},
-    {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(vocab_size), "N",
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(train.vocab_size), "N",
      "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
      "tokens. For subwords: how many to learn, SentencePiece's three special tokens included "
      "(default: 32000; for subwords, one for each 25 words of the text, 500 to 8000)",
      then_vocab_size},
-    {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(source_vocab_size), "N",
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(train.source_vocab_size), "N",
      "the same for the source only", NULL},
-    {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(target_vocab_size), "N",
+    {TRAIN | INSPECT | FROM_DATA, NUMBER, "target-vocab-size", AT(train.target_vocab_size), "N",
      "the same for the target only", NULL},
-    {TRAIN, LONG_COUNT, "min-count", AT(min_count), "N",
+    {TRAIN, LONG_COUNT, "min-count", AT(train.min_count), "N",
      "leave out words and characters that occur fewer than N times", NULL},
-    {TRAIN, CHOICE, "normalise", AT(normalise), "auto|identity|nfc|nfkc",
+    {TRAIN, CHOICE, "normalise", AT(train.normalise), "auto|identity|nfc|nfkc",
      "how to normalise text before it is cut into subwords that are learned here. identity: not "
      "at all; nfc: a letter and its mark become one character (Unicode NFC), and a tab becomes a "
      "space; nfkc: SentencePiece's nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes "
      "x2). auto: nfc for the source, identity for the target; for one vocabulary of both sides, "
      "nfc if it changes no target, else identity", NULL},
-    {TRAIN, COUNT, "subword-samples", AT(subword_samples), "N",
+    {TRAIN, COUNT, "subword-samples", AT(train.subword_samples), "N",
      "subword regularisation (Kudo 2018), for translate: train on N copies of every pair. The "
      "first copy has the best segmentation, the others have random ones. An epoch takes N times "
      "as long", NULL},
-    {TRAIN, REAL, "subword-alpha", AT(subword_alpha), "X",
+    {TRAIN, REAL, "subword-alpha", AT(train.subword_alpha), "X",
      "randomness of the segmentations, 0 to 1. unigram: sample from probabilities to the power X "
      "(0: all segmentations are equally likely); BPE: skip each merge with probability X "
      "(Provilkov et al. 2020)", NULL},
-    {TRAIN | INSPECT | FROM_DATA, SWITCH, "joint-vocabulary", AT(joint_vocabulary), NO_YES,
+    {TRAIN | INSPECT | FROM_DATA, SWITCH, "joint-vocabulary", AT(train.joint_vocabulary), NO_YES,
      "use one vocabulary for both sides; --tying all and --tying embeddings imply it", NULL},
 
     {TRAIN | INSPECT, HEADING, "Presets (single options override them, in any order)", 0, NULL,
      NULL, NULL},
-    {TRAIN | INSPECT, CHOICE, "recipe", AT(recipe), "auto|paper",
+    {TRAIN | INSPECT, CHOICE, "recipe", AT(train.recipe), "auto|paper",
      "where defaults come from. auto: trf chooses what is marked 'from the data' or 'with --recipe "
      "auto' to give a good model; paper: the base model of Vaswani et al. 2017, with 4,000 warm-up "
      "updates and batches of 4,096 tokens. With either, the kind of tokens and the interval "
      "between validations follow from the data", then_recipe},
-    {TRAIN | INSPECT | FROM_DATA, CHOICE, "size", AT(size), "auto|tiny|small|base|big",
+    {TRAIN | INSPECT | FROM_DATA, CHOICE, "size", AT(train.size), "auto|tiny|small|base|big",
      "encoder + decoder layers, d-model / d-ff, heads. tiny: 4+4, 128 / 256, 4; small: 3+3, 256 / "
      "512, 4; base: 6+6, 512 / 2048, 8; big: 6+6, 1024 / 4096, 16", then_size},
-    {TRAIN | INSPECT, CHOICE, "conventions", AT(conventions), "pytorch|paper",
+    {TRAIN | INSPECT, CHOICE, "conventions", AT(train.conventions), "pytorch|paper",
      "set every option of the model and of training in which PyTorch and the paper differ; without "
      "it, the defaults are as listed", then_conventions},
     {TRAIN, SEED, "seed", AT(seed), "N",
@@ -192,11 +194,11 @@ const struct row rows[] = {
      "for span: mean length of a missing span in tokens, at least 1", NULL},
 
     {TRAIN, HEADING, "Fine-tuning", 0, NULL, NULL, NULL},
-    {TRAIN, TEXT, "init-from", AT(init_from), "FILE",
+    {TRAIN, TEXT, "init-from", AT(train.init_from), "FILE",
      "start from this model: its vocabularies, its options under 'Model', and the weights that "
      "the new model has too. The old model may have another objective. A new encoder or decoder "
      "gets random weights and as many layers as the other one", NULL},
-    {TRAIN, TEXT, "vocab-from", AT(vocab_from), "FILE",
+    {TRAIN, TEXT, "vocab-from", AT(train.vocab_from), "FILE",
      "take the vocabularies of this model with their special ids, and nothing else", NULL},
     {TRAIN | PREPARE | SCORE | REPORT | ATTENTION, TEXT, "source-language", AT(source_language),
      "CODE",
@@ -208,26 +210,26 @@ const struct row rows[] = {
      "the language of the targets, for such models. Without this option: the one fine-tuned on "
      "last, or the one that the folder named (forced_bos_token_id, tgt_lang). The tag counts as a "
      "token of each target, except in mBART-25, where it is the start token", NULL},
-    {TRAIN, FLAG, "extend-vocabulary", AT(extend_vocabulary), NULL,
+    {TRAIN, FLAG, "extend-vocabulary", AT(train.extend_vocabulary), NULL,
      "with --init-from: add words or characters of the training data that its vocabularies lack",
      NULL},
-    {TRAIN, TEXTS, "freeze", AT(freeze), "PATTERN",
+    {TRAIN, TEXTS, "freeze", AT(train.freeze), "PATTERN",
      "do not train parameters with names that match ('*': any characters; \"encoder.*\"); may be "
      "given several times", NULL},
 
     {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
-    {TRAIN, LONG_NUMBER, "updates", AT(updates), "N",
+    {TRAIN, LONG_NUMBER, "updates", AT(train.updates), "N",
      "stop after N updates, those before --resume included", NULL},
     {TRAIN, LONG_COUNT, "epochs", AT(corpus.epochs), "N",
      "stop after N passes over the data", NULL},
-    {TRAIN, REAL, "minutes", AT(minutes), "X",
+    {TRAIN, REAL, "minutes", AT(train.minutes), "X",
      "stop after X minutes (above 0). Minutes before --resume count if --minutes was given then "
      "too", NULL},
-    {TRAIN | FROM_DATA, NUMBER, "patience", AT(patience), "N",
+    {TRAIN | FROM_DATA, NUMBER, "patience", AT(train.patience), "N",
      "early stopping: stop after N validations in a row without a better model (3 after a perfect "
      "score); 0: never (default: 10 if none of --updates, --epochs and --minutes is given, else 0)",
      NULL},
-    {TRAIN, COUNT, "accumulate", AT(accumulate), "N",
+    {TRAIN, COUNT, "accumulate", AT(train.accumulate), "N",
      "batches per update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the update rule", NULL},
     {TRAIN | FROM_DATA, CHOICE, "schedule", AT(training.schedule),
@@ -268,7 +270,7 @@ const struct row rows[] = {
      "(PyTorch, Marian); others: e / (V-1) on each wrong token (fairseq); others-kl: the same, "
      "with the entropy subtracted from the loss (tensor2tensor); no-pad-kl: the same with e / "
      "(V-2) and nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
-    {TRAIN | FROM_DATA, REAL, "dropout", AT(dropout), "X",
+    {TRAIN | FROM_DATA, REAL, "dropout", AT(train.dropout), "X",
      "set all four dropouts, each at least 0, less than 1; the next four options set one each",
      then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
@@ -301,7 +303,7 @@ const struct row rows[] = {
      "-n R trf train ... with R up to N. Each R parts are added up by themselves, so N = 2 R sends "
      "twice as much as N = R (default: with mpirun, R; with --resume, as before; else 0)",
      NULL},
-    {TRAIN, CHOICE, "reduce", AT(reduce), "ordered|fast",
+    {TRAIN, CHOICE, "reduce", AT(train.reduce), "ordered|fast",
      "how several processes add up gradients. ordered: in the order of the parts, to the same bits "
      "as in one process; fast: in the order that MPI finds fastest", NULL},
     {TRAIN | INSPECT, SWITCH, "recompute", AT(training.recompute), NO_YES,
@@ -309,10 +311,10 @@ const struct row rows[] = {
      "time, the same model", NULL},
 
     {TRAIN, HEADING, "Checkpoints and logs", 0, NULL, NULL, NULL},
-    {TRAIN, TEXT, "checkpoint", AT(checkpoint), "FILE",
+    {TRAIN, TEXT, "checkpoint", AT(train.checkpoint), "FILE",
      "file for the state of training; without it, the model's name with .checkpoint at the end; "
      "'': no checkpoint", NULL},
-    {TRAIN, LONG_NUMBER, "checkpoint-every", AT(checkpoint_every), "N",
+    {TRAIN, LONG_NUMBER, "checkpoint-every", AT(train.checkpoint_every), "N",
      "write the checkpoint every N updates, besides at the end and when a validation finds a "
      "better model; 0: only then", NULL},
     {TRAIN, FLAG, "resume", AT(resume), NULL,
@@ -321,19 +323,19 @@ const struct row rows[] = {
     {TRAIN, FLAG, "overwrite", AT(overwrite), NULL,
      "start again and replace an existing model, checkpoint or log. With --resume: replace a "
      "--model that another training run wrote", NULL},
-    {TRAIN, TEXT, "log", AT(log), "FILE",
+    {TRAIN, TEXT, "log", AT(train.log), "FILE",
      "write JSON lines: the options and their values, progress, validations, the end. trf plot "
      "draws this log, and trf report compares several", NULL},
     {TRAIN | SCORE | REPORT | PREPARE, FLAG, "quiet", AT(quiet), NULL,
      "write only warnings and errors to standard error", NULL},
-    {TRAIN, LONG_COUNT, "log-every", AT(log_every), "N",
+    {TRAIN, LONG_COUNT, "log-every", AT(train.log_every), "N",
      "report progress every N updates, and at least every 30 seconds", NULL},
 
     {TRAIN, HEADING, "Validation and the choice of the model", 0, NULL, NULL, NULL},
-    {TRAIN | FROM_DATA, LONG_NUMBER, "valid-every", AT(valid_every), "N",
+    {TRAIN | FROM_DATA, LONG_NUMBER, "valid-every", AT(train.valid_every), "N",
      "validate every N updates, and at the end; 0: after each epoch (default: after each epoch, "
      "but at least 100 and at most 1,000 updates after the last validation)", NULL},
-    {TRAIN | FROM_DATA, CHOICE, "metric", AT(metric), METRICS,
+    {TRAIN | FROM_DATA, CHOICE, "metric", AT(train.metric), METRICS,
      "which score decides that a model is better: the loss; for translations of the validation "
      "pairs, BLEU, chrF, exact matches, word or character error rate; for labels, accuracy or "
      "macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts words between spaces, "
@@ -341,22 +343,22 @@ const struct row rows[] = {
      "For translations auto is cer if tokens are characters; else bleu if the target vocabulary "
      "has more than 500 entries, at least 90 % of the references have four words or more, and "
      "their mean length is at least six words; else wer for words and chrf for subwords", NULL},
-    {TRAIN, COUNT, "valid-beam", AT(valid_beam), "N",
+    {TRAIN, COUNT, "valid-beam", AT(train.valid_beam), "N",
      "beam size of the translations for --metric, 1 to 1024; 1: greedy", NULL},
-    {TRAIN | FROM_DATA, REAL, "ema", AT(ema), "X",
+    {TRAIN | FROM_DATA, REAL, "ema", AT(train.ema), "X",
      "validate and keep an exponential moving average of the weights, 0 to 0.5; 0: the weights "
      "themselves. Update s moves the average towards the new weights by the fraction max(X, 9 / "
      "(10 + s))", NULL},
-    {TRAIN, NUMBER, "keep", AT(keep), "N",
+    {TRAIN, NUMBER, "keep", AT(train.keep), "N",
      "keep the models of the last N validations in files named after the model, with "
      ".update-NUMBER at the end", NULL},
-    {TRAIN, COUNT, "average", AT(average), "N",
+    {TRAIN, COUNT, "average", AT(train.average), "N",
      "at the end, keep the mean of N validated models if it is better than the best of them "
      "(checkpoint averaging)", NULL},
-    {TRAIN, CHOICE, "average-of", AT(average_of), "best|last",
+    {TRAIN, CHOICE, "average-of", AT(train.average_of), "best|last",
      "which models to average. best: the N best validated ones; last: the N last ones. Without "
      "validation it is always last", NULL},
-    {TRAIN, COUNT, "seeds", AT(seeds), "N",
+    {TRAIN, COUNT, "seeds", AT(train.seeds), "N",
      "train N times, with --seed and the numbers after it. Models and logs get .seed-NUMBER after "
      "their names. Report mean and deviation, and copy the best model to --model", NULL},
 
@@ -474,17 +476,17 @@ const struct row rows[] = {
 
     {ATTENTION, TEXT, "model", AT(model), "FILE",
      "the model file; --model may be omitted before its name", NULL},
-    {ATTENTION, TEXT, "source", AT(source_text), "TEXT",
+    {ATTENTION, TEXT, "source", AT(attend.source_text), "TEXT",
      "the source text; for a language model, its only text", NULL},
-    {ATTENTION, TEXT, "target", AT(target_text), "TEXT",
+    {ATTENTION, TEXT, "target", AT(attend.target_text), "TEXT",
      "the text that the decoder of an encoder-decoder model reads; without it, the model's best "
      "translation", NULL},
-    {ATTENTION, CHOICE, "kind", AT(map_kind), "auto|cross|encoder|decoder",
+    {ATTENTION, CHOICE, "kind", AT(attend.map_kind), "auto|cross|encoder|decoder",
      "which attention. cross: from the target to the source; encoder, decoder: within one of "
      "them. auto: cross if the model has both", NULL},
-    {ATTENTION, TEXT, "layer", AT(layer), "N|all",
+    {ATTENTION, TEXT, "layer", AT(attend.layer), "N|all",
      "the layer, counted from 0; without it, the last layer", NULL},
-    {ATTENTION, TEXT, "head", AT(head), "N|all|mean",
+    {ATTENTION, TEXT, "head", AT(attend.head), "N|all|mean",
      "the head, counted from 0; mean: the mean of a layer's heads; without it, all heads", NULL},
     {ATTENTION, HEADING, "Output", 0, NULL, NULL, NULL},
     {ATTENTION, TEXT, "output", AT(output), "FILE",
@@ -579,10 +581,10 @@ const struct row rows[] = {
      "the picture to write: an .svg, .png or .pdf. Without it, the picture is drawn with "
      "characters on standard output", NULL},
     {PLOT, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
-    {PLOT, FLAG, "csv", AT(csv), NULL,
+    {PLOT, FLAG, "csv", AT(plot.csv), NULL,
      "write the numbers as comma-separated values instead of a picture", NULL},
     {PLOT, HEADING, "Logs", 0, NULL, NULL, NULL},
-    {PLOT, TEXT, "only", AT(only), "LIST",
+    {PLOT, TEXT, "only", AT(plot.only), "LIST",
      "some of loss,metric,accuracy,rate,speed,gradient; without it, all that the logs have", NULL},
 };
 

@@ -51,21 +51,21 @@ int check_written(const struct settings *s, const char *option, const char *path
     } read[] = {{"source", s->source},
                 {"target", s->target},
                 {"tsv", s->tsv},
-                {"next-sentences", s->next_sentences},
-                {"valid-source", s->valid_source},
-                {"valid-target", s->valid_target},
-                {"valid-tsv", s->valid_tsv},
-                {"text", s->text},
-                {"valid-text", s->valid_text},
-                {"init-from", s->init_from},
-                {"vocab-from", s->vocab_from},
-                {"token-file", s->token_file},
+                {"next-sentences", s->train.next_sentences},
+                {"valid-source", s->train.valid_source},
+                {"valid-target", s->train.valid_target},
+                {"valid-tsv", s->train.valid_tsv},
+                {"text", s->train.text},
+                {"valid-text", s->train.valid_text},
+                {"init-from", s->train.init_from},
+                {"vocab-from", s->train.vocab_from},
+                {"token-file", s->train.token_file},
                 {"input", s->input},
                 {"model", s->model},
                 {"prefixes", s->prefixes},
-                {"sentencepiece", s->sentencepiece},
-                {"source-sentencepiece", s->source_sentencepiece},
-                {"target-sentencepiece", s->target_sentencepiece}};
+                {"sentencepiece", s->train.sentencepiece},
+                {"source-sentencepiece", s->train.source_sentencepiece},
+                {"target-sentencepiece", s->train.target_sentencepiece}};
     size_t i;
     if (!path) return DONE;
     if (!strcmp(path, "-")) {

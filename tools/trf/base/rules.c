@@ -85,7 +85,7 @@ const char pooling_key[] = "pooling";
 /* The model whose tags are asked for: that of trf train is the one it starts from. */
 static const char *model_name(const struct settings *s)
 {
-    return s->init_from ? s->init_from : s->model;
+    return s->train.init_from ? s->train.init_from : s->model;
 }
 
 /* The rule of a side's tag, or NULL. */

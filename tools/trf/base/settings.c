@@ -29,26 +29,27 @@ void set_defaults(struct settings *s)
         log_warning;
     s->noise = trf_noise_defaults();
     s->sampling = trf_sampling_defaults();
-    s->min_count = 1;
-    s->dropout = s->training.dropout;
+    s->train.min_count = 1;
+    s->train.dropout = s->training.dropout;
     s->seed = s->config.seed;
     then_seed(s);
     s->device = trf_device_default();
-    s->updates = INT64_MAX;
-    s->minutes = HUGE_VAL;
-    s->checkpoint_every = 1000;
-    s->log_every = 100;
-    s->accumulate = s->seeds = s->valid_beam = s->average = s->subword_samples = 1;
-    s->subword_alpha = 0.1;
-    s->chunk = s->config.max_length - 1;
+    s->train.updates = INT64_MAX;
+    s->train.minutes = HUGE_VAL;
+    s->train.checkpoint_every = 1000;
+    s->train.log_every = 100;
+    s->train.accumulate = s->train.seeds = s->train.valid_beam = s->train.average =
+        s->train.subword_samples = 1;
+    s->train.subword_alpha = 0.1;
+    s->train.chunk = s->config.max_length - 1;
     s->count = 1;
     s->labels_shown = INT64_MAX;
     s->batch = 32;
     s->unit_vectors = 1;
     s->top = 5;
-    s->lines = 200;
-    s->labels = 2;
-    s->source_length = s->target_length = 32;
+    s->report.lines = 200;
+    s->inspect.labels = 2;
+    s->inspect.source_length = s->inspect.target_length = 32;
     s->metrics = "bleu,chrf,exact,wer,cer";
 }
 
@@ -58,11 +59,11 @@ void set_defaults(struct settings *s)
 void then_size(struct settings *s)
 {
     trf_config size;
-    if (s->size == SIZE_AUTO) return;
-    size = s->size == SIZE_BASE  ? trf_config_base()
-           : s->size == SIZE_BIG ? trf_config_big()
+    if (s->train.size == SIZE_AUTO) return;
+    size = s->train.size == SIZE_BASE  ? trf_config_base()
+           : s->train.size == SIZE_BIG ? trf_config_big()
                                  : trf_config_tiny();
-    if (s->size == SIZE_SMALL) {
+    if (s->train.size == SIZE_SMALL) {
         size.encoder_layers = size.decoder_layers = 3;
         size.d_model = 256;
         size.d_ff = 512;
@@ -78,8 +79,8 @@ void then_size(struct settings *s)
 void then_conventions(struct settings *s)
 {
     trf_train_options *o = &s->training, kept = *o;
-    trf_config_set_conventions(&s->config, (trf_conventions)s->conventions);
-    trf_train_set_conventions(o, (trf_conventions)s->conventions);
+    trf_config_set_conventions(&s->config, (trf_conventions)s->train.conventions);
+    trf_train_set_conventions(o, (trf_conventions)s->train.conventions);
     o->schedule = kept.schedule;
     o->learning_rate = kept.learning_rate;
     o->warmup = kept.warmup;
@@ -92,24 +93,27 @@ void then_conventions(struct settings *s)
 
 void then_recipe(struct settings *s)
 {
-    if (s->recipe != RECIPE_PAPER) return;
-    s->conventions = TRF_CONVENTIONS_PAPER;
+    if (s->train.recipe != RECIPE_PAPER) return;
+    s->train.conventions = TRF_CONVENTIONS_PAPER;
     trf_config_set_conventions(&s->config, TRF_CONVENTIONS_PAPER);
     trf_train_set_conventions(&s->training, TRF_CONVENTIONS_PAPER);
 }
 
-void then_tokens(struct settings *s) { s->source_tokens = s->target_tokens = s->tokens; }
+void then_tokens(struct settings *s)
+{
+    s->train.source_tokens = s->train.target_tokens = s->train.tokens;
+}
 void then_vocab_size(struct settings *s)
 {
-    s->source_vocab_size = s->target_vocab_size = s->vocab_size;
+    s->train.source_vocab_size = s->train.target_vocab_size = s->train.vocab_size;
 }
 
 void then_sentencepiece(struct settings *s)
 {
-    s->source_sentencepiece = s->target_sentencepiece = s->sentencepiece;
+    s->train.source_sentencepiece = s->train.target_sentencepiece = s->train.sentencepiece;
 }
 
-void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->dropout); }
+void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->train.dropout); }
 void then_rule(struct settings *s)
 {
     trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule);

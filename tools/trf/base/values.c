@@ -118,7 +118,7 @@ static int is_of_size(const struct settings *s)
 {
     struct settings preset = *s;
     then_size(&preset);
-    return s->size != SIZE_AUTO && s->config.d_model == preset.config.d_model &&
+    return s->train.size != SIZE_AUTO && s->config.d_model == preset.config.d_model &&
            s->config.n_heads == preset.config.n_heads && s->config.d_ff == preset.config.d_ff &&
            s->config.encoder_layers == preset.config.encoder_layers &&
            s->config.decoder_layers == preset.config.decoder_layers;
@@ -138,7 +138,7 @@ static int is_silent(const struct settings *s, int i)
    it writes do not. NULL: there is none to show. */
 static const char *text_value(const struct row *row, const struct settings *s)
 {
-    static const size_t own[] = {AT(model),  AT(checkpoint), AT(log),
+    static const size_t own[] = {AT(model),  AT(train.checkpoint), AT(train.log),
                                  AT(resume), AT(overwrite),  AT(quiet)};
     const char *text = NULL;
     int32_t flag = 0;
@@ -328,7 +328,7 @@ int apply_given(struct settings *s)
         if (set_value(&rows[i], s, s->given[i])) return USAGE;
         if (rows[i].then) rows[i].then(s);
     }
-    if (is_given(s, AT(joint_vocabulary)) && !s->joint_vocabulary &&
+    if (is_given(s, AT(train.joint_vocabulary)) && !s->train.joint_vocabulary &&
         !is_given(s, AT(config.tying)) && s->config.tying == TRF_TIED_ALL)
         s->config.tying = TRF_TIED_DECODER; /* all that a preset can tie with two vocabularies */
     then_device(s);

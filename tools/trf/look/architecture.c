@@ -18,23 +18,25 @@ enum { VOCABULARY = 32000 };
 /* Whether the recipe decides the field. */
 static int is_open(const struct settings *s, size_t field)
 {
-    return s->recipe == RECIPE_AUTO && !s->shape && !is_given(s, AT(conventions)) &&
+    return s->train.recipe == RECIPE_AUTO && !s->inspect.shape &&
+        !is_given(s, AT(train.conventions)) &&
            !is_given(s, field);
 }
 
 static void settle_vocabularies(struct settings *s)
 {
     trf_config *c = &s->config;
-    int32_t source = s->source_vocab_size, target = s->target_vocab_size;
-    int one = s->joint_vocabulary || c->tying == TRF_TIED_ALL || c->tying == TRF_TIED_EMBEDDINGS ||
+    int32_t source = s->train.source_vocab_size, target = s->train.target_vocab_size;
+    int one = s->train.joint_vocabulary || c->tying == TRF_TIED_ALL ||
+        c->tying == TRF_TIED_EMBEDDINGS ||
               s->objective == OBJECTIVE_SPAN;
     if (!source) source = one && target ? target : VOCABULARY;
     if (!target) target = one ? source : VOCABULARY;
     c->source_vocab = c->kind == TRF_DECODER_ONLY ? 0 : source;
     c->target_vocab = c->kind == TRF_ENCODER_ONLY ? 0 : target;
     if (c->head == TRF_HEAD_NONE || c->head == TRF_HEAD_MASKED) c->n_labels = 0;
-    else c->n_labels = s->labels;
-    c->sequence_labels = s->objective == OBJECTIVE_PRETRAIN ? s->labels : 0;
+    else c->n_labels = s->inspect.labels;
+    c->sequence_labels = s->objective == OBJECTIVE_PRETRAIN ? s->inspect.labels : 0;
 }
 
 static int check_range(const struct settings *s, size_t field, int32_t value, int32_t low)
@@ -48,12 +50,12 @@ static int check_range(const struct settings *s, size_t field, int32_t value, in
 
 static int check_fits(const struct settings *s)
 {
-    if (s->shape && is_given(s, AT(objective))) {
+    if (s->inspect.shape && is_given(s, AT(objective))) {
         say("--shape %s sets what the model learns: --objective does not work with it",
-            text_given(s, AT(shape)));
+            text_given(s, AT(inspect.shape)));
         return USAGE;
     }
-    if (is_given(s, AT(labels)) && !learns_labels(s)) {
+    if (is_given(s, AT(inspect.labels)) && !learns_labels(s)) {
         say("--labels is for --objective classify, tag and pretrain");
         return USAGE;
     }
@@ -61,10 +63,10 @@ static int check_fits(const struct settings *s)
         say("--pooling is for --objective classify");
         return USAGE;
     }
-    if (check_range(s, AT(vocab_size), s->vocab_size, 5) ||
-        check_range(s, AT(source_vocab_size), s->source_vocab_size, 5) ||
-        check_range(s, AT(target_vocab_size), s->target_vocab_size, 5) ||
-        check_range(s, AT(labels), s->labels, 2))
+    if (check_range(s, AT(train.vocab_size), s->train.vocab_size, 5) ||
+        check_range(s, AT(train.source_vocab_size), s->train.source_vocab_size, 5) ||
+        check_range(s, AT(train.target_vocab_size), s->train.target_vocab_size, 5) ||
+        check_range(s, AT(inspect.labels), s->inspect.labels, 2))
         return USAGE;
     return DONE;
 }
@@ -74,12 +76,12 @@ static int settle_model(struct settings *s)
     trf_config *c = &s->config;
     int one;
     if (check_fits(s)) return USAGE;
-    if (s->shape) {
+    if (s->inspect.shape) {
         set_published(s);
         if (apply_given(s)) return USAGE; /* the command line overrides it */
     }
-    one = s->joint_vocabulary || s->objective == OBJECTIVE_SPAN;
-    if (s->size == SIZE_AUTO && !s->shape) {
+    one = s->train.joint_vocabulary || s->objective == OBJECTIVE_SPAN;
+    if (s->train.size == SIZE_AUTO && !s->inspect.shape) {
         trf_config base = trf_config_base();
         c->d_model = base.d_model;
         c->n_heads = base.n_heads;
@@ -107,7 +109,7 @@ int inspect_options(struct settings *s)
     if (s->json) printf("{\"content\":\"options\"");
     print_model(s);
     if (!status) status = print_weight_counts(&s->config, 0, s->json);
-    if (!status && s->shape) print_published(s, n.total);
+    if (!status && s->inspect.shape) print_published(s, n.total);
     if (!status) status = print_resources(s, 0);
     if (s->json) puts("}");
     return close_output(stdout, NULL) ? FAILED : status;

@@ -12,8 +12,8 @@ static int settle_kind(struct attention_view *l)
                                                TRF_ENCODER_SELF, TRF_DECODER_SELF};
     const struct settings *s = l->s;
     const trf_config *c = trf_model_config(l->model);
-    l->kind = kinds[s->map_kind];
-    if (s->map_kind == MAP_AUTO)
+    l->kind = kinds[s->attend.map_kind];
+    if (s->attend.map_kind == MAP_AUTO)
         l->kind = c->kind == TRF_ENCODER_ONLY   ? TRF_ENCODER_SELF
                   : c->kind == TRF_DECODER_ONLY ? TRF_DECODER_SELF
                                                 : TRF_DECODER_CROSS;
@@ -23,11 +23,11 @@ static int settle_kind(struct attention_view *l)
             s->model, c->kind == TRF_ENCODER_ONLY ? needs[0] : needs[1]);
         return USAGE;
     }
-    if (s->target_text && c->kind != TRF_ENCODER_DECODER) {
+    if (s->attend.target_text && c->kind != TRF_ENCODER_DECODER) {
         say("--target: '%s' reads only one text, --source", s->model);
         return USAGE;
     }
-    if (s->target_text && l->kind == TRF_ENCODER_SELF) {
+    if (s->attend.target_text && l->kind == TRF_ENCODER_SELF) {
         say("--target is for --kind cross and decoder: the encoder does not read it");
         return USAGE;
     }
@@ -102,10 +102,12 @@ static int take_texts(struct attention_view *l)
     int status;
     if (c->kind == TRF_DECODER_ONLY) {
         status =
-            take_text(&l->target, "source", l->target_vocab, s->source_text, c->max_length - 1);
+            take_text(&l->target, "source", l->target_vocab, s->attend.source_text,
+                      c->max_length - 1);
         if (status || l->target.used) return status;
     } else {
-        status = take_text(&l->source, "source", l->source_vocab, s->source_text, source_limit(c));
+        status = take_text(&l->source, "source", l->source_vocab, s->attend.source_text,
+                           source_limit(c));
         if (status) return status;
     }
     if (l->source.used == 0) {
@@ -113,8 +115,9 @@ static int take_texts(struct attention_view *l)
         return FAILED;
     }
     if (l->kind == TRF_ENCODER_SELF) return DONE;
-    if (!s->target_text) return take_answer(l);
-    return take_text(&l->target, "target", l->target_vocab, s->target_text, c->max_length - 1);
+    if (!s->attend.target_text) return take_answer(l);
+    return take_text(&l->target, "target", l->target_vocab, s->attend.target_text,
+                     c->max_length - 1);
 }
 
 static const char **names_of(const struct attention_view *l, enum token_list of, int64_t n)
@@ -171,7 +174,7 @@ static int check_command(struct settings *s, int argc, char **argv)
         say("give a model written by trf train, as in: trf attention FILE --source TEXT");
         return USAGE;
     }
-    if (!s->source_text) {
+    if (!s->attend.source_text) {
         say("give --source TEXT, the text that the model reads");
         return USAGE;
     }
@@ -193,8 +196,9 @@ int command_attention(struct settings *s, int argc, char **argv)
     if ((status = check_command(s, argc, argv))) return status;
     status = load_model(s, &l.model, &l.source_vocab, &l.target_vocab);
     if (!status) status = settle_kind(&l);
-    if (!status) status = settle_number("layer", s->layer, l.layers, l.layers - 1, 0, &l.layer);
-    if (!status) status = settle_number("head", s->head, l.heads, ALL, 1, &l.head);
+    if (!status)
+        status = settle_number("layer", s->attend.layer, l.layers, l.layers - 1, 0, &l.layer);
+    if (!status) status = settle_number("head", s->attend.head, l.heads, ALL, 1, &l.head);
     if (!status) {
         const trf_vocab *const vocab[2] = {l.source_vocab, l.target_vocab};
         status = read_fixed_tags(s, l.model, vocab);

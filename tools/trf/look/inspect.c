@@ -240,9 +240,9 @@ static void print_metadata(const struct report *r, int ours)
 static const char *not_for_files(const struct settings *s)
 {
     static const size_t of_files[] = {AT(json),
-                                      AT(trace),
-                                      AT(source_length),
-                                      AT(target_length),
+                                      AT(inspect.trace),
+                                      AT(inspect.source_length),
+                                      AT(inspect.target_length),
                                       AT(batch),
                                       AT(search.beam),
                                       AT(corpus.batch_tokens),
@@ -295,7 +295,7 @@ int command_inspect(struct settings *s, int argc, char **argv)
     if (trf_file_open(&r.file, r.path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(r.file, "trf.content");
     checkpoint = content && !strcmp(content, "checkpoint");
-    if (!content && s->trace) {
+    if (!content && s->inspect.trace) {
         say("--trace: '%s' is not a model of transformer.h", r.path);
         trf_file_close(r.file);
         return FAILED;

@@ -231,7 +231,7 @@ static int draw_runs(const struct settings *s, const struct plot *p)
     int n = make_panels(p, &list), status, i;
     align_panels(list, n);
     if (!n) {
-        say("no log has numbers for --only %s", s->only);
+        say("no log has numbers for --only %s", s->plot.only);
         status = FAILED;
     } else status = draw_curves(s, list, n, n > 2 ? 2 : 1);
     for (i = 0; i < n; i++) free_panel(&list[i]);
@@ -258,7 +258,7 @@ static int plot_runs(struct settings *s, int n, char **paths)
     struct plot p;
     int status, i;
     memset(&p, 0, sizeof p);
-    if ((status = choose_panels(s->only, p.wanted)) || (status = check_files(s, n, paths)))
+    if ((status = choose_panels(s->plot.only, p.wanted)) || (status = check_files(s, n, paths)))
         return status;
     p.runs = zeroed((size_t)n, sizeof *p.runs);
     p.n_runs = n;
@@ -266,7 +266,7 @@ static int plot_runs(struct settings *s, int n, char **paths)
     for (i = 0; i < n && !status; i++) status = read_log(&p, &p.runs[i], paths[i]);
     if (!status) {
         name_runs(p.runs, n);
-        status = s->csv ? write_csv(s, &p) : draw_runs(s, &p);
+        status = s->plot.csv ? write_csv(s, &p) : draw_runs(s, &p);
     }
     for (i = 0; i < n; i++) free_run(&p.runs[i]);
     free(p.runs);
@@ -295,11 +295,11 @@ static int check_studies(int n, char **paths)
 
 int command_plot(struct settings *s, int argc, char **argv)
 {
-    if (s->output && !s->csv && !picture_kind(s->output)) {
+    if (s->output && !s->plot.csv && !picture_kind(s->output)) {
         say("--output takes an .svg, .png or .pdf, got '%s'", s->output);
         return USAGE;
     }
-    if (s->output && s->csv && picture_kind(s->output)) {
+    if (s->output && s->plot.csv && picture_kind(s->output)) {
         say("--csv writes numbers, but '%s' is the name of a picture", s->output);
         return USAGE;
     }

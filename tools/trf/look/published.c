@@ -75,7 +75,7 @@ static void set_family(struct settings *s, int family)
 
 void set_published(struct settings *s)
 {
-    const struct shape *shape = &shapes[s->shape];
+    const struct shape *shape = &shapes[s->inspect.shape];
     trf_config *c = &s->config;
     set_family(s, shape->family);
     c->d_model = shape->d_model;
@@ -86,7 +86,7 @@ void set_published(struct settings *s)
     c->max_length = shape->max_length;
     c->tying = shape->family == GPT2 ? TRF_TIED_DECODER
                : shape->family == BERT || shape->family == LLAMA ? TRF_UNTIED : TRF_TIED_ALL;
-    s->source_vocab_size = s->target_vocab_size = shape->vocab;
+    s->train.source_vocab_size = s->train.target_vocab_size = shape->vocab;
 }
 
 /* A reason why the published number of weights differs from ours, and by how many. */
@@ -128,7 +128,7 @@ static int differences_of(const struct shape *shape, struct difference *to)
 
 void print_published(const struct settings *s, int64_t ours)
 {
-    const struct shape *shape = &shapes[s->shape];
+    const struct shape *shape = &shapes[s->inspect.shape];
     struct difference differ[MOST_DIFFERENCES];
     int n = differences_of(shape, differ), i;
     int64_t left = shape->published - ours;

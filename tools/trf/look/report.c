@@ -93,7 +93,7 @@ static int write_page(const struct settings *s, const char *page, size_t bytes)
 
 static int check_options(const struct settings *s, int argc, char **argv)
 {
-    const char *const read[] = {s->model, s->data};
+    const char *const read[] = {s->model, s->report.data};
     size_t k;
     if (argc < 1) {
         say("give one or more logs written by trf train --log");
@@ -107,11 +107,11 @@ static int check_options(const struct settings *s, int argc, char **argv)
         say("--model is empty: give a model written by trf train");
         return USAGE;
     }
-    if (s->data && !s->model) {
+    if (s->report.data && !s->model) {
         say("--data needs --model FILE");
         return USAGE;
     }
-    if (s->columns && !s->data) {
+    if (s->columns && !s->report.data) {
         say("--columns is for --data");
         return USAGE;
     }

@@ -274,7 +274,7 @@ void put_scores(FILE *to, const struct data *d)
         broken += d->lines[i].broken || (d->task == TASK_TEXT && d->lines[i].fault);
     fprintf(to, "<section id=scores><h2>Scores</h2>\n<p>Of %s line%s of <b>",
             whole_text((double)counted), plural(counted));
-    put_html_text(to, name_of(d->s->data));
+    put_html_text(to, name_of(d->s->report.data));
     fputs("</b>.", to);
     if (broken)
         fprintf(to,
@@ -358,7 +358,7 @@ static void put_line(FILE *to, const struct data *d, size_t rank)
 
 void put_lines(FILE *to, const struct data *d)
 {
-    size_t shown = d->n < (size_t)d->s->lines ? d->n : (size_t)d->s->lines, i;
+    size_t shown = d->n < (size_t)d->s->report.lines ? d->n : (size_t)d->s->report.lines, i;
     fprintf(to, "<section id=answers><h2>%s</h2>\n<p>", d->task == TASK_TEXT ? "Texts" : "Answers");
     if (shown < d->n)
         fprintf(to, "The worst %s of %s lines", whole_text((double)shown),

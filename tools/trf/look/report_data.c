@@ -30,13 +30,14 @@ static int load(struct data *d)
     trf_load_options options = load_options(s);
     const trf_config *config;
     trf_error err;
-    if (check_readable(s->model) || (s->data && check_readable(s->data))) return FAILED;
+    if (check_readable(s->model) || (s->report.data && check_readable(s->report.data)))
+        return FAILED;
     if (trf_model_load(&d->model, s->model, &options, &err)) return load_refused(s->model, &err);
     config = trf_model_config(d->model);
     d->vocab[0] = trf_model_source_vocab(d->model);
     d->vocab[1] = trf_model_target_vocab(d->model);
     d->task = task_of(config);
-    if (!s->data) return DONE;
+    if (!s->report.data) return DONE;
     if (d->task == TASK_NONE) {
         say("%s: this model fills in hidden tokens, so it has no answers to compare with --data: "
             "give only --model for its vocabulary and its parts, or a model of --objective "
@@ -122,13 +123,13 @@ static void take_text(struct data *d, const struct reader *r)
 static int read_lines(struct data *d)
 {
     struct pair_reader p;
-    int status = open_pairs(&p, NULL, NULL, d->s->data, d->s->columns), got = 0;
+    int status = open_pairs(&p, NULL, NULL, d->s->report.data, d->s->columns), got = 0;
     while (!status && (got = next_line(&p.side[0])) > 0)
         if (d->task == TASK_TEXT) take_text(d, &p.side[0]);
         else status = take_pair(d, &p);
     if (!status && got < 0) status = FAILED;
     if (!status && d->n == 0) {
-        say("%s has no lines", d->s->data);
+        say("%s has no lines", d->s->report.data);
         status = FAILED;
     }
     close_pairs(&p);
@@ -156,7 +157,7 @@ int open_data(struct data *d, struct settings *s)
     int status;
     int32_t n;
     d->s = s;
-    if ((status = load(d)) || !s->data || (status = read_lines(d))) return status;
+    if ((status = load(d)) || !s->report.data || (status = read_lines(d))) return status;
     if ((status = read_fixed_tags(s, d->model, d->vocab))) return status;
     if (!is_given(s, AT(search.ban_unk))) s->search.ban_unk = never_writes_unk(d->model);
     if (trf_translator_create(&d->translator, d->model, &s->search, &err))
@@ -228,7 +229,7 @@ static void set_fault(struct data *d, struct line *l, const char *why)
 {
     if (!l->fault) l->fault = format_text("%s", why);
     if (d->unusable++ >= REPORTED) return;
-    say("%s:%lld: not read by the model: %s%s", d->s->data, (long long)l->number, l->fault,
+    say("%s:%lld: not read by the model: %s%s", d->s->report.data, (long long)l->number, l->fault,
         d->unusable == REPORTED ? "; further ones are only counted" : "");
 }
 
@@ -431,7 +432,7 @@ static int add_metrics(struct data *d, struct line *l)
     const char *reference = l->reference;
     struct metrics_sums before = *metrics_sums(d->metrics), one;
     if (metrics_add(d->metrics, l->answer, &reference, 1)) {
-        say("%s:%lld: out of memory", d->s->data, (long long)l->number);
+        say("%s:%lld: out of memory", d->s->report.data, (long long)l->number);
         return FAILED;
     }
     one = *metrics_sums(d->metrics);

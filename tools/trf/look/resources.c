@@ -48,9 +48,9 @@ enum { MOST_TOKENS = 1 << 24 };
 int settle_lengths(struct settings *s)
 {
     const trf_config *c = &s->config;
-    int32_t limit[2], *length[2] = {&s->source_length, &s->target_length}, side;
+    int32_t limit[2], *length[2] = {&s->inspect.source_length, &s->inspect.target_length}, side;
     static const char *const names[2] = {"source", "target"};
-    static const size_t fields[2] = {AT(source_length), AT(target_length)};
+    static const size_t fields[2] = {AT(inspect.source_length), AT(inspect.target_length)};
     limit[0] = c->kind == TRF_DECODER_ONLY ? 0 : c->max_length - source_added(c);
     limit[1] = c->kind == TRF_ENCODER_ONLY ? 0 : c->max_length - c->target_eos;
     for (side = 0; side < 2; side++) {
@@ -176,7 +176,8 @@ static double training_memory(struct settings *s, double model, int32_t *tokens)
 {
     trf_train_options *o = &s->training;
     int32_t longest =
-        (s->source_length > s->target_length ? s->source_length : s->target_length) + 1;
+        (s->inspect.source_length > s->inspect.target_length ? s->inspect.source_length
+         : s->inspect.target_length) + 1;
     double training;
     *tokens = s->corpus.batch_tokens > longest ? s->corpus.batch_tokens : longest;
     o->source_tokens = o->target_tokens = *tokens;
@@ -226,7 +227,8 @@ static void print_memory(struct settings *s, int64_t weights, int32_t input, con
 /* Memory as the library plans it. A model from a file of 8 bits has no floats of its matrices. */
 static void print_memory_of(struct settings *s, int64_t weights, int of_8_bits)
 {
-    int32_t input = s->config.kind == TRF_DECODER_ONLY ? s->target_length : s->source_length;
+    int32_t input = s->config.kind == TRF_DECODER_ONLY ? s->inspect.target_length
+        : s->inspect.source_length;
     char search[160];
     snprintf(search, sizeof search,
              "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
@@ -305,6 +307,6 @@ int print_resources(struct settings *s, int of_8_bits)
     if (trf_count_weights(&s->config, &n, &err)) return refused("model", &err);
     print_memory_of(s, n.total, of_8_bits);
     if (print_flops(s, s->json)) return FAILED;
-    if (s->trace) print_trace(s);
+    if (s->inspect.trace) print_trace(s);
     return DONE;
 }

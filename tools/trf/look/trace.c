@@ -229,12 +229,13 @@ static void trace_end(struct trace *t, int64_t n)
 
 int64_t source_rows(const struct settings *s)
 {
-    return s->config.kind == TRF_DECODER_ONLY ? 0 : s->source_length + source_added(&s->config);
+    return s->config.kind == TRF_DECODER_ONLY ? 0
+        : s->inspect.source_length + source_added(&s->config);
 }
 
 int64_t target_rows(const struct settings *s)
 {
-    return s->config.kind == TRF_ENCODER_ONLY ? 0 : s->target_length + s->config.target_eos;
+    return s->config.kind == TRF_ENCODER_ONLY ? 0 : s->inspect.target_length + s->config.target_eos;
 }
 
 void print_trace(const struct settings *s)

@@ -57,8 +57,9 @@ static int encode(struct training *t)
     o = data_options(&t->data);
     if ((status = read_data(&t->data, &o))) return status;
     split_labels(&t->labels, trf_dataset_labels(t->data.set));
-    if (s->subword_samples > 1 && check_samples(s, vocab)) return USAGE;
-    if (s->subword_samples > 1 && add_samples(&t->data, &t->vocabularies, vocab)) return FAILED;
+    if (s->train.subword_samples > 1 && check_samples(s, vocab)) return USAGE;
+    if (s->train.subword_samples > 1 && add_samples(&t->data, &t->vocabularies, vocab))
+        return FAILED;
     if (learns_from_text(s)) warn_of_line_ends(s, vocab[leading_side(s)]);
     warn_of_unknown(s, &t->data, vocab);
     note_data(t, vocab);
@@ -119,7 +120,7 @@ static int make_model(struct training *t, int64_t unknown)
                    (t->from && store_origin(t)) ||
                    (t->from && s->objective == OBJECTIVE_TRANSLATE &&
                     store_languages(t->run.model, t->from, s)) ||
-                   (s->init_from && take_weights(t))
+                   (s->train.init_from && take_weights(t))
                ? FAILED
                : DONE;
 }

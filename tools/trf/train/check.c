@@ -27,23 +27,23 @@ int check_own_names(const struct settings *s, const char *model, const char *che
                     const char *log)
 {
     const struct { const char *option, *path;
-    } named[] = {{"init-from", s->init_from},
-                 {"vocab-from", s->vocab_from},
-                 {"token-file", s->token_file},
+    } named[] = {{"init-from", s->train.init_from},
+                 {"vocab-from", s->train.vocab_from},
+                 {"token-file", s->train.token_file},
                  {"source", s->source},
                  {"target", s->target},
                  {"tsv", s->tsv},
-                 {"next-sentences", s->next_sentences},
-                 {"text", s->text},
-                 {"valid-source", s->valid_source},
-                 {"valid-target", s->valid_target},
-                 {"valid-tsv", s->valid_tsv},
-                 {"valid-text", s->valid_text},
-                 {"sentencepiece", s->sentencepiece},
+                 {"next-sentences", s->train.next_sentences},
+                 {"text", s->train.text},
+                 {"valid-source", s->train.valid_source},
+                 {"valid-target", s->train.valid_target},
+                 {"valid-tsv", s->train.valid_tsv},
+                 {"valid-text", s->train.valid_text},
+                 {"sentencepiece", s->train.sentencepiece},
                  {"log", log},
                  {"model", model},
-                 {"source-sentencepiece", s->source_sentencepiece},
-                 {"target-sentencepiece", s->target_sentencepiece},
+                 {"source-sentencepiece", s->train.source_sentencepiece},
+                 {"target-sentencepiece", s->train.target_sentencepiece},
                  {"checkpoint", checkpoint}};
     size_t i;
     for (i = 0; i < sizeof named / sizeof *named; i++) {
@@ -79,8 +79,9 @@ static int check_saving(const char *path, const char *numbered)
 
 int check_saved(const struct settings *s, const char *model, const char *checkpoint)
 {
-    int averaged = !s->resume && !(is_given(s, AT(ema)) && s->ema <= 0);
-    return check_saving(model, !s->resume && (s->keep || s->average > 1) ? ".update-" : "") ||
+    int averaged = !s->resume && !(is_given(s, AT(train.ema)) && s->train.ema <= 0);
+    int kept = !s->resume && (s->train.keep || s->train.average > 1);
+    return check_saving(model, kept ? ".update-" : "") ||
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
 
@@ -120,7 +121,7 @@ int check_replaced(const struct settings *s, const char *model, const char *chec
     char *averages = format_text("%s.average-", checkpoint ? checkpoint : ""),
          *kept = format_text("%s.update-", model);
     if (is_taken(model)) add_found(&f, model);
-    if (s->keep || s->average > 1) for_files(kept, add_numbered, &f);
+    if (s->train.keep || s->train.average > 1) for_files(kept, add_numbered, &f);
     if (is_taken(checkpoint)) add_found(&f, checkpoint);
     if (checkpoint) for_files(averages, add_numbered, &f);
     if (is_taken(log)) add_found(&f, log);
@@ -151,7 +152,7 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
     const char *stored;
     char *own;
     int other;
-    if (!s->checkpoint || !is_taken(s->model)) return DONE;
+    if (!s->train.checkpoint || !is_taken(s->model)) return DONE;
     if (trf_file_open(&file, checkpoint, &load, &err)) { say_error(NULL, &err); return FAILED; }
     stored = trf_file_metadata(file, "training.model");
     own = format_text("%s", stored ? stored : name_of(checkpoint));
@@ -176,8 +177,10 @@ enum { N_DATA = 9 };
 
 static void data_files(const struct settings *s, const char *files[N_DATA])
 {
-    const char *const all[N_DATA] = {s->source, s->target, s->tsv, s->text, s->next_sentences,
-                                     s->valid_source, s->valid_target, s->valid_tsv, s->valid_text};
+    const struct train_settings *t = &s->train;
+    const char *const all[N_DATA] = {s->source, s->target, s->tsv, t->text, t->next_sentences,
+                                     t->valid_source, t->valid_target, t->valid_tsv,
+                                     t->valid_text};
     memcpy(files, all, sizeof all);
 }
 
@@ -187,10 +190,11 @@ int check_read(const struct settings *s)
     int i;
     data_files(s, files);
     for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
-    return check_readable(s->resume ? NULL : s->init_from) || check_readable(s->token_file) ||
-                   check_readable(s->resume ? NULL : s->vocab_from) ||
-                   check_readable(s->source_sentencepiece) ||
-                   check_readable(s->target_sentencepiece)
+    return check_readable(s->resume ? NULL : s->train.init_from) ||
+                   check_readable(s->train.token_file) ||
+                   check_readable(s->resume ? NULL : s->train.vocab_from) ||
+                   check_readable(s->train.source_sentencepiece) ||
+                   check_readable(s->train.target_sentencepiece)
                ? FAILED
                : DONE;
 }
@@ -198,7 +202,7 @@ int check_read(const struct settings *s)
 /* Fails now, not after reading the data, if a model or SentencePiece file is none. */
 static int check_model_files(const struct settings *s, const char *checkpoint)
 {
-    const char *path = s->resume ? checkpoint : s->init_from;
+    const char *path = s->resume ? checkpoint : s->train.init_from;
     trf_load_options load = load_options(s);
     trf_file *file = NULL;
     trf_error err;
@@ -208,10 +212,10 @@ static int check_model_files(const struct settings *s, const char *checkpoint)
     }
     trf_file_close(file);
     /* a model may have the vocabularies: see check_inherited */
-    if (s->init_from || s->vocab_from) return DONE;
-    return check_subwords(s->source_sentencepiece) ||
-                   (!same_file(s->source_sentencepiece, s->target_sentencepiece) &&
-                    check_subwords(s->target_sentencepiece))
+    if (s->train.init_from || s->train.vocab_from) return DONE;
+    return check_subwords(s->train.source_sentencepiece) ||
+                   (!same_file(s->train.source_sentencepiece, s->train.target_sentencepiece) &&
+                    check_subwords(s->train.target_sentencepiece))
                ? FAILED
                : DONE;
 }
@@ -221,20 +225,20 @@ static int check_outputs(const struct settings *s, char *own)
 {
     if (!is_first_rank()) return DONE;
     if (check_written(s, "model", s->model) || check_written(s, "checkpoint", own) ||
-        check_written(s, "log", s->log)) return FAILED;
+        check_written(s, "log", s->train.log)) return FAILED;
     if (!s->overwrite &&
-        (s->resume ? check_other_model(s, own) : check_replaced(s, s->model, own, s->log)))
+        (s->resume ? check_other_model(s, own) : check_replaced(s, s->model, own, s->train.log)))
         return FAILED;
-    return check_saved(s, s->model, own) || check_log(s->log, s->resume) ? FAILED : DONE;
+    return check_saved(s, s->model, own) || check_log(s->train.log, s->resume) ? FAILED : DONE;
 }
 
 static int check_files(const struct settings *s, char **own)
 {
-    const char *name = s->checkpoint ? s->checkpoint : s->model;
+    const char *name = s->train.checkpoint ? s->train.checkpoint : s->model;
     struct stat there;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
-    if (!s->checkpoint || *s->checkpoint)
-        *own = format_text("%s%s", name, s->checkpoint ? "" : ".checkpoint");
+    if (!s->train.checkpoint || *s->train.checkpoint)
+        *own = format_text("%s%s", name, s->train.checkpoint ? "" : ".checkpoint");
     if (s->resume && !*own) { say("--resume needs a checkpoint"); return USAGE; }
     if (s->resume && stat(*own, &there)) {
         say("there is no '%s' to continue from: training writes it when a validation finds a "
@@ -246,11 +250,11 @@ static int check_files(const struct settings *s, char **own)
         say("--model and --checkpoint name the same file");
         return USAGE;
     }
-    if (s->log && (same_file(s->log, s->model) || same_file(s->log, *own))) {
+    if (s->train.log && (same_file(s->train.log, s->model) || same_file(s->train.log, *own))) {
         say("--log names a file of --model or --checkpoint");
         return USAGE;
     }
-    if (check_own_names(s, s->model, *own, s->log)) return USAGE;
+    if (check_own_names(s, s->model, *own, s->train.log)) return USAGE;
     if (check_outputs(s, *own) || check_read(s) || check_model_files(s, *own)) return FAILED;
     if (is_first_rank()) remove_all_unfinished(s->model);
     if (*own && is_first_rank()) remove_all_unfinished(*own);
@@ -296,24 +300,25 @@ static int check_processes(const struct settings *s)
 /* Token ids instead of text. */
 static int check_token_file(const struct settings *s)
 {
-    int valid = s->valid_source || s->valid_tsv || s->valid_text;
-    if (s->source || s->target || s->tsv || s->text || s->next_sentences) {
+    int valid = s->train.valid_source || s->train.valid_tsv || s->train.valid_text;
+    if (s->source || s->target || s->tsv || s->train.text || s->train.next_sentences) {
         say("--token-file has the data: --source, --target, --tsv, --text and --next-sentences do "
             "not work with it");
         return USAGE;
     }
-    if (learns_labels(s) || s->subword_samples > 1 || s->extend_vocabulary) {
+    if (learns_labels(s) || s->train.subword_samples > 1 || s->train.extend_vocabulary) {
         say("%s needs the text: --token-file has none",
             learns_labels(s) ? "this --objective"
-                             : s->extend_vocabulary ? "--extend-vocabulary" : "--subword-samples");
+                             : s->train.extend_vocabulary ? "--extend-vocabulary"
+                                 : "--subword-samples");
         return USAGE;
     }
-    if (!s->init_from && !s->vocab_from && !s->resume) {
+    if (!s->train.init_from && !s->train.vocab_from && !s->resume) {
         say("--token-file needs the vocabularies of its tokens: give --vocab-from FILE, the "
             "--model of trf prepare, or start from its weights too: --init-from FILE");
         return USAGE;
     }
-    if (valid || (is_given(s, AT(valid_size)) && s->valid_size == 0)) return DONE;
+    if (valid || (is_given(s, AT(train.valid_size)) && s->train.valid_size == 0)) return DONE;
     say("nothing is held out of --token-file: give %s to validate on, or --valid-size 0",
         learns_from_text(s) ? "--valid-text" : "--valid-tsv, or --valid-source and --valid-target");
     return USAGE;
@@ -323,35 +328,38 @@ static int check_token_file(const struct settings *s)
 static int check_data(const struct settings *s)
 {
     int pairs =
-        s->source || s->target || s->tsv || s->valid_source || s->valid_target || s->valid_tsv;
-    if ((is_translating((enum metric)s->metric) && s->objective != OBJECTIVE_TRANSLATE) ||
-        (s->metric >= METRIC_ACCURACY && !is_scored_by_labels(s))) {
-        say("--metric %s does not work with this --objective", metric_name((enum metric)s->metric));
+        s->source || s->target || s->tsv || s->train.valid_source || s->train.valid_target ||
+            s->train.valid_tsv;
+    if ((is_translating((enum metric)s->train.metric) && s->objective != OBJECTIVE_TRANSLATE) ||
+        (s->train.metric >= METRIC_ACCURACY && !is_scored_by_labels(s))) {
+        say("--metric %s does not work with this --objective",
+            metric_name((enum metric)s->train.metric));
         return USAGE;
     }
-    if (s->token_file && check_token_file(s)) return USAGE;
-    if (s->init_from && s->vocab_from) {
+    if (s->train.token_file && check_token_file(s)) return USAGE;
+    if (s->train.init_from && s->train.vocab_from) {
         say("--init-from takes the vocabularies too: --vocab-from does not work with it");
         return USAGE;
     }
     if (learns_from_text(s)) {
-        if ((s->text || s->token_file) && !pairs) return DONE;
-        say(s->text ? "this --objective learns only from --text, not from pairs"
+        if ((s->train.text || s->train.token_file) && !pairs) return DONE;
+        say(s->train.text ? "this --objective learns only from --text, not from pairs"
                     : "give --text FILE");
         return USAGE;
     }
-    if (s->text || s->valid_text) {
-        say("--%s is for --objective causal, mask and span", s->text ? "text" : "valid-text");
+    if (s->train.text || s->train.valid_text) {
+        say("--%s is for --objective causal, mask and span", s->train.text ? "text" : "valid-text");
         return USAGE;
     }
-    if (s->next_sentences && (s->source || s->target || s->tsv)) {
+    if (s->train.next_sentences && (s->source || s->target || s->tsv)) {
         say("--next-sentences makes the pairs: --source, --target and --tsv do not work with it");
         return USAGE;
     }
-    if (!s->next_sentences && !s->token_file &&
+    if (!s->train.next_sentences && !s->train.token_file &&
         check_pairs_given("", s->source, s->target, s->tsv)) return USAGE;
-    if (!s->valid_tsv && !s->valid_source && !s->valid_target) return DONE;
-    return check_pairs_given("valid-", s->valid_source, s->valid_target, s->valid_tsv) ? USAGE
+    if (!s->train.valid_tsv && !s->train.valid_source && !s->train.valid_target) return DONE;
+    return check_pairs_given("valid-", s->train.valid_source, s->train.valid_target,
+                             s->train.valid_tsv) ? USAGE
                                                                                        : DONE;
 }
 
@@ -360,11 +368,11 @@ static void warn_of_same_files(const struct settings *s)
 {
     const struct { const char *path[2], *option[2];
     } twice[] = {{{s->source, s->target}, {"source", "target"}},
-                 {{s->valid_source, s->valid_target}, {"valid-source", "valid-target"}},
-                 {{s->tsv, s->valid_tsv}, {"tsv", "valid-tsv"}},
-                 {{s->text, s->valid_text}, {"text", "valid-text"}},
-                 {{s->source, s->valid_source}, {"source", "valid-source"}},
-                 {{s->target, s->valid_target}, {"target", "valid-target"}}};
+                 {{s->train.valid_source, s->train.valid_target}, {"valid-source", "valid-target"}},
+                 {{s->tsv, s->train.valid_tsv}, {"tsv", "valid-tsv"}},
+                 {{s->train.text, s->train.valid_text}, {"text", "valid-text"}},
+                 {{s->source, s->train.valid_source}, {"source", "valid-source"}},
+                 {{s->target, s->train.valid_target}, {"target", "valid-target"}}};
     size_t i;
     for (i = 0; i < sizeof twice / sizeof *twice; i++)
         if (same_file(twice[i].path[0], twice[i].path[1]))
@@ -397,7 +405,7 @@ static int check_values(const struct settings *s)
     if (!is_given(s, AT(training.warmup))) training.warmup = 1;
     if (training.schedule == TRF_COSINE && !ends_cosine(s))
         training.total_steps = training.warmup < INT64_MAX ? training.warmup + 1 : INT64_MAX;
-    search.beam = s->valid_beam;
+    search.beam = s->train.valid_beam;
     if (trf_config_check(&config, &err)) return refused("model", &err);
     if (trf_train_check(&training, &config, &err)) return refused("trainer", &err);
     return trf_search_check(&search, &err) ? refused("validation", &err) : DONE;
@@ -425,11 +433,11 @@ static int check_vocabulary_sizes(const struct settings *s)
 {
     int side;
     for (side = 0; side < 2; side++) {
-        int32_t size = side ? s->target_vocab_size : s->source_vocab_size;
-        size_t own = side ? AT(target_vocab_size) : AT(source_vocab_size);
+        int32_t size = side ? s->train.target_vocab_size : s->train.source_vocab_size;
+        size_t own = side ? AT(train.target_vocab_size) : AT(train.source_vocab_size);
         if (size == 0 || size >= 5) continue;
         say("--%s must be 5 or more, four special tokens included, got %d",
-            option_name(is_given(s, own) ? own : AT(vocab_size)), (int)size);
+            option_name(is_given(s, own) ? own : AT(train.vocab_size)), (int)size);
         return USAGE;
     }
     return DONE;
@@ -445,23 +453,23 @@ int check_training(struct settings *s, char **checkpoint)
         say("only one of the files can be standard input");
         return USAGE;
     }
-    if (s->columns && !s->tsv && !s->valid_tsv) {
+    if (s->columns && !s->tsv && !s->train.valid_tsv) {
         say("--columns is for pairs in one file");
         return USAGE;
     }
     if (check_columns(s->columns)) return USAGE;
-    if (is_given(s, AT(dropout)) && !(s->dropout >= 0 && s->dropout < 1)) {
-        say("--dropout must be 0 or more and below 1, got %g", s->dropout);
+    if (is_given(s, AT(train.dropout)) && !(s->train.dropout >= 0 && s->train.dropout < 1)) {
+        say("--dropout must be 0 or more and below 1, got %g", s->train.dropout);
         return USAGE;
     }
-    if (!(s->ema >= 0 && s->ema <= 0.5)) {
+    if (!(s->train.ema >= 0 && s->train.ema <= 0.5)) {
         say("--ema takes the fraction that an update adds, from 0 to 0.5, got %g (a decay of "
             "0.999 is a fraction of 0.001)",
-            s->ema);
+            s->train.ema);
         return USAGE;
     }
-    if (!(s->subword_alpha >= 0 && s->subword_alpha <= 1)) {
-        say("--subword-alpha takes a number from 0 to 1, got %g", s->subword_alpha);
+    if (!(s->train.subword_alpha >= 0 && s->train.subword_alpha <= 1)) {
+        say("--subword-alpha takes a number from 0 to 1, got %g", s->train.subword_alpha);
         return USAGE;
     }
     if (hides_words(s) && s->noise.masked + s->noise.randomised > 1) {
@@ -469,13 +477,13 @@ int check_training(struct settings *s, char **checkpoint)
             s->noise.masked, s->noise.randomised);
         return USAGE;
     }
-    if (!(s->minutes > 0)) {
-        say("--minutes takes a time above 0, got %g", s->minutes);
+    if (!(s->train.minutes > 0)) {
+        say("--minutes takes a time above 0, got %g", s->train.minutes);
         return USAGE;
     }
     if ((status = check_vocabulary_sizes(s)) || (status = check_sizes(s)) ||
         (status = check_values(s)) || (status = check_noise(s)) ||
-        (!s->init_from && !s->resume && (status = check_chunk(s))) ||
+        (!s->train.init_from && !s->resume && (status = check_chunk(s))) ||
         (status = check_files(s, checkpoint)))
         return status;
     warn_of_same_files(s);

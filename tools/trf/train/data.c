@@ -17,7 +17,8 @@ const char *const *lines_of(const trf_data_lines *lines, int side)
 
 const char *training_file(const struct settings *s, int side)
 {
-    if (s->text || s->next_sentences) return s->text ? s->text : s->next_sentences;
+    if (s->train.text || s->train.next_sentences)
+        return s->train.text ? s->train.text : s->train.next_sentences;
     return s->tsv ? s->tsv : side ? s->target : s->source;
 }
 
@@ -27,7 +28,7 @@ int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const 
     int i;
     for (i = 0; i < TRF_FAULT_COUNT; i++) before += d->skips[i];
     d->skips[fault]++;
-    if (d->s->strict) {
+    if (d->s->train.strict) {
         say("%s:%lld: %s (--strict)", file, (long long)line, why);
         return d->status = FAILED;
     }
@@ -43,8 +44,9 @@ static int skip_line(void *user, const trf_bad_line *line)
     const char *file = line->path ? line->path : "";
     if (line->fault == TRF_FAULT_EMPTY && learns_from_text(s)) return 0;
     if (line->side && !learns_labels(s) && s->target && !strcmp(file, s->source)) file = s->target;
-    else if (line->side && !learns_labels(s) && s->valid_target && !strcmp(file, s->valid_source))
-        file = s->valid_target;
+    else if (line->side && !learns_labels(s) && s->train.valid_target &&
+             !strcmp(file, s->train.valid_source))
+        file = s->train.valid_target;
     return skip(d, line->fault, file, line->number, line->why);
 }
 
@@ -121,7 +123,7 @@ static int read_pairs(struct data *d, int held_out, const char *source, const ch
     while (!status && (got = next_pair(&pairs)) > 0) {
         trf_line line = {pairs.source, pairs.target, pairs.side[0].name, pairs.side[0].number,
                          held_out, 0};
-        if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->strict) {
+        if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->train.strict) {
             if (no_tab.n < 5) no_tab.number[no_tab.n] = pairs.at->number;
             no_tab.n++;
             no_tab.fault = pairs.fault;
@@ -151,7 +153,8 @@ static int read_documents(struct data *d, int held_out, const char *path)
     struct reader r;
     int got = -1, status = open_reader(&r, path);
     while (!status && (got = next_line(&r)) > 0) {
-        char *text = format_text("%s%s", r.line, d->s->documents == DOCUMENTS_FILE ? "\n" : "");
+        char *text = format_text("%s%s", r.line, d->s->train.documents == DOCUMENTS_FILE ? "\n"
+                                 : "");
         trf_line line = {NULL, text, r.name, r.number, held_out, 0};
         status = r.fault ? skip(d, TRF_FAULT_UNREADABLE, r.name, r.number, r.fault)
                          : add_line(d, &line);
@@ -276,10 +279,10 @@ trf_dataset_options data_options(struct data *d)
     o.kind = kinds[s->objective];
     o.config = &s->config;
     o.max_length = s->corpus.max_length;
-    o.chunk = learns_from_text(s) ? s->chunk : 0;
-    o.pack = s->pack;
-    o.files = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
-    o.keep_empty = s->keep_empty;
+    o.chunk = learns_from_text(s) ? s->train.chunk : 0;
+    o.pack = s->train.pack;
+    o.files = learns_from_text(s) && s->train.documents == DOCUMENTS_FILE;
+    o.keep_empty = s->train.keep_empty;
     o.source_first = s->search.source_first;
     o.source_last = s->search.source_last;
     o.target_first = s->search.forced_first;
@@ -315,7 +318,7 @@ static void warn_of_overlap(const struct settings *s, const trf_data_lines *line
 
 static int has_valid_file(const struct settings *s)
 {
-    return s->valid_tsv || s->valid_source || s->valid_text;
+    return s->train.valid_tsv || s->train.valid_source || s->train.valid_text;
 }
 
 /* The lines are split. */
@@ -330,7 +333,7 @@ static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *
     for (i = 0; i < d->n_held; i++)
         d->held_hashes[i] = hash_line(lines->source[lines->n + i]) ^
                             hash_line(lines->target[lines->n + i]) << 1;
-    if (has_valid_file(s) && !s->token_file) warn_of_overlap(s, lines);
+    if (has_valid_file(s) && !s->train.token_file) warn_of_overlap(s, lines);
     if (!has_valid_file(s) && d->n_held)
         inform("held out: %lld of %lld %s, for validation (--valid-size 0 trains on all)\n",
                (long long)d->n_held, (long long)d->lines,
@@ -346,20 +349,20 @@ static int say_unfinished(const struct data *d, const trf_error *err)
 {
     const struct settings *s = d->s;
     if (d->status) return d->status;
-    if (!strcmp(err->what, "data") && s->token_file)
-        say("%s: no pair has a token: nothing to learn from", s->token_file);
+    if (!strcmp(err->what, "data") && s->train.token_file)
+        say("%s: no pair has a token: nothing to learn from", s->train.token_file);
     else if (!strcmp(err->what, "data"))
         say("no %s is left to train on", s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
     else if (!strcmp(err->what, "held_out"))
         say("holding out %lld pair%s leaves none to train on; give --valid-size 0",
-            (long long)s->valid_size, plural(s->valid_size));
+            (long long)s->train.valid_size, plural(s->train.valid_size));
     else if (!strcmp(err->what, "labels") && err->status == TRF_E_LIMIT)
         say("more than 65536 labels: is this the column of the labels?");
     else if (!strcmp(err->what, "labels"))
         say("there %s, but two are needed", strstr(err->message, "got 1") ? "is one label"
                                                                           : "are no labels");
     else say_error(NULL, err);
-    if (s->token_file && err->status == TRF_E_LIMIT)
+    if (s->train.token_file && err->status == TRF_E_LIMIT)
         say("give the --max-length of trf prepare, or prepare the text with this one");
     return FAILED;
 }
@@ -377,19 +380,20 @@ static int finish(struct data *d)
 static int read_files(struct data *d)
 {
     const struct settings *s = d->s;
-    int status = s->token_file       ? DONE     /* the pairs stay there */
-                 : s->text           ? read_documents(d, 0, s->text)
-                 : s->next_sentences ? read_next_sentences(d, s->next_sentences)
+    int status = s->train.token_file       ? DONE     /* the pairs stay there */
+                 : s->train.text           ? read_documents(d, 0, s->train.text)
+                 : s->train.next_sentences ? read_next_sentences(d, s->train.next_sentences)
                                      : read_pairs(d, 0, s->source, s->target, s->tsv);
     if (status || !has_valid_file(s)) return status;
-    return s->valid_text ? read_documents(d, 1, s->valid_text)
-                         : read_pairs(d, 1, s->valid_source, s->valid_target, s->valid_tsv);
+    return s->train.valid_text ? read_documents(d, 1, s->train.valid_text)
+                         : read_pairs(d, 1, s->train.valid_source, s->train.valid_target,
+                                      s->train.valid_tsv);
 }
 
 /* Whether the user, or the checkpoint, says how many lines to hold out. */
 static int has_valid_size(const struct data *d)
 {
-    return is_given(d->s, AT(valid_size)) || d->knows_size;
+    return is_given(d->s, AT(train.valid_size)) || d->knows_size;
 }
 
 /* About a twentieth is held out, a thousand at most: trf_hold_out. */
@@ -398,9 +402,9 @@ static int settle_valid_size(struct data *d)
     struct settings *s = d->s;
     int64_t n = d->lines;
     if (has_valid_file(s)) return DONE;
-    if (!has_valid_size(d)) s->valid_size = n / 20 < 1000 ? n / 20 : 1000;
-    if (s->valid_size == 0 || s->valid_size < n) return DONE;
-    say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)s->valid_size,
+    if (!has_valid_size(d)) s->train.valid_size = n / 20 < 1000 ? n / 20 : 1000;
+    if (s->train.valid_size == 0 || s->train.valid_size < n) return DONE;
+    say("--valid-size %lld leaves none of %lld pair%s to train on", (long long)s->train.valid_size,
         (long long)n, plural(n));
     return FAILED;
 }
@@ -411,15 +415,15 @@ int read_data(struct data *d, const trf_dataset_options *options)
     trf_dataset_options o = *options;
     trf_error err;
     int status;
-    o.token_file = s->token_file;
-    o.keep_texts = s->subword_samples > 1;
+    o.token_file = s->train.token_file;
+    o.keep_texts = s->train.subword_samples > 1;
     o.make_vocabs = see_lines;
-    o.held_out = has_valid_file(s) || s->token_file ? -1 : s->valid_size;
+    o.held_out = has_valid_file(s) || s->train.token_file ? -1 : s->train.valid_size;
     if (o.held_out == 0 && has_valid_size(d)) o.held_out = -1;
     if (trf_dataset_create(&d->set, &o, &err)) { say_error("data", &err); return FAILED; }
     busy_with("reading the data ...\n");
     status = read_files(d);
-    if (!status && !s->token_file) status = settle_valid_size(d);
+    if (!status && !s->train.token_file) status = settle_valid_size(d);
     return status ? status : finish(d);
 }
 

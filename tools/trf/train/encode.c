@@ -46,10 +46,11 @@ int add_samples(struct data *data, const struct vocabularies *v, const trf_vocab
         return FAILED;
     }
     memset(cut, 0, sizeof cut);
-    for (copy = 1; copy < s->subword_samples && !status; copy++) {
+    for (copy = 1; copy < s->train.subword_samples && !status; copy++) {
         for (side = 0; side < 2 && !status; side++) {
             uint64_t seed = s->seed * 1000003 + (uint64_t)copy * 2 + (uint64_t)side;
-            status = sample_subwords(v, side, &lines, vocab[side], s->subword_alpha, (uint32_t)seed,
+            status = sample_subwords(v, side, &lines, vocab[side], s->train.subword_alpha,
+                                     (uint32_t)seed,
                                      &cut[side]);
         }
         if (!status) status = add_copies(data, &lines, cut);
@@ -87,7 +88,7 @@ static int check_prepared(const struct settings *s, trf_corpus *corpus,
     trf_corpus_rewind(corpus);
     if (lacks)
         say("%s: its pairs lack the tags of %s%s%s: give the languages to trf prepare",
-            s->token_file, tag >= 0 ? trf_vocab_token(vocab[0], tag) : "",
+            s->train.token_file, tag >= 0 ? trf_vocab_token(vocab[0], tag) : "",
             tags[1].n ? " and " : "", tags[1].n ? trf_vocab_token(vocab[1], tags[1].first) : "");
     return lacks ? FAILED : DONE;
 }
@@ -98,11 +99,11 @@ int set_corpus(const struct settings *s, struct data *data, const trf_vocab *con
                struct plan *plan)
 {
     trf_corpus *corpus = trf_dataset_corpus(data->set);
-    int64_t batches;
+    int64_t batches, n = s->train.accumulate;
     trf_batch batch;
     trf_error err;
     if (trf_corpus_set_options(corpus, &s->corpus, &err)) goto failed;
-    if (s->token_file && check_prepared(s, corpus, vocab)) return FAILED;
+    if (s->train.token_file && check_prepared(s, corpus, vocab)) return FAILED;
     if (trf_corpus_batches(corpus, &batches, &err)) goto failed;
     if (n_ranks() > 1) {
         if (trf_corpus_next(corpus, &batch, &err)) goto failed;
@@ -110,7 +111,7 @@ int set_corpus(const struct settings *s, struct data *data, const trf_vocab *con
         trf_corpus_rewind(corpus);
     }
     plan->batches = batches;
-    plan->per_epoch = (int64_t)fmax(1, (double)(batches + s->accumulate / 2) / s->accumulate);
+    plan->per_epoch = batches + n / 2 > n ? (batches + n / 2) / n : 1;
     return DONE;
 failed:
     say_error("corpus", &err);
@@ -128,14 +129,14 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
     int32_t ids[16], n;
     char text[64] = "";
     trf_error err;
-    if (s->documents != DOCUMENTS_FILE || !s->text) return;
+    if (s->train.documents != DOCUMENTS_FILE || !s->train.text) return;
     if (!trf_vocab_encode(vocab, "\n", ids, 16, &n, &err) && n <= 16)
         (void)trf_vocab_decode(vocab, ids, n, text, sizeof text, NULL, &err);
     if (!strchr(text, '\n'))
         say("warning: the vocabulary has no token for a line end: the line ends of %s are lost, "
             "and the model cannot write any; --tokens characters and --tokens sentencepiece keep "
             "them",
-            s->text);
+            s->train.text);
 }
 
 static double unknown_share(const struct data *data, int held_out, int side)
@@ -158,7 +159,7 @@ void warn_of_unknown(const struct settings *s, const struct data *data,
             say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary: the model "
                 "will neither read nor write them%s",
                 100 * learned, side ? "target" : "source",
-                s->init_from && !s->extend_vocabulary &&
+                s->train.init_from && !s->train.extend_vocabulary &&
                         (trf_vocab_kind(vocab[side]) == TRF_WORDS ||
                          trf_vocab_kind(vocab[side]) == TRF_CHARACTERS)
                     ? "; --extend-vocabulary adds them"

@@ -55,26 +55,26 @@ int check_hold_out(const struct settings *s, int begun, int complete)
     int64_t before = 0;
     int status = FAILED;
     for_files(s->output, note_unfinished, &before);
-    if (begun && s->resume && before != s->hold_out)
+    if (begun && s->resume && before != s->train.hold_out)
         say(before ? "'%s.part' was begun with --hold-out %lld: --resume needs the same options"
                    : "'%s.part' was begun without --hold-out: --resume needs the same options",
             s->output, (long long)before);
-    else if (complete && s->hold_out && !is_taken(held) && before != s->hold_out)
+    else if (complete && s->train.hold_out && !is_taken(held) && before != s->train.hold_out)
         say("'%s' is complete, but was made without --hold-out: --overwrite makes it again",
             s->output);
-    else if (!s->resume && s->hold_out && !s->overwrite && is_taken(held))
+    else if (!s->resume && s->train.hold_out && !s->overwrite && is_taken(held))
         say("'%s' exists: --overwrite replaces it", held);
-    else if (!s->resume && !s->hold_out && is_taken(held))
+    else if (!s->resume && !s->train.hold_out && is_taken(held))
         say("'%s' has pairs that an earlier run held out, and that this one would train on: give "
             "--hold-out N, or remove it", held);
-    else status = s->hold_out ? check_written(s, "hold-out", held) : DONE;
+    else status = s->train.hold_out ? check_written(s, "hold-out", held) : DONE;
     free(held);
     return status;
 }
 
 int begin_hold_out(struct hold_out *h, const struct settings *s)
 {
-    h->n = s->hold_out;
+    h->n = s->train.hold_out;
     if (!s->resume) for_files(s->output, remove_unfinished, NULL);
     if (!h->n) return DONE;
     h->path = held_path(s);
@@ -161,9 +161,10 @@ int flush_hold_out(const struct hold_out *h)
 
 int name_hold_out(const struct settings *s)
 {
-    char *held = held_path(s), *part = format_text("%s-%lld.part", held, (long long)s->hold_out);
+    char *held = held_path(s),
+        *part = format_text("%s-%lld.part", held, (long long)s->train.hold_out);
     int status = DONE;
-    if (s->hold_out && !access(part, F_OK) && rename(part, held)) {
+    if (s->train.hold_out && !access(part, F_OK) && rename(part, held)) {
         say("cannot rename '%s': %s", part, strerror(errno));
         status = FAILED;
     }

@@ -7,7 +7,7 @@
 static int inherit_vocabulary(struct training *t, const trf_data_lines *lines, int side)
 {
     const trf_vocab *old = side ? trf_model_target_vocab(t->from) : trf_model_source_vocab(t->from);
-    const char *path = t->s->init_from ? t->s->init_from : t->s->vocab_from;
+    const char *path = t->s->train.init_from ? t->s->train.init_from : t->s->train.vocab_from;
     struct vocabularies *v = &t->vocabularies;
     trf_error err;
     if (!old) return DONE;
@@ -15,14 +15,14 @@ static int inherit_vocabulary(struct training *t, const trf_data_lines *lines, i
         say_error("vocabulary", &err);
         return FAILED;
     }
-    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && t->s->subword_samples > 1 &&
+    if (trf_vocab_kind(old) == TRF_SENTENCEPIECE && t->s->train.subword_samples > 1 &&
         stored_subwords(t->s, v, side, path)) return FAILED;
     if (t->joint) {
         v->of[1] = v->of[0];
         v->pieces[1] = v->pieces[0];
         v->pieces_bytes[1] = v->pieces_bytes[0];
     }
-    return t->s->extend_vocabulary
+    return t->s->train.extend_vocabulary
                ? extend_vocabulary(t->s, lines, side, side || t->joint, v->of[side])
                : DONE;
 }
@@ -50,7 +50,7 @@ static int check_kinds(const struct training *t)
     trf_kind from = trf_model_config(t->from)->kind, to = kind_of_model(t->s);
     if (from == to || from == TRF_ENCODER_DECODER || to == TRF_ENCODER_DECODER) return DONE;
     say("no parameter of %s fits: an encoder-only and a decoder-only model have none in common",
-        t->s->init_from);
+        t->s->train.init_from);
     return FAILED;
 }
 
@@ -67,13 +67,13 @@ static int begin_from(struct training *t)
 {
     struct settings *s = t->s;
     int status;
-    if (check_floats(s->init_from, t->from) || check_kinds(t)) return FAILED;
+    if (check_floats(s->train.init_from, t->from) || check_kinds(t)) return FAILED;
     if ((status = take_architecture(t))) return status;
     t->joint = shares_embedding(&s->config) && s->objective == OBJECTIVE_TRANSLATE;
     if (!t->joint || !trf_model_target_vocab(t->from) || has_one_vocabulary(t))
         return take_languages(t, t->from);
     say("--tying %s needs one vocabulary for both sides, but %s has %s",
-        s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->init_from,
+        s->config.tying == TRF_TIED_ALL ? "all" : "embeddings", s->train.init_from,
         trf_model_source_vocab(t->from) ? "two" : "only that of the target");
     return FAILED;
 }
@@ -94,7 +94,7 @@ static void take_special_ids(trf_config *to, const trf_config *from)
 int load_from(struct training *t)
 {
     struct settings *s = t->s;
-    const char *path = s->init_from ? s->init_from : s->vocab_from;
+    const char *path = s->train.init_from ? s->train.init_from : s->train.vocab_from;
     trf_load_options load = load_options(s);
     trf_error err;
     if (!path) return DONE;
@@ -102,7 +102,7 @@ int load_from(struct training *t)
         load_refused(path, &err);
         return FAILED;
     }
-    if (s->init_from) return begin_from(t);
+    if (s->train.init_from) return begin_from(t);
     t->joint = s->objective == OBJECTIVE_TRANSLATE && has_one_vocabulary(t);
     take_special_ids(&s->config, trf_model_config(t->from));
     return DONE;
@@ -112,20 +112,20 @@ int inherit_vocabularies(struct training *t, const trf_data_lines *lines)
 {
     struct settings *s = t->s;
     const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
-    const char *path = s->init_from ? s->init_from : s->vocab_from;
+    const char *path = s->train.init_from ? s->train.init_from : s->train.vocab_from;
     int side;
     if (!t->from) return DONE;
     for (side = 0; side < 2 - t->joint; side++)
         if (reads_side(s, side) && inherit_vocabulary(t, lines, side)) return FAILED;
-    for (side = 0; side < 2 && !s->init_from; side++)
+    for (side = 0; side < 2 && !s->train.init_from; side++)
         if (reads_side(s, side) && !vocab[side]) {
             say("--vocab-from '%s': it has no %s vocabulary", path, side ? "target" : "source");
             return FAILED;
         }
     if (check_inherited(s, vocab)) return USAGE;
     if (check_tokens(s, vocab, path)) return FAILED;
-    s->joint_vocabulary = t->joint;
-    if (s->init_from) return DONE;
+    s->train.joint_vocabulary = t->joint;
+    if (s->train.init_from) return DONE;
     trf_model_destroy(t->from);
     t->from = NULL;
     return DONE;
@@ -189,7 +189,8 @@ static int copy_weights(struct training *t, int32_t *copied)
     struct labels old = {NULL, 0, 0};
     trf_error err;
     int status =
-        !fresh || (t->labels.n && load_labels(t->from, t->s->init_from, &old)) ? FAILED : DONE;
+        !fresh || (t->labels.n && load_labels(t->from, t->s->train.init_from, &old)) ? FAILED
+            : DONE;
     for (i = 0; i < n && !status; i++) {
         trf_tensor w = trf_model_parameter(t->run.model, i);
         size_t count = (size_t)trf_tensor_count(&w);
@@ -202,9 +203,9 @@ static int copy_weights(struct training *t, int32_t *copied)
                      : DONE;
     }
     free_labels(&old);
-    if (status) say("%s: weights cannot be read", t->s->init_from);
+    if (status) say("%s: weights cannot be read", t->s->train.init_from);
     if (!status && trf_model_copy_weights(t->run.model, t->from, copied, &err)) {
-        say_error(t->s->init_from, &err);
+        say_error(t->s->train.init_from, &err);
         status = FAILED;
     }
     for (i = 0; i < n && fresh; i++) {
@@ -226,12 +227,12 @@ int take_weights(struct training *t)
     int32_t copied = 0;
     if (copy_weights(t, &copied)) return FAILED;
     if (copied == 0) {
-        say("no parameter of %s fits", t->s->init_from);
+        say("no parameter of %s fits", t->s->train.init_from);
         return FAILED;
     }
     inform_line("%d of %d parameters %s from %s", (int)copied,
          (int)trf_model_parameter_count(t->run.model), copied == 1 ? "comes" : "come",
-         t->s->init_from);
+         t->s->train.init_from);
     trf_model_destroy(t->from);
     t->from = NULL;
     return DONE;

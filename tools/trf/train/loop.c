@@ -38,7 +38,7 @@ static int learnt_nothing(const struct run *r, const struct progress *p)
 static int32_t validations_left(const struct run *r)
 {
     return trf_early_stopping_left(&r->learning->stopping, library_metric(metric_of(r->s)),
-                                   r->s->patience);
+                                   r->s->train.patience);
 }
 
 static void say_left_out(const struct progress *p, const trf_step_report *report)
@@ -160,20 +160,20 @@ static trf_learn_options options_of(struct learning *l)
     const struct settings *s = l->r->s;
     trf_learn_options o = trf_learn_defaults();
     enum metric metric = metric_of(s);
-    o.updates = s->updates;
-    o.seconds = isfinite(s->minutes) ? s->minutes * 60 : 0;
-    o.valid_every = s->valid_every;
-    o.patience = s->patience;
-    o.ema = s->ema;
+    o.updates = s->train.updates;
+    o.seconds = isfinite(s->train.minutes) ? s->train.minutes * 60 : 0;
+    o.valid_every = s->train.valid_every;
+    o.patience = s->train.patience;
+    o.ema = s->train.ema;
     o.metric = library_metric(metric);
-    o.accumulate = s->accumulate;
+    o.accumulate = s->train.accumulate;
     o.noise = l->r->noise;
     o.held_out_noise = l->r->validator.noise;
     o.custom = metric == METRIC_LOSS || metric == METRIC_ACCURACY ? NULL : custom;
     o.progress = progress;
     o.due = due;
     o.save = save;
-    o.save_every = s->checkpoint_every;
+    o.save_every = s->train.checkpoint_every;
     o.resume = 1;
     o.discard_best = 1;
     o.agree = agree;
@@ -274,7 +274,7 @@ static int write_mean(struct run *r, int *left)
    comes now. */
 static int write_result(struct run *r, int *left)
 {
-    if (r->s->average > 1 && r->state.n_kept) return write_mean(r, left);
+    if (r->s->train.average > 1 && r->state.n_kept) return write_mean(r, left);
     return r->learning->stopping.best_update ? leave_best(r, "the last weights are") : save_last(r);
 }
 
@@ -324,7 +324,7 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
            i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->learning->stopping.best)
                ? "the score is perfect"
                : ends[i][1]);
-    if (r->learning->stopping.best_update && r->s->average <= 1)
+    if (r->learning->stopping.best_update && r->s->train.average <= 1)
         inform("best: update %lld, %s %.4f; ", (long long)r->learning->stopping.best_update,
                metric_name(metric_of(r->s)), r->learning->stopping.best);
     inform_line("model in %s", r->s->model);
@@ -363,7 +363,7 @@ static int learn_with_signals(struct run *r, struct progress *p, const char **wh
     l.r = r;
     l.p = p;
     if (!is_first_rank()) return train_on(&l, why);     /* leave_ranks waits for the first one */
-    if (!r->s->resume && (r->s->keep || r->s->average > 1)) warn_of_kept(r);
+    if (!r->s->resume && (r->s->train.keep || r->s->train.average > 1)) warn_of_kept(r);
     log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
               r->validator.held.source.count);
     restore_best(r);

@@ -8,7 +8,7 @@ static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "
 
 const char *metric_name(enum metric metric) { return metric_names[metric]; }
 
-enum metric metric_of(const struct settings *s) { return (enum metric)s->metric; }
+enum metric metric_of(const struct settings *s) { return (enum metric)s->train.metric; }
 
 static int is_error_rate(enum metric metric)
 {
@@ -82,8 +82,8 @@ static enum metric translation_metric(const trf_vocab *vocab, const char *const 
 void settle_metric(struct settings *s, const trf_vocab *vocab, const char *const *references,
                    int64_t n)
 {
-    if (s->metric != METRIC_AUTO) return;
+    if (s->train.metric != METRIC_AUTO) return;
     if (s->objective == OBJECTIVE_TRANSLATE)
-        s->metric = (int32_t)translation_metric(vocab, references, n);
-    else s->metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
+        s->train.metric = (int32_t)translation_metric(vocab, references, n);
+    else s->train.metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
 }

@@ -427,7 +427,7 @@ int join_ranks(struct settings *s, int trains)
     if (count == 1) return DONE;
     s->training.all_reduce = begin_sum;
     s->training.all_reduce_end = end_sum;
-    fast = s->reduce;
+    fast = s->train.reduce;
     if (!is_given(s, AT(device.threads)))
         s->device.threads = s->config.device.threads = own_threads();
     if (s->device.kind == TRF_DEVICE_CPU) return DONE;

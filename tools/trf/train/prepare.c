@@ -130,7 +130,8 @@ static int add_text_file(struct preparation *p, const char *path)
     struct reader r;
     int got = -1, status = open_reader(&r, path);
     while (!status && (got = next_line(&r)) > 0) {
-        char *text = format_text("%s%s", r.line, p->s->documents == DOCUMENTS_FILE ? "\n" : "");
+        char *text = format_text("%s%s", r.line, p->s->train.documents == DOCUMENTS_FILE ? "\n"
+                                 : "");
         trf_line line = {NULL, text, r.name, r.number, 0, 0};
         status = add_prepared(p, &line, r.fault, &r);
         free(text);
@@ -138,7 +139,7 @@ static int add_text_file(struct preparation *p, const char *path)
     close_reader(&r);
     if (status || got) return status ? status : FAILED;
     p->of_line = 0;
-    return p->s->documents == DOCUMENTS_FILE ? add_line(&p->data, &end) : DONE;
+    return p->s->train.documents == DOCUMENTS_FILE ? add_line(&p->data, &end) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -249,8 +250,8 @@ static int check_inputs(const struct settings *s, int argc, char **argv)
     }
     if (check_columns(s->columns)) return USAGE;
     if (s->columns && s->source) { say("--columns is for pairs in one file"); return USAGE; }
-    if (s->hold_out == 1) { say("--hold-out 1 leaves nothing to train on"); return USAGE; }
-    if (s->hold_out && s->documents == DOCUMENTS_FILE) {
+    if (s->train.hold_out == 1) { say("--hold-out 1 leaves nothing to train on"); return USAGE; }
+    if (s->train.hold_out && s->train.documents == DOCUMENTS_FILE) {
         say("--hold-out takes lines out of a text, which --documents file would break: give the "
             "validation a file of its own");
         return USAGE;
@@ -341,7 +342,8 @@ static int open_tokens(struct preparation *p)
     trf_token_file_options o = trf_token_file_defaults();
     const trf_token_facts *facts;
     trf_error err;
-    int side, by_line = !learns_from_text(s) || (!s->pack && s->documents == DOCUMENTS_LINES);
+    int side, by_line = !learns_from_text(s) ||
+        (!s->train.pack && s->train.documents == DOCUMENTS_LINES);
     int status = FAILED;
     o.source_vocab = p->vocab[0];
     o.target_vocab = p->vocab[1];

@@ -27,10 +27,10 @@ enum { WIDEST_BAR = 20, NARROWEST_BAR = 4 };
 int open_log(struct log *log, const struct settings *s)
 {
     int last;
-    if (!s->log || !is_first_rank()) return DONE;
-    log->path = s->log;
-    log->file = fopen(s->log, s->resume ? "a+" : "w");
-    if (!log->file) { say("cannot write '%s': %s", s->log, strerror(errno)); return FAILED; }
+    if (!s->train.log || !is_first_rank()) return DONE;
+    log->path = s->train.log;
+    log->file = fopen(s->train.log, s->resume ? "a+" : "w");
+    if (!log->file) { say("cannot write '%s': %s", s->train.log, strerror(errno)); return FAILED; }
     if (s->resume && !fseek(log->file, -1, SEEK_END)) {
         last = getc(log->file);
         if (!fseek(log->file, 0, SEEK_END) && last != '\n' && last != EOF) fputc('\n', log->file);
@@ -79,7 +79,7 @@ void log_start(struct log *log, const struct settings *s, const trf_model *model
 
 void start_progress(struct progress *p, const struct settings *s, struct log *log, double earlier)
 {
-    int64_t log_every = s->log_every;
+    int64_t log_every = s->train.log_every;
     memset(p, 0, sizeof *p);
     p->s = s;
     p->log = log;
@@ -129,7 +129,7 @@ static double recent_loss(const struct progress *p, double *accuracy)
 /* Seconds until --patience ends training if no validation improves. */
 static double patience_left(const struct progress *p, int64_t step, int32_t left)
 {
-    int64_t every = p->s->valid_every, next = (step / every + 1) * every;
+    int64_t every = p->s->train.valid_every, next = (step / every + 1) * every;
     if (left == INT32_MAX) return HUGE_VAL;
     return seconds_of_run(p) / (double)p->updates *
            (double)(next - step + (left > 1 ? left - 1 : 0) * every);
@@ -139,9 +139,10 @@ static double patience_left(const struct progress *p, int64_t step, int32_t left
 static double time_left(const struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
-    double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent), passes;
-    if (s->updates != INT64_MAX)
-        left = fmin(left, spent / (double)p->updates * (double)(s->updates - step));
+    double spent = seconds_of_run(p), left = fmax(0, s->train.minutes * 60 - p->earlier - spent),
+        passes;
+    if (s->train.updates != INT64_MAX)
+        left = fmin(left, spent / (double)p->updates * (double)(s->train.updates - step));
     if (s->corpus.epochs == TRF_ENDLESS || p->passes <= 0) return left;
     passes = fmax(0, (double)s->corpus.epochs - p->first_pass - p->passes);
     return fmin(left, spent / p->passes * passes);
@@ -152,10 +153,11 @@ static double time_left(const struct progress *p, int64_t step)
 static double share_done(const struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
-    double pass = p->first_pass + p->passes, share = seconds_in_all(p) / (s->minutes * 60);
-    if (s->updates == INT64_MAX && s->corpus.epochs == TRF_ENDLESS && !isfinite(s->minutes))
+    double pass = p->first_pass + p->passes, share = seconds_in_all(p) / (s->train.minutes * 60);
+    if (s->train.updates == INT64_MAX && s->corpus.epochs == TRF_ENDLESS &&
+        !isfinite(s->train.minutes))
         return fmod(pass, 1);
-    if (s->updates != INT64_MAX) share = fmax(share, (double)step / (double)s->updates);
+    if (s->train.updates != INT64_MAX) share = fmax(share, (double)step / (double)s->train.updates);
     if (s->corpus.epochs != TRF_ENDLESS) share = fmax(share, pass / (double)s->corpus.epochs);
     return fmin(1, share);
 }
@@ -212,12 +214,12 @@ static void log_progress(const struct progress *p, int64_t epoch, const trf_step
 static void warn_of_minutes(struct progress *p, int64_t step)
 {
     const struct settings *s = p->s;
-    double spent = seconds_of_run(p), left = fmax(0, s->minutes * 60 - p->earlier - spent);
+    double spent = seconds_of_run(p), left = fmax(0, s->train.minutes * 60 - p->earlier - spent);
     double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
-    if (isfinite(s->minutes) && !p->warned && (double)s->training.warmup > planned / 2)
+    if (isfinite(s->train.minutes) && !p->warned && (double)s->training.warmup > planned / 2)
         say("warning: the rate rises for %lld update%s, but --minutes %g is enough for only "
             "about %.0f: the model will hardly learn; give a smaller --warmup or more minutes",
-            (long long)s->training.warmup, plural(s->training.warmup), s->minutes, planned);
+            (long long)s->training.warmup, plural(s->training.warmup), s->train.minutes, planned);
     p->warned = 1;
 }
 
@@ -229,7 +231,8 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
            rate = (double)p->window_tokens / fmax(seconds, 1e-9), left_s, patient, mean, right;
     /* shortly after --resume a line of a single update would look like a jump of the loss */
     int whole =
-        (report->step % p->s->log_every == 0 && p->updates >= p->span) || time - p->printed >= 30;
+        (report->step % p->s->train.log_every == 0 && p->updates >= p->span) ||
+            time - p->printed >= 30;
     char left[32], loss[32] = "-", bar[64] = "";        /* '-': all of these updates were skipped */
     if (!whole && !(p->terminal && time - p->drawn > 1)) return;
     left_s = time_left(p, report->step);

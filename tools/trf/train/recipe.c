@@ -12,7 +12,7 @@
 
 static int is_auto(const struct settings *s, size_t field)
 {
-    return s->recipe == RECIPE_AUTO && !is_given(s, field);
+    return s->train.recipe == RECIPE_AUTO && !is_given(s, field);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ static int inherited_kind(const trf_vocab *vocab)
 
 static const char *pieces_file(const struct settings *s, int side)
 {
-    return side ? s->target_sentencepiece : s->source_sentencepiece;
+    return side ? s->train.target_sentencepiece : s->train.source_sentencepiece;
 }
 
 /* The tokens of a side as far as options decide them. Returns whether the recipe has to choose. */
@@ -41,7 +41,7 @@ static int settle_kind(struct settings *s, const trf_vocab *vocab, int side, trf
     static const trf_tokens choices[] = {TRF_TOKENS_AUTO,       TRF_TOKENS_WORDS,
                                          TRF_TOKENS_CHARACTERS, TRF_TOKENS_SUBWORDS,
                                          TRF_TOKENS_SUBWORDS,   TRF_TOKENS_SUBWORDS};
-    int32_t *kind = side ? &s->target_tokens : &s->source_tokens;
+    int32_t *kind = side ? &s->train.target_tokens : &s->train.source_tokens;
     if (*kind == TOKENS_AUTO && vocab) *kind = inherited_kind(vocab);
     if (*kind == TOKENS_AUTO && pieces_file(s, side)) *kind = TOKENS_UNIGRAM;
     if (*kind == TOKENS_SENTENCEPIECE) *kind = TOKENS_UNIGRAM;
@@ -54,14 +54,16 @@ static int settle_vocabularies(const struct settings *s, const trf_vocab *const 
 {
     if (s->objective == OBJECTIVE_SPAN) return 1; /* missing spans are tokens of the same text */
     if (s->objective != OBJECTIVE_TRANSLATE) return 2;
-    if (s->joint_vocabulary || (shares_embedding(&s->config) && !s->init_from)) return 1;
-    if (!is_auto(s, AT(joint_vocabulary)) || !is_auto(s, AT(config.tying)) || vocab[0] || vocab[1])
+    if (s->train.joint_vocabulary || (shares_embedding(&s->config) && !s->train.init_from))
+        return 1;
+    if (!is_auto(s, AT(train.joint_vocabulary)) || !is_auto(s, AT(config.tying)) || vocab[0] ||
+        vocab[1])
         return 2;
-    if (!s->source_sentencepiece != !s->target_sentencepiece) return 2;
-    if (s->source_sentencepiece)
-        return same_file(s->source_sentencepiece, s->target_sentencepiece) ? 1 : 2;
-    if (s->source_tokens >= TOKENS_UNIGRAM && s->target_tokens >= TOKENS_UNIGRAM &&
-        s->source_tokens != s->target_tokens) return 2;
+    if (!s->train.source_sentencepiece != !s->train.target_sentencepiece) return 2;
+    if (s->train.source_sentencepiece)
+        return same_file(s->train.source_sentencepiece, s->train.target_sentencepiece) ? 1 : 2;
+    if (s->train.source_tokens >= TOKENS_UNIGRAM && s->train.target_tokens >= TOKENS_UNIGRAM &&
+        s->train.source_tokens != s->train.target_tokens) return 2;
     return 0;
 }
 
@@ -72,13 +74,13 @@ static int wants_subwords(const struct settings *s, trf_tokens chosen)
     if (chosen == TRF_TOKENS_CHARACTERS)
         return s->objective == OBJECTIVE_SPAN; /* the mark of a span is no character */
     return chosen == TRF_TOKENS_WORDS && learns_from_text(s) &&
-           s->documents == DOCUMENTS_FILE; /* words would lose the line ends */
+           s->train.documents == DOCUMENTS_FILE; /* words would lose the line ends */
 }
 
 static void say_kind(const struct settings *s, struct plan *plan, int side,
                      const trf_token_choice *choice)
 {
-    int kind = side ? s->target_tokens : s->source_tokens;
+    int kind = side ? s->train.target_tokens : s->train.source_tokens;
     const char *name = side ? "target" : "source";
     double unknown = choice->unknown[side];
     if (choice->would_be_subwords[side]) plan->new_words = fmax(plan->new_words, unknown);
@@ -98,8 +100,8 @@ static int choose_tokens(const struct settings *s, const trf_data_lines *lines,
     do {
         choice->vocabularies = settle_vocabularies(s, vocab);
         choice->no_subwords = !subwords_can_be_learned();
-        choice->vocab_size[0] = s->source_vocab_size;
-        choice->vocab_size[1] = s->target_vocab_size;
+        choice->vocab_size[0] = s->train.source_vocab_size;
+        choice->vocab_size[1] = s->train.target_vocab_size;
         if (trf_tokens_choose(choice, reads_side(s, 0) ? lines->source : NULL,
                               reads_side(s, 1) ? lines->target : NULL, lines->n, NULL, &err)) {
             say_error("vocabulary", &err);
@@ -119,20 +121,22 @@ int decide_tokens(struct settings *s, const trf_data_lines *lines, const trf_voc
 {
     static const int kinds[] = {TOKENS_AUTO, TOKENS_WORDS, TOKENS_CHARACTERS, TOKENS_UNIGRAM};
     trf_token_choice choice;
-    int side, open[2], no_size[2] = {!s->source_vocab_size, !s->target_vocab_size};
+    int side, open[2], no_size[2] = {!s->train.source_vocab_size, !s->train.target_vocab_size};
     memset(&choice, 0, sizeof choice);
     for (side = 0; side < 2; side++)
         open[side] = settle_kind(s, vocab[side], side, &choice.tokens[side]);
     if (choose_tokens(s, lines, vocab, &choice, open)) return FAILED;
-    if (open[0]) s->source_tokens = kinds[choice.tokens[0]];
-    if (open[1]) s->target_tokens = kinds[choice.tokens[1]];
+    if (open[0]) s->train.source_tokens = kinds[choice.tokens[0]];
+    if (open[1]) s->train.target_tokens = kinds[choice.tokens[1]];
     for (side = 0; side < 2; side++) if (open[side]) say_kind(s, plan, side, &choice);
-    if (choice.vocabularies == 1) s->joint_vocabulary = 1;
-    else if (s->objective != OBJECTIVE_TRANSLATE) s->joint_vocabulary = 0;
-    s->source_vocab_size = choice.vocab_size[0];
-    s->target_vocab_size = choice.vocab_size[1];
-    if (no_size[0] && s->source_tokens >= TOKENS_UNIGRAM) s->source_vocab_size += n_sentinels(s);
-    if (no_size[1] && s->target_tokens >= TOKENS_UNIGRAM) s->target_vocab_size += n_sentinels(s);
+    if (choice.vocabularies == 1) s->train.joint_vocabulary = 1;
+    else if (s->objective != OBJECTIVE_TRANSLATE) s->train.joint_vocabulary = 0;
+    s->train.source_vocab_size = choice.vocab_size[0];
+    s->train.target_vocab_size = choice.vocab_size[1];
+    if (no_size[0] && s->train.source_tokens >= TOKENS_UNIGRAM)
+        s->train.source_vocab_size += n_sentinels(s);
+    if (no_size[1] && s->train.target_tokens >= TOKENS_UNIGRAM)
+        s->train.target_vocab_size += n_sentinels(s);
     return DONE;
 }
 
@@ -156,8 +160,8 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
     a.longest = plan->longest;
     a.source_vocab = plan->vocab_size[0];
     a.target_vocab = plan->vocab_size[1];
-    a.one_vocabulary = s->joint_vocabulary;
-    a.updates_per_epoch = plan->per_epoch / s->subword_samples;
+    a.one_vocabulary = s->train.joint_vocabulary;
+    a.updates_per_epoch = plan->per_epoch / s->train.subword_samples;
     if (plan->per_epoch && !a.updates_per_epoch) a.updates_per_epoch = 1;
     if (plan->per_epoch) a.d_model = s->config.d_model;    /* known by then */
     a.updates = planned;
@@ -169,10 +173,11 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
 int decide_model(struct settings *s, const struct plan *plan)
 {
     trf_recipe recipe;
-    if (s->init_from) return DONE;
+    if (s->train.init_from) return DONE;
     if (find_recipe(s, plan, 0, &recipe)) return FAILED;
-    if (s->size == SIZE_AUTO && s->recipe == RECIPE_PAPER) recipe.config = trf_config_base();
-    if (s->size == SIZE_AUTO) {
+    if (s->train.size == SIZE_AUTO && s->train.recipe == RECIPE_PAPER)
+        recipe.config = trf_config_base();
+    if (s->train.size == SIZE_AUTO) {
         s->config.d_model = recipe.config.d_model;
         s->config.n_heads = recipe.config.n_heads;
         s->config.d_ff = recipe.config.d_ff;
@@ -180,7 +185,7 @@ int decide_model(struct settings *s, const struct plan *plan)
         s->config.decoder_layers = recipe.config.decoder_layers;
         if (set_given_architecture(s)) return USAGE;        /* single options override the size */
     }
-    if (s->recipe != RECIPE_AUTO || is_given(s, AT(conventions))) return DONE;
+    if (s->train.recipe != RECIPE_AUTO || is_given(s, AT(train.conventions))) return DONE;
     if (is_auto(s, AT(config.norm_place))) s->config.norm_place = recipe.config.norm_place;
     if (is_auto(s, AT(config.tying))) s->config.tying = recipe.config.tying;
     if (is_auto(s, AT(config.generator_bias)))
@@ -206,7 +211,7 @@ static void take_training(struct settings *s, const trf_train_options *found)
         s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : found->learning_rate;
     if (is_auto(s, AT(training.label_smoothing)))
         s->training.label_smoothing = found->label_smoothing;
-    if (is_given(s, AT(dropout))) return;
+    if (is_given(s, AT(train.dropout))) return;
     if (is_auto(s, AT(training.dropout))) s->training.dropout = found->dropout;
     if (is_auto(s, AT(training.residual_dropout)))
         s->training.residual_dropout = found->residual_dropout;
@@ -226,17 +231,17 @@ enum { NO_PLAN = -1 };
 static void say_reasons(const struct settings *s, struct plan *plan, const trf_recipe *recipe)
 {
     static const struct { const char *begins; int n; size_t fields[6]; } of[N_REASONS] = {
-        {"model:", 6, {AT(init_from), AT(size), AT(config.d_model), AT(config.d_ff),
+        {"model:", 6, {AT(train.init_from), AT(train.size), AT(config.d_model), AT(config.d_ff),
                        AT(config.encoder_layers), AT(config.decoder_layers)}},
-        {"batches:", 2, {AT(corpus.batch_tokens), AT(accumulate)}},
+        {"batches:", 2, {AT(corpus.batch_tokens), AT(train.accumulate)}},
         {"rate:", 4, {AT(training.schedule), AT(training.learning_rate), AT(training.warmup),
                       AT(config.d_model)}},
-        {"dropout:", 3, {AT(dropout), AT(training.dropout), AT(training.residual_dropout)}},
+        {"dropout:", 3, {AT(train.dropout), AT(training.dropout), AT(training.residual_dropout)}},
         {"label smoothing:", 1, {AT(training.label_smoothing)}},
-        {"end:", 3, {AT(valid_every), AT(patience), AT(minutes)}}};
+        {"end:", 3, {AT(train.valid_every), AT(train.patience), AT(train.minutes)}}};
     const char *line = recipe->reasons;
     int i, k, own;
-    for (; *line && s->recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
+    for (; *line && s->train.recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
         for (i = 0; i < N_REASONS; i++) {
             if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
             own = i == REASON_END && !plan->validates;
@@ -251,10 +256,10 @@ static void say_reasons(const struct settings *s, struct plan *plan, const trf_r
    NO_PLAN: only time or patience ends training. */
 static int64_t planned_updates(const struct settings *s, const struct plan *plan)
 {
-    int64_t all = s->updates, epochs = s->corpus.epochs, drawn = plan->drawn, left;
+    int64_t all = s->train.updates, epochs = s->corpus.epochs, drawn = plan->drawn, left;
     if (epochs != TRF_ENDLESS && epochs <= INT64_MAX / 2 / plan->batches) {
         left = epochs * plan->batches > drawn ? epochs * plan->batches - drawn : 0;
-        left = plan->updates + (left + s->accumulate - 1) / s->accumulate;
+        left = plan->updates + (left + s->train.accumulate - 1) / s->train.accumulate;
         if (left < all) all = left;
     }
     return all == INT64_MAX ? NO_PLAN : all;
@@ -262,20 +267,21 @@ static int64_t planned_updates(const struct settings *s, const struct plan *plan
 
 static void decide_validation(struct settings *s, const trf_learn_options *found)
 {
-    if (!is_given(s, AT(valid_every))) s->valid_every = found->valid_every;
-    if (!is_given(s, AT(patience))) s->patience = isfinite(s->minutes) ? 0 : found->patience;
-    if (is_auto(s, AT(ema))) s->ema = found->ema;
+    if (!is_given(s, AT(train.valid_every))) s->train.valid_every = found->valid_every;
+    if (!is_given(s, AT(train.patience)))
+        s->train.patience = isfinite(s->train.minutes) ? 0 : found->patience;
+    if (is_auto(s, AT(train.ema))) s->train.ema = found->ema;
 }
 
 void settle_validation(struct settings *s, const struct plan *plan)
 {
-    if (s->valid_every == 0) s->valid_every = plan->per_epoch;
+    if (s->train.valid_every == 0) s->train.valid_every = plan->per_epoch;
 }
 
 int check_ends(const struct settings *s, const struct plan *plan)
 {
-    if (planned_updates(s, plan) != NO_PLAN || isfinite(s->minutes) ||
-        (plan->validates && s->patience))
+    if (planned_updates(s, plan) != NO_PLAN || isfinite(s->train.minutes) ||
+        (plan->validates && s->train.patience))
         return DONE;
     say("training has no end: give --updates, --epochs or --minutes, or validation pairs and "
         "--patience");
@@ -342,22 +348,24 @@ void say_schedule(const struct settings *s, const struct plan *plan)
     int64_t planned = planned_updates(s, plan);
     static const char *const schedules[] = {"noam", "inverse-sqrt", "cosine", "constant"};
     long long most =
-        (long long)fmax(s->corpus.batch_tokens, plan->longest + 1) * s->accumulate;
+        (long long)fmax(s->corpus.batch_tokens, plan->longest + 1) * s->train.accumulate;
     char end[128], ends[64] = "";
     if (planned != NO_PLAN) snprintf(end, sizeof end, ", %lld in all", (long long)planned);
-    else if (isfinite(s->minutes))
-        snprintf(end, sizeof end, ", for %g minute%s", s->minutes, s->minutes == 1 ? "" : "s");
+    else if (isfinite(s->train.minutes))
+        snprintf(end, sizeof end, ", for %g minute%s", s->train.minutes, s->train.minutes == 1 ? ""
+                 : "s");
     else if (plan->explained[REASON_END]) *end = 0;
     else
         snprintf(end, sizeof end, ", until %d validation%s in a row find%s no better model",
-                 (int)s->patience, plural(s->patience), s->patience == 1 ? "s" : "");
-    if (isfinite(s->minutes) && planned != NO_PLAN)
-        snprintf(ends, sizeof ends, ", %g minute%s at most", s->minutes,
-                 s->minutes == 1 ? "" : "s");
+                 (int)s->train.patience, plural(s->train.patience), s->train.patience == 1 ? "s"
+                     : "");
+    if (isfinite(s->train.minutes) && planned != NO_PLAN)
+        snprintf(ends, sizeof ends, ", %g minute%s at most", s->train.minutes,
+                 s->train.minutes == 1 ? "" : "s");
     inform("updates: about %lld per pass over the data%s%s; ", (long long)plan->per_epoch, end,
            ends);
     if (plan->validates)
-        inform("validated every %lld by %s\n", (long long)s->valid_every,
+        inform("validated every %lld by %s\n", (long long)s->train.valid_every,
                metric_name(metric_of(s)));
     else inform("not validated\n");
     if (!plan->explained[REASON_RATE] || !plan->explained[REASON_BATCHES])

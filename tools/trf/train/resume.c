@@ -11,7 +11,7 @@
 /* Fails if --sentencepiece names another SentencePiece model than the checkpoint has. */
 static int check_pieces(struct training *t, int side)
 {
-    const char *file = side ? t->s->target_sentencepiece : t->s->source_sentencepiece;
+    const char *file = side ? t->s->train.target_sentencepiece : t->s->train.source_sentencepiece;
     struct vocabularies *v = &t->vocabularies;
     trf_vocab *vocab = NULL;
     char *stored;
@@ -63,7 +63,7 @@ static int merge_settings(struct training *t, const trf_model *model, const trf_
     stored.training.hooks = s->training.hooks;
     merged = stored;
     if (apply_given(&merged)) return USAGE;
-    if (s->init_from) { /* presets did not apply to the model: see take_architecture */
+    if (s->train.init_from) { /* presets did not apply to the model: see take_architecture */
         merged.config = stored.config;
         if (set_given_architecture(&merged)) return USAGE;
     }
@@ -150,8 +150,10 @@ static char *say_changes(const struct training *t, char *before[MAX_OPTIONS])
 {
     static const size_t of_data[] = {
         AT(corpus.batch_tokens), AT(corpus.batch_sentences), AT(corpus.padded_budget),
-        AT(corpus.shuffle), AT(corpus.buckets), AT(corpus.pool), AT(valid_size), AT(keep_empty),
-        AT(documents), AT(pack), AT(chunk), AT(subword_samples), AT(subword_alpha), AT(seed)};
+        AT(corpus.shuffle), AT(corpus.buckets), AT(corpus.pool), AT(train.valid_size),
+            AT(train.keep_empty),
+        AT(train.documents), AT(train.pack), AT(train.chunk), AT(train.subword_samples),
+            AT(train.subword_alpha), AT(seed)};
     char value[64], *all = format_text("%s", ""), *change, *longer;
     int i;
     size_t k, n = sizeof of_data / sizeof *of_data;
@@ -265,7 +267,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     trf_dataset_options o = data_options(&t->data);
     const char *held;
     int status;
-    if (s->subword_samples > 1 &&
+    if (s->train.subword_samples > 1 &&
         (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
          stored_subwords(s, v, 1, r->checkpoint)))
         return FAILED;
@@ -278,9 +280,9 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     /* 0 also stands for a file of its own, whose pairs may be gone now */
     held = trf_model_metadata(r->model, "training.held_out");
     t->data.knows_size = trf_model_metadata(r->model, "option.valid-size") &&
-                         (s->valid_size > 0 || (held && !strcmp(held, "0")));
+                         (s->train.valid_size > 0 || (held && !strcmp(held, "0")));
     if ((status = read_data(&t->data, &o))) return status;
-    if (s->subword_samples > 1 && add_samples(&t->data, v, vocab)) return FAILED;
+    if (s->train.subword_samples > 1 && add_samples(&t->data, v, vocab)) return FAILED;
     note_data(t, vocab);
     if (restore_state(r, &t->data) || set_corpus(s, &t->data, vocab, &t->plan)) return FAILED;
     r->corpus = trf_dataset_corpus(t->data.set);
@@ -326,7 +328,7 @@ int resume_training(struct training *t)
     settle_validation(s, &t->plan);
     if (check_ends(s, &t->plan) || settle_cosine(s, &t->plan, &stored)) return USAGE;
     changed = say_changes(t, before);
-    if (s->init_from)
+    if (s->train.init_from)
         inform_line("--init-from has no effect with --resume: the weights come from %s",
                     r->checkpoint);
     say_schedule(s, &t->plan);

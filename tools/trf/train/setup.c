@@ -36,7 +36,7 @@ static int32_t count_frozen(const struct run *r)
    pattern, parameters stay frozen as in the checkpoint. */
 static int freeze(struct run *r)
 {
-    const struct texts *patterns = &r->s->freeze;
+    const struct texts *patterns = &r->s->train.freeze;
     int32_t frozen = count_frozen(r), n = trf_model_parameter_count(r->model);
     trf_error err;
     int k;

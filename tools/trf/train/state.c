@@ -81,7 +81,8 @@ static int is_stored(const struct row *row)
     const struct settings *s = NULL;     /* only for sizeof */
     return (row->commands & TRAIN) && row->kind != HEADING && row->kind != TEXT &&
            row->kind != TEXTS && !row->then && row->offset != AT(resume) &&
-           row->offset != AT(recipe) && row->offset != AT(seeds) && row->offset != AT(strict) &&
+           row->offset != AT(train.recipe) && row->offset != AT(train.seeds) &&
+               row->offset != AT(train.strict) &&
            row->offset != AT(overwrite) && row->offset != AT(quiet) &&
            !row_within(row, AT(config), sizeof s->config) &&
            !row_within(row, AT(training), sizeof s->training) &&
@@ -119,7 +120,7 @@ static int note_state(struct run *r, int there)
         status = note(r->model, "training.picks", there && !state->every_nth ? "random" : NULL);
     if (!status)
         status = note(r->model, "training.model",
-                      there && is_given(r->s, AT(checkpoint)) ? name_of(r->s->model) : NULL);
+                      there && is_given(r->s, AT(train.checkpoint)) ? name_of(r->s->model) : NULL);
     if (!status) status = note(r->model, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;
@@ -149,8 +150,8 @@ int save_checkpoint(struct run *r)
 uint64_t held_out_hash(const struct settings *s, const struct data *data)
 {
     static const size_t relevant[] = {
-        AT(valid_beam), AT(noise.density), AT(noise.mean_span), AT(noise.masked),
-        AT(noise.randomised), AT(noise.whole_words), AT(chunk), AT(training.label_smoothing),
+        AT(train.valid_beam), AT(noise.density), AT(noise.mean_span), AT(noise.masked),
+        AT(noise.randomised), AT(noise.whole_words), AT(train.chunk), AT(training.label_smoothing),
         AT(training.smoothing_rule)};
     size_t n = sizeof relevant / sizeof *relevant - (metric_of(s) == METRIC_LOSS ? 0 : 2), i, j;
     uint64_t hash = 0;
@@ -160,7 +161,7 @@ uint64_t held_out_hash(const struct settings *s, const struct data *data)
     for (k = 0; k < n_rows; k++)
         for (j = 0; j < n; j++) {
             if (!(rows[k].commands & TRAIN) || rows[k].offset != relevant[j]) continue;
-            if (rows[k].offset == AT(chunk) && !learns_from_text(s)) continue;
+            if (rows[k].offset == AT(train.chunk) && !learns_from_text(s)) continue;
             value_text(&rows[k], s, value, sizeof value);
             hash = hash * 1099511628211u ^ hash_line(value);
         }
@@ -177,17 +178,19 @@ static int64_t stored_number(const struct run *r, const char *key, int64_t other
 
 static int is_tokens(const struct row *row)
 {
-    return row->offset == AT(source_tokens) || row->offset == AT(target_tokens);
+    return row->offset == AT(train.source_tokens) || row->offset == AT(train.target_tokens);
 }
 
 /* Refuses an option that would have made another vocabulary than the checkpoint has. */
 static int check_vocabulary_option(const struct run *r, const struct row *row)
 {
     static const struct { size_t field, of_both; } of[] = {
-        {AT(source_vocab_size), AT(vocab_size)}, {AT(target_vocab_size), AT(vocab_size)},
-        {AT(source_tokens), AT(tokens)}, {AT(target_tokens), AT(tokens)},
-        {AT(min_count), AT(min_count)}, {AT(joint_vocabulary), AT(joint_vocabulary)},
-        {AT(normalise), AT(normalise)}};
+        {AT(train.source_vocab_size), AT(train.vocab_size)},
+            {AT(train.target_vocab_size), AT(train.vocab_size)},
+        {AT(train.source_tokens), AT(train.tokens)}, {AT(train.target_tokens), AT(train.tokens)},
+        {AT(train.min_count), AT(train.min_count)},
+            {AT(train.joint_vocabulary), AT(train.joint_vocabulary)},
+        {AT(train.normalise), AT(train.normalise)}};
     char key[96], requested[64];
     const char *value;
     size_t i, n = sizeof of / sizeof *of;
@@ -213,7 +216,8 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
 /* Whether the given value lets the recipe choose: then the choice in the checkpoint stands. */
 static int is_auto_value(const struct row *row, const char *given)
 {
-    int sizes = row->offset == AT(source_vocab_size) || row->offset == AT(target_vocab_size);
+    int sizes = row->offset == AT(train.source_vocab_size) ||
+        row->offset == AT(train.target_vocab_size);
     return !strcmp(given, "auto") || (is_tokens(row) && !strcmp(given, "sentencepiece")) ||
            (sizes && strspn(given, "0") == strlen(given));
 }
@@ -222,12 +226,13 @@ static int is_auto_value(const struct row *row, const char *given)
    all or none. */
 int restore_options(struct run *r)
 {
-    static const size_t ends[] = {AT(updates), AT(corpus.epochs), AT(minutes), AT(patience)};
+    static const size_t ends[] =
+        {AT(train.updates), AT(corpus.epochs), AT(train.minutes), AT(train.patience)};
     struct state *state = &r->state;
     char key[96];
     const char *value;
     size_t e;
-    int32_t metric = r->s->metric;
+    int32_t metric = r->s->train.metric;
     int i, end_given = 0;
     if ((value = trf_model_metadata(r->model, "option.ema")))
         state->had_average = strtod(value, NULL) > 0;
@@ -244,7 +249,7 @@ int restore_options(struct run *r)
         for (e = 0; e < 4; e++) is_end |= rows[i].offset == ends[e];
         snprintf(key, sizeof key, "option.%s", rows[i].name);
         value = trf_model_metadata(r->model, key);
-        if (value && rows[i].offset == AT(metric))
+        if (value && rows[i].offset == AT(train.metric))
             state->same_metric =
                 metric == METRIC_AUTO || !strcmp(value, metric_name((enum metric)metric));
         if ((r->s->given[i] && !is_auto_value(&rows[i], r->s->given[i])) || (is_end && end_given) ||
@@ -333,7 +338,7 @@ int restore_average(struct run *r)
     char *path = average_path(r, trf_trainer_step(r->trainer));
     int32_t i;
     int status = DONE;
-    if (is_first_rank() && r->s->ema > 0 && r->state.had_average && r->state.has_notes) {
+    if (is_first_rank() && r->s->train.ema > 0 && r->state.had_average && r->state.has_notes) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
             say("it is the average of the weights, which belongs to the checkpoint; --ema 0 "
@@ -342,7 +347,7 @@ int restore_average(struct run *r)
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
             say("%s belongs to another model", path);
             status = FAILED;
-        } else if (trf_ema_create(&ema, r->trainer, r->s->ema, &err)) {
+        } else if (trf_ema_create(&ema, r->trainer, r->s->train.ema, &err)) {
             say_error("average", &err);
             status = FAILED;
         }
@@ -385,14 +390,16 @@ static int among_best(const struct run *r, size_t i, int32_t n)
 
 static int averaged(const struct run *r, size_t i)
 {
-    if (r->s->average <= 1) return 0;
-    return r->s->average_of == 0 && validates(&r->validator) ? among_best(r, i, r->s->average)
-                                                      : among_last(&r->state, i, r->s->average);
+    if (r->s->train.average <= 1) return 0;
+    return r->s->train.average_of == 0 && validates(&r->validator)
+        ? among_best(r, i, r->s->train.average)
+                                                      : among_last(&r->state, i,
+                                                                   r->s->train.average);
 }
 
 static int is_kept_best(const struct run *r, size_t i)
 {
-    return r->s->average > 1 && r->state.kept[i].update == r->learning->stopping.best_update;
+    return r->s->train.average > 1 && r->state.kept[i].update == r->learning->stopping.best_update;
 }
 
 void remove_unneeded(struct run *r, int average_needed)
@@ -402,7 +409,7 @@ void remove_unneeded(struct run *r, int average_needed)
     size_t i, n = 0;
     if (!is_first_rank()) { free(needed); return; }
     for (i = 0; i < state->n_kept; i++)
-        needed[i] = (char)(among_last(state, i, r->s->keep) ||
+        needed[i] = (char)(among_last(state, i, r->s->train.keep) ||
                            (average_needed && (averaged(r, i) || is_kept_best(r, i))));
     for (i = 0; i < state->n_kept; i++) {
         char *path = kept_path(r, state->kept[i].update);
@@ -419,7 +426,7 @@ int keep_model(struct run *r, int64_t update, double score, double loss)
     struct state *state = &r->state;
     char *path;
     int status;
-    if (!is_first_rank() || (r->s->keep == 0 && r->s->average <= 1)) return DONE;
+    if (!is_first_rank() || (r->s->train.keep == 0 && r->s->train.average <= 1)) return DONE;
     path = kept_path(r, update);
     status = save_model(r, path);
     free(path);

@@ -95,7 +95,7 @@ static int decide_normalise(const struct settings *s, const trf_data_lines *line
 {
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
     int64_t i;
-    if (s->normalise != NORMALISE_AUTO) return s->normalise;
+    if (s->train.normalise != NORMALISE_AUTO) return s->train.normalise;
     if (!writes) return NORMALISE_NFC;
     if (first_side) return NORMALISE_IDENTITY;
     for (i = 0; i < lines->n; i++)
@@ -106,19 +106,20 @@ static int decide_normalise(const struct settings *s, const trf_data_lines *line
 int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_data_lines *text,
                    int first_side, int last_side)
 {
-    int given = is_given(s, AT(vocab_size)) ||
-                is_given(s, first_side ? AT(target_vocab_size) : AT(source_vocab_size));
+    int given = is_given(s, AT(train.vocab_size)) ||
+                is_given(s, first_side ? AT(train.target_vocab_size) : AT(train.source_vocab_size));
     static const char *const rules[] = {"", "identity", "nfc", "nmt_nfkc"};
     struct subwords_options o;
     struct lines lines = {text, first_side, last_side, 0, 0};
-    int32_t size = first_side ? s->target_vocab_size : s->source_vocab_size, other, tries;
+    int32_t size = first_side ? s->train.target_vocab_size
+        : s->train.source_vocab_size, other, tries;
     char *map, *model = NULL, why[512];
     int rule, status;
     size_t bytes;
     trf_error err;
     if (size < 8 || size > 1 << 20) {
         say("--vocab-size must be between 8 and %d for subwords, got %d", 1 << 20, (int)size);
-        return is_given(s, AT(vocab_size)) ? USAGE : FAILED;
+        return is_given(s, AT(train.vocab_size)) ? USAGE : FAILED;
     }
     busy_with("learning subwords ...\n");
     if (!learns_from_text(s))
@@ -126,14 +127,14 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
             PIECE_CHARACTERS * (size_t)s->corpus.max_length; /* text alone is cut into chunks */
     if (!next_to_learn(&lines)) lines.most = 0;         /* all lines are too long */
     memset(&o, 0, sizeof o);
-    o.bpe = (first_side ? s->target_tokens : s->source_tokens) == TOKENS_BPE;
+    o.bpe = (first_side ? s->train.target_tokens : s->train.source_tokens) == TOKENS_BPE;
     o.size = size - UNUSED;
     o.sentinels = n_sentinels(s);
     map = composing_map(any_line(text, first_side, last_side, has_hangul), &o.map_bytes);
     rule = decide_normalise(s, text, first_side, last_side, map);
     o.rule = rules[rule];
     o.map = rule == NORMALISE_NFC ? map : NULL;
-    o.verbatim = o.line_end = learns_from_text(s) && s->documents == DOCUMENTS_FILE;
+    o.verbatim = o.line_end = learns_from_text(s) && s->train.documents == DOCUMENTS_FILE;
     o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) &&
             any_line(text, first_side, last_side, has_tab);
     o.reserved = any_line(text, first_side, last_side, has_reserved);
@@ -288,7 +289,7 @@ int stored_subwords(const struct settings *s, struct vocabularies *v, int side, 
     }
     trf_file_close(file);
     if (status) say_error(NULL, &err);
-    else if (s->subword_samples > 1 && n > 5 && !memcmp(bytes, "TRFPM", 5)) {
+    else if (s->train.subword_samples > 1 && n > 5 && !memcmp(bytes, "TRFPM", 5)) {
         say("%s has the ids of a model that another program trained: --subword-samples must be 1",
             path);
         status = FAILED;

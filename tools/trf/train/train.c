@@ -30,7 +30,8 @@ static void describe(const struct training *t)
            t->plan.explained[REASON_MODEL] ? "with " : "", (int)config->n_heads,
            plural(config->n_heads), config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm",
            tyings[config->tying], config->generator_bias ? "generator bias" : "no generator bias",
-           o->dropout, o->residual_dropout, o->attention_dropout, o->activation_dropout, t->s->ema);
+           o->dropout, o->residual_dropout, o->attention_dropout, o->activation_dropout,
+               t->s->train.ema);
     inform("%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
             : learns_labels(t->s) ? "text" : "chunk", plural(n));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
@@ -47,7 +48,7 @@ static void describe(const struct training *t)
     if (o->parts || n_ranks() > 1)
         inform("processes: %d, with %d thread%s here; batches in %d part%s, %s\n", n_ranks(),
                (int)t->s->device.threads, plural(t->s->device.threads), (int)o->parts,
-               plural(o->parts), n_ranks() > 1 && t->s->reduce ? "added up in any order"
+               plural(o->parts), n_ranks() > 1 && t->s->train.reduce ? "added up in any order"
                                                                : "added up in their order");
     if (t->plan.new_words > 0)
         say("%.1f %% of the words are new in a tenth of the lines, so subwords would do better: "
@@ -192,19 +193,19 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     struct settings one = *s;
     struct stat there;
     char *seed = format_text("%llu", (unsigned long long)number),
-         *log = seed_path(s->log ? s->log : "", number);
+         *log = seed_path(s->train.log ? s->train.log : "", number);
     char *checkpoint;
     int status;
     *model = seed_path(s->model, number);
     checkpoint = format_text("%s.checkpoint", *model);
     give(&one, AT(seed), seed);
     give(&one, AT(model), *model);
-    if (s->log && !is_device(s->log)) give(&one, AT(log), log);
+    if (s->train.log && !is_device(s->train.log)) give(&one, AT(train.log), log);
     inform("seed %s:\n", seed);
     status = apply_given(&one);
     one.resume = s->resume && !stat(checkpoint, &there);
     if (!status) status = train_once(&one, score);
-    s->metric = one.metric;         /* that of the recipe */
+    s->train.metric = one.train.metric;         /* that of the recipe */
     free(checkpoint);
     free(seed);
     free(log);
@@ -215,8 +216,8 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
 static int any_checkpoint(const struct settings *s)
 {
     int32_t i, found = 0;
-    if (s->checkpoint) { say("--resume needs checkpoints"); return 0; }
-    for (i = 0; i < s->seeds && !found; i++) {
+    if (s->train.checkpoint) { say("--resume needs checkpoints"); return 0; }
+    for (i = 0; i < s->train.seeds && !found; i++) {
         char *model = seed_path(s->model, s->seed + (uint64_t)i),
              *path = format_text("%s.checkpoint", model);
         found = !access(path, F_OK);
@@ -235,11 +236,11 @@ static int check_seeds(const struct settings *s)
 {
     int32_t i;
     int status = DONE;
-    for (i = 0; i < s->seeds && !status; i++) {
+    for (i = 0; i < s->train.seeds && !status; i++) {
         uint64_t seed = s->seed + (uint64_t)i;
         char *model = seed_path(s->model, seed),
-             *checkpoint = s->checkpoint ? NULL : format_text("%s.checkpoint", model),
-             *log = s->log && !is_device(s->log) ? seed_path(s->log, seed) : NULL;
+             *checkpoint = s->train.checkpoint ? NULL : format_text("%s.checkpoint", model),
+             *log = s->train.log && !is_device(s->train.log) ? seed_path(s->train.log, seed) : NULL;
         status = check_own_names(s, model, checkpoint, log);
         if (!status && (check_written(s, "model", model) ||
                         check_written(s, "checkpoint", checkpoint) || check_written(s, "log", log)))
@@ -257,12 +258,12 @@ static int check_seeds(const struct settings *s)
 /* The same training from several seeds shows how much of a result is chance. */
 static int train_seeds(struct settings *s)
 {
-    double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->seeds;
+    double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->train.seeds;
     char *best_model = NULL, *model;
     int32_t i;
     int status = DONE;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
-    if (s->checkpoint && *s->checkpoint) {
+    if (s->train.checkpoint && *s->train.checkpoint) {
         say("--checkpoint names one file, but --seeds needs several");
         return USAGE;
     }
@@ -271,8 +272,8 @@ static int train_seeds(struct settings *s)
     if ((status = check_seeds(s))) return status;
     if (!s->overwrite && !s->resume && check_replaced(s, s->model, NULL, NULL)) return FAILED;
     if (check_read(s) || (s->resume && !any_checkpoint(s))) return FAILED;
-    for (i = 0; i < s->seeds && !status; i++) {
-        int32_t requested = s->metric;
+    for (i = 0; i < s->train.seeds && !status; i++) {
+        int32_t requested = s->train.metric;
         status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
         sum += score;
         squares += score * score;
@@ -282,15 +283,16 @@ static int train_seeds(struct settings *s)
             best_model = model;
             best = score;
         } else free(model);
-        if (i + 1 < s->seeds) s->metric = requested;
+        if (i + 1 < s->train.seeds) s->train.metric = requested;
         if (!status && stopped())
             status = SIGNALLED + stopped(); /* the signal came at the end of this one */
     }
     if (!status) status = copy_model(s, best_model, s->model);
     if (!status && !isfinite(sum))
-        inform_line("%d seeds, but no validation to compare them by", (int)s->seeds);
+        inform_line("%d seeds, but no validation to compare them by", (int)s->train.seeds);
     else if (!status)
-        inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s", (int)s->seeds,
+        inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s",
+                    (int)s->train.seeds,
              metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
              best, best_model, s->model);
     free(best_model);
@@ -302,9 +304,9 @@ int command_train(struct settings *s, int argc, char **argv)
     double score;
     (void)argc;
     (void)argv;
-    if (s->seeds > 1 && n_ranks() > 1) {
+    if (s->train.seeds > 1 && n_ranks() > 1) {
         say("--seeds trains models one after another in one process: it does not work with mpirun");
         return USAGE;
     }
-    return s->seeds > 1 ? train_seeds(s) : train_once(s, &score);
+    return s->train.seeds > 1 ? train_seeds(s) : train_once(s, &score);
 }

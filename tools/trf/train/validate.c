@@ -170,7 +170,7 @@ static int make_translator(struct validator *v, trf_translator **translator)
 {
     trf_search search = v->s->search;
     trf_error err;
-    search.beam = v->s->valid_beam;
+    search.beam = v->s->train.valid_beam;
     trf_search_limit(&search, trf_model_config(v->model));
     search.hooks = v->s->training.hooks;
     *translator = NULL;

@@ -26,15 +26,17 @@ static int learn_tokens(const struct settings *s, const trf_data_lines *lines, i
     for (side = first_side; side <= last_side && !status; side++)
         if (learn_side(lines, *vocab, side)) return FAILED;
     if (!status)
-        status = trf_vocab_finish(*vocab, first_side ? s->target_vocab_size : s->source_vocab_size,
-                                  s->min_count, &err);
+        status = trf_vocab_finish(*vocab, first_side ? s->train.target_vocab_size
+                                  : s->train.source_vocab_size,
+                                  s->train.min_count, &err);
     if (status) return refused("vocabulary", &err);
     if (trf_vocab_size(*vocab) > 4 || lines->n == 0) return DONE;
-    if (s->min_count == 1) {
+    if (s->train.min_count == 1) {
         say("%s has no token to learn", training_file(s, first_side));
         return FAILED;
     }
-    say("--min-count %lld leaves no token: none in %s occurs so often", (long long)s->min_count,
+    say("--min-count %lld leaves no token: none in %s occurs so often",
+        (long long)s->train.min_count,
         training_file(s, first_side));
     return USAGE;
 }
@@ -42,8 +44,8 @@ static int learn_tokens(const struct settings *s, const trf_data_lines *lines, i
 static int make_vocabulary(const struct settings *s, struct vocabularies *v,
                            const trf_data_lines *lines, int first_side, int last_side)
 {
-    const char *file = first_side ? s->target_sentencepiece : s->source_sentencepiece;
-    int tokens = first_side ? s->target_tokens : s->source_tokens;
+    const char *file = first_side ? s->train.target_sentencepiece : s->train.source_sentencepiece;
+    int tokens = first_side ? s->train.target_tokens : s->train.source_tokens;
     if (file) return read_subwords(v, first_side, last_side, file, &v->of[first_side]);
     if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE)
         return learn_subwords(s, v, lines, first_side, last_side);
@@ -59,12 +61,12 @@ int check_tokens(const struct settings *s, const trf_vocab *const vocab[2], cons
                                            TRF_SENTENCEPIECE, TRF_SENTENCEPIECE, TRF_SENTENCEPIECE};
     int side;
     for (side = 0; side < 2; side++) {
-        const char *file = side ? s->target_sentencepiece : s->source_sentencepiece;
-        int tokens = side ? s->target_tokens : s->source_tokens;
+        const char *file = side ? s->train.target_sentencepiece : s->train.source_sentencepiece;
+        int tokens = side ? s->train.target_tokens : s->train.source_tokens;
         if (!vocab[side]) continue;
         if (tokens == TOKENS_AUTO) continue;
-        if (!is_given(s, AT(tokens)) &&
-            !is_given(s, side ? AT(target_tokens) : AT(source_tokens)) && !file)
+        if (!is_given(s, AT(train.tokens)) &&
+            !is_given(s, side ? AT(train.target_tokens) : AT(train.source_tokens)) && !file)
             continue;
         if (trf_vocab_kind(vocab[side]) == (file ? TRF_SENTENCEPIECE : kinds[tokens])) continue;
         say("%s was made with other --%s-tokens", path, side ? "target" : "source");
@@ -80,7 +82,7 @@ int check_samples(const struct settings *s, const trf_vocab *const vocab[2])
         return DONE;
     say("--subword-samples %d needs subwords on both sides: --tokens sentencepiece, or "
         "--sentencepiece",
-        (int)s->subword_samples);
+        (int)s->train.subword_samples);
     return USAGE;
 }
 
@@ -90,7 +92,8 @@ int extend_vocabulary(const struct settings *s, const trf_data_lines *lines, int
 {
     trf_vocab *seen = NULL;
     trf_error err;
-    int32_t most = first_side ? s->target_vocab_size : s->source_vocab_size, i, added = 0;
+    int32_t most = first_side ? s->train.target_vocab_size
+        : s->train.source_vocab_size, i, added = 0;
     int side;
     trf_status status;
     if (trf_vocab_kind(vocab) != TRF_WORDS && trf_vocab_kind(vocab) != TRF_CHARACTERS) {
@@ -100,7 +103,7 @@ int extend_vocabulary(const struct settings *s, const trf_data_lines *lines, int
     status = trf_vocab_create(&seen, trf_vocab_kind(vocab), NULL, &err);
     for (side = first_side; side <= last_side && !status; side++)
         if (learn_side(lines, seen, side)) { trf_vocab_destroy(seen); return FAILED; }
-    if (!status) status = trf_vocab_finish(seen, most ? most : 32000, s->min_count, &err);
+    if (!status) status = trf_vocab_finish(seen, most ? most : 32000, s->train.min_count, &err);
     for (i = 4; !status && i < trf_vocab_size(seen); i++)
         if (trf_vocab_id(vocab, trf_vocab_token(seen, i)) == UNK) {
             status = trf_vocab_add(vocab, trf_vocab_token(seen, i), &err);
@@ -150,16 +153,16 @@ static int makes_vocabulary(const struct settings *s, const struct vocabularies 
                             int subwords)
 {
     return reads_side(s, side) && !v->of[side] &&
-           !(side ? s->target_sentencepiece : s->source_sentencepiece) &&
-           subwords == ((side ? s->target_tokens : s->source_tokens) >= TOKENS_UNIGRAM);
+           !(side ? s->train.target_sentencepiece : s->train.source_sentencepiece) &&
+           subwords == ((side ? s->train.target_tokens : s->train.source_tokens) >= TOKENS_UNIGRAM);
 }
 
 /* Refuses options about learning a vocabulary if none is learned. */
 static int check_made(const struct settings *s, const struct vocabularies *v)
 {
-    const char *normalise = text_given(s, AT(normalise));
+    const char *normalise = text_given(s, AT(train.normalise));
     int inherited = v->of[0] || v->of[1];
-    if (is_given(s, AT(min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) &&
+    if (is_given(s, AT(train.min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) &&
         !makes_vocabulary(s, v, 1, 0)) {
         say("--min-count is not for subwords");
         return USAGE;
@@ -176,7 +179,7 @@ static int check_made(const struct settings *s, const struct vocabularies *v)
 int make_vocabularies(struct settings *s, struct vocabularies *v, const trf_data_lines *lines,
                       struct plan *plan)
 {
-    int status, one_file = same_file(s->source_sentencepiece, s->target_sentencepiece);
+    int status, one_file = same_file(s->train.source_sentencepiece, s->train.target_sentencepiece);
     int inherited = v->of[0] || v->of[1];
     if ((!v->of[0] && reads_side(s, 0)) || (!v->of[1] && reads_side(s, 1)))
         if ((status = decide_tokens(s, lines, (const trf_vocab *const *)v->of, plan)))
@@ -187,17 +190,18 @@ int make_vocabularies(struct settings *s, struct vocabularies *v, const trf_data
         status = v->of[0] ? DONE : make_vocabulary(s, v, lines, 0, 0);
         return status || v->of[1] ? status : make_vocabulary(s, v, lines, 1, 1);
     }
-    if (s->joint_vocabulary && (s->source_tokens != s->target_tokens ||
-                                (s->source_sentencepiece || s->target_sentencepiece) != one_file)) {
+    if (s->train.joint_vocabulary && (s->train.source_tokens != s->train.target_tokens ||
+                                (s->train.source_sentencepiece ||
+                                 s->train.target_sentencepiece) != one_file)) {
         say("one vocabulary for both sides needs the same --source-tokens and --target-tokens, or "
             "one --sentencepiece");
         return USAGE;
     }
-    if (s->joint_vocabulary && s->source_vocab_size != s->target_vocab_size) {
+    if (s->train.joint_vocabulary && s->train.source_vocab_size != s->train.target_vocab_size) {
         say("one vocabulary for both sides has one size: give --vocab-size");
         return USAGE;
     }
-    if ((status = make_vocabulary(s, v, lines, 0, s->joint_vocabulary))) return status;
-    if (s->joint_vocabulary) v->of[1] = v->of[0];
-    return s->joint_vocabulary ? DONE : make_vocabulary(s, v, lines, 1, 1);
+    if ((status = make_vocabulary(s, v, lines, 0, s->train.joint_vocabulary))) return status;
+    if (s->train.joint_vocabulary) v->of[1] = v->of[0];
+    return s->train.joint_vocabulary ? DONE : make_vocabulary(s, v, lines, 1, 1);
 }
