@@ -44,37 +44,31 @@ static int is_stream(const char *path, int fd)
            file.st_dev == stream.st_dev && file.st_ino == stream.st_ino;
 }
 
+/* Options that name files to read. */
+static const size_t inputs[] = {
+    AT(source), AT(target), AT(tsv), AT(train.next_sentences), AT(train.valid_source), AT(train.valid_target),
+    AT(train.valid_tsv), AT(train.text), AT(train.valid_text), AT(train.init_from), AT(train.vocab_from), AT(train.token_file),
+    AT(input), AT(model), AT(prefixes), AT(train.sentencepiece), AT(train.source_sentencepiece),
+    AT(train.target_sentencepiece)};
+enum { INPUTS = sizeof inputs / sizeof *inputs };
+
+static const char *input_of(const struct settings *s, int i)
+{
+    return *(const char *const *)((const char *)s + inputs[i]);
+}
+
 /* A command must not write a file that it reads. */
 int check_written(const struct settings *s, const char *option, const char *path)
 {
-    const struct { const char *option, *path;
-    } read[] = {{"source", s->source},
-                {"target", s->target},
-                {"tsv", s->tsv},
-                {"next-sentences", s->train.next_sentences},
-                {"valid-source", s->train.valid_source},
-                {"valid-target", s->train.valid_target},
-                {"valid-tsv", s->train.valid_tsv},
-                {"text", s->train.text},
-                {"valid-text", s->train.valid_text},
-                {"init-from", s->train.init_from},
-                {"vocab-from", s->train.vocab_from},
-                {"token-file", s->train.token_file},
-                {"input", s->input},
-                {"model", s->model},
-                {"prefixes", s->prefixes},
-                {"sentencepiece", s->train.sentencepiece},
-                {"source-sentencepiece", s->train.source_sentencepiece},
-                {"target-sentencepiece", s->train.target_sentencepiece}};
-    size_t i;
+    int i;
     if (!path) return DONE;
     if (!strcmp(path, "-")) {
         say("--%s needs the name of a file, got '-'", option);
         return FAILED;
     }
-    for (i = 0; i < sizeof read / sizeof *read; i++)
-        if (path != read[i].path && same_file(path, read[i].path)) {
-            say("--%s '%s' is the file that --%s reads", option, path, read[i].option);
+    for (i = 0; i < INPUTS; i++)
+        if (path != input_of(s, i) && same_file(path, input_of(s, i))) {
+            say("--%s '%s' is the file that --%s reads", option, path, option_name(inputs[i]));
             return FAILED;
         }
     if (is_stream(path, STDIN_FILENO)) {
@@ -294,10 +288,9 @@ int check_not_output(const char *path)
 /* The input must not grow with the output: `trf translate --input s >>s` would never end. */
 static int check_standard_output(const struct settings *s)
 {
-    const char *const read[] = {s->input, s->source, s->target, s->tsv, s->prefixes, s->model};
     struct stat in, out;
-    size_t i;
-    for (i = 0; i < sizeof read / sizeof *read; i++) if (check_not_output(read[i])) return FAILED;
+    int i;
+    for (i = 0; i < INPUTS; i++) if (check_not_output(input_of(s, i))) return FAILED;
     if (!fstat(STDIN_FILENO, &in) && !fstat(STDOUT_FILENO, &out) && S_ISREG(in.st_mode) &&
         in.st_dev == out.st_dev && in.st_ino == out.st_ino) {
         say("standard output is the file that standard input reads");
