@@ -262,10 +262,9 @@ TRFWITH  = $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) \
            $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE) $(if $(CJSON),-DTRF_WITH_CJSON) \
            $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB)
 TRFCC    = $(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC))
-# Objects, of which make compiles those again that a change touches. Without cJSON only two files of publish/ that say
-# so.
-NOCJSON  = $(filter-out %/import.c %/export.c,$(wildcard tools/trf/publish/import*.c tools/trf/publish/export*.c))
-TRF      = $(filter-out $(if $(CJSON),,$(NOCJSON)),$(wildcard tools/trf/*.c tools/trf/*/*.c)) tools/metrics/metrics.c \
+# Objects, of which make compiles those again that a change touches. Without cJSON publish/ has a file that says so.
+UNBUILT  = $(if $(CJSON),%/without_cjson.c,$(wildcard tools/trf/publish/import*.c tools/trf/publish/export*.c))
+TRF      = $(filter-out $(UNBUILT),$(wildcard tools/trf/*.c tools/trf/*/*.c)) tools/metrics/metrics.c \
            $(if $(SENTENCEPIECE),tools/trf/train/spm.cc)
 OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
 # The library first: nothing takes longer to compile.

@@ -1305,7 +1305,7 @@ typedef struct trf_wordpiece_file {
     int32_t flags;
     int32_t longest_word;               /* in characters: 1..1000; longer ones are unk */
     int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none; unk must exist */
-    const int32_t (*rules)[4];          /* (n_rules) first, last, kind, argument */
+    const int32_t *rules;               /* (n_rules, 4) first, last, kind, argument */
     int32_t n_rules;
     int32_t n_replaced;
     const char *replaced;               /* (n_replaced) bytes: texts, a NUL after each */
@@ -1338,11 +1338,11 @@ enum { TRF_BPE_ORDINARY, TRF_BPE_ADDED, TRF_BPE_SPECIAL };
 typedef struct trf_byte_bpe_file {
     int32_t flags;
     int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none */
-    const int32_t (*ranges)[3];         /* (n_ranges) first, last, class */
-    const int32_t (*merges)[2];         /* (n_merges) ids; the first has the lowest rank */
+    const int32_t *ranges;              /* (n_ranges, 3) first, last, class */
+    const int32_t *merges;              /* (n_merges, 2) ids; the first has the lowest rank */
     int32_t n_ranges, n_merges;
     /* with TRF_BPE_NFC: decompositions, compositions, ranges with a combining class */
-    const int32_t (*composing[3])[3];   /* (n_composing of each) */
+    const int32_t *composing[3];        /* (n_composing of each, 3) */
     int32_t n_composing[3];
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     const unsigned char *kinds;         /* (n_tokens) */
@@ -17748,7 +17748,7 @@ TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
     trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
     trf__write_numbers(to, "", &f->n_tokens, 1);
     trf__write_numbers(to, "", &f->n_rules, 1);
-    trf__write_numbers(to, "rules", (const int32_t *)f->rules, 4 * (int64_t)f->n_rules);
+    trf__write_numbers(to, "rules", f->rules, 4 * (int64_t)f->n_rules);
     trf__write_numbers(to, "", &f->n_replaced, 1);
     trf__write_bytes(to, "replaced", f->replaced, f->n_replaced);
     trf__write_texts(to, "tokens", f->tokens, NULL, f->n_tokens);
@@ -18614,12 +18614,12 @@ TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
     trf__write_numbers(to, "", &f->n_tokens, 1);
     trf__write_numbers(to, "", &f->n_ranges, 1);
     trf__write_numbers(to, "", &f->n_merges, 1);
-    trf__write_numbers(to, "ranges", (const int32_t *)f->ranges, 3 * (int64_t)f->n_ranges);
-    trf__write_numbers(to, "merges", (const int32_t *)f->merges, 2 * (int64_t)f->n_merges);
+    trf__write_numbers(to, "ranges", f->ranges, 3 * (int64_t)f->n_ranges);
+    trf__write_numbers(to, "merges", f->merges, 2 * (int64_t)f->n_merges);
     if (f->flags & TRF_BPE_NFC) {
         trf__write_numbers(to, "", f->n_composing, TRF__NFC_TABLES);
         for (k = 0; k < TRF__NFC_TABLES; k++)
-            trf__write_numbers(to, "composing", (const int32_t *)f->composing[k],
+            trf__write_numbers(to, "composing", f->composing[k],
                                3 * (int64_t)f->n_composing[k]);
     }
     if (f->n_tokens > 0 && !f->kinds) to->missing = "kinds";
@@ -36665,4 +36665,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3737937195
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2744791287

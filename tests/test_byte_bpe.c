@@ -828,11 +828,11 @@ static void written(void **state)
     f.n_composing[1] = PAIRS;
     f.n_composing[2] = MARKS;
     f.n_tokens = TOKENS;
-    f.ranges = (const int32_t (*)[3])ranges;
-    f.merges = (const int32_t (*)[2])merges;
-    f.composing[0] = (const int32_t (*)[3])parts;
-    f.composing[1] = (const int32_t (*)[3])pairs;
-    f.composing[2] = (const int32_t (*)[3])marks;
+    f.ranges = ranges[0];
+    f.merges = merges[0];
+    f.composing[0] = parts[0];
+    f.composing[1] = pairs[0];
+    f.composing[2] = marks[0];
     f.tokens = texts;
     f.kinds = kinds;
     for (i = 0; i < 2; i++) {

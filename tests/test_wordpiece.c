@@ -772,7 +772,7 @@ static void written(void **state)
         numbers[i][3] = uncased[i].argument;
     }
     FAILS(trf_vocab_make_wordpiece(&v, &f, NULL, &err), TRF_E_INVALID_ARG, "rules", -1);
-    f.rules = (const int32_t (*)[4])numbers;
+    f.rules = numbers[0];
     for (fail_at = 1; ; fail_at++) {
         kit_memory memory;
         trf_hooks hooks = kit_hooks(&memory);

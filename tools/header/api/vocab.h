@@ -100,7 +100,7 @@ typedef struct trf_wordpiece_file {
     int32_t flags;
     int32_t longest_word;               /* in characters: 1..1000; longer ones are unk */
     int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none; unk must exist */
-    const int32_t (*rules)[4];          /* (n_rules) first, last, kind, argument */
+    const int32_t *rules;               /* (n_rules, 4) first, last, kind, argument */
     int32_t n_rules;
     int32_t n_replaced;
     const char *replaced;               /* (n_replaced) bytes: texts, a NUL after each */
@@ -133,11 +133,11 @@ enum { TRF_BPE_ORDINARY, TRF_BPE_ADDED, TRF_BPE_SPECIAL };
 typedef struct trf_byte_bpe_file {
     int32_t flags;
     int32_t special[TRF_SPECIAL_COUNT]; /* ids, or -1 for none */
-    const int32_t (*ranges)[3];         /* (n_ranges) first, last, class */
-    const int32_t (*merges)[2];         /* (n_merges) ids; the first has the lowest rank */
+    const int32_t *ranges;              /* (n_ranges, 3) first, last, class */
+    const int32_t *merges;              /* (n_merges, 2) ids; the first has the lowest rank */
     int32_t n_ranges, n_merges;
     /* with TRF_BPE_NFC: decompositions, compositions, ranges with a combining class */
-    const int32_t (*composing[3])[3];   /* (n_composing of each) */
+    const int32_t *composing[3];        /* (n_composing of each, 3) */
     int32_t n_composing[3];
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     const unsigned char *kinds;         /* (n_tokens) */

@@ -456,12 +456,12 @@ TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
     trf__write_numbers(to, "", &f->n_tokens, 1);
     trf__write_numbers(to, "", &f->n_ranges, 1);
     trf__write_numbers(to, "", &f->n_merges, 1);
-    trf__write_numbers(to, "ranges", (const int32_t *)f->ranges, 3 * (int64_t)f->n_ranges);
-    trf__write_numbers(to, "merges", (const int32_t *)f->merges, 2 * (int64_t)f->n_merges);
+    trf__write_numbers(to, "ranges", f->ranges, 3 * (int64_t)f->n_ranges);
+    trf__write_numbers(to, "merges", f->merges, 2 * (int64_t)f->n_merges);
     if (f->flags & TRF_BPE_NFC) {
         trf__write_numbers(to, "", f->n_composing, TRF__NFC_TABLES);
         for (k = 0; k < TRF__NFC_TABLES; k++)
-            trf__write_numbers(to, "composing", (const int32_t *)f->composing[k],
+            trf__write_numbers(to, "composing", f->composing[k],
                                3 * (int64_t)f->n_composing[k]);
     }
     if (f->n_tokens > 0 && !f->kinds) to->missing = "kinds";

@@ -404,7 +404,7 @@ TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
     trf__write_numbers(to, "", f->special, TRF_SPECIAL_COUNT);
     trf__write_numbers(to, "", &f->n_tokens, 1);
     trf__write_numbers(to, "", &f->n_rules, 1);
-    trf__write_numbers(to, "rules", (const int32_t *)f->rules, 4 * (int64_t)f->n_rules);
+    trf__write_numbers(to, "rules", f->rules, 4 * (int64_t)f->n_rules);
     trf__write_numbers(to, "", &f->n_replaced, 1);
     trf__write_bytes(to, "replaced", f->replaced, f->n_replaced);
     trf__write_texts(to, "tokens", f->tokens, NULL, f->n_tokens);

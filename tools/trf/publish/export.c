@@ -4,8 +4,6 @@
 #include "publish.h"
 #include "export.h"
 
-#if defined(TRF_WITH_CJSON)
-
 // -----------------------------------------------------------------------------------------------
 // >>choose         the architecture
 // -----------------------------------------------------------------------------------------------
@@ -48,11 +46,9 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
         say("--as %s: trf knows no such model_type; trf export --help lists them", s->as);
         return USAGE;
     }
-    if (s->as && r->kind != c->kind) {
-        say("%s: the model is %s, but %s is %s", path, kinds[c->kind], r->type,
-            kinds[r->kind]);
-        return FAILED;
-    }
+    if (s->as && r->kind != c->kind)
+        return refuse("%s: the model is %s, but %s is %s", path, kinds[c->kind], r->type,
+                      kinds[r->kind]);
     if (s->as && fit_recipe(r, c, fit, 1)) return FAILED;
     if (s->as) return fit->faults ? FAILED : DONE;
     if (r && r->kind == c->kind && !fit_recipe(r, c, fit, 0) && !fit->faults) return DONE;
@@ -143,8 +139,7 @@ static int read_vocabulary(trf_file *file, const char *name, struct vocabulary *
     v->n = (size_t)entry.bytes;
     v->bytes = zeroed(v->n + 1, 1);
     if (!trf_file_read_bytes(file, index, 0, v->bytes, v->n, &err)) return DONE;
-    say_error(NULL, &err);
-    return FAILED;
+    return refuse_error(NULL, &err);
 }
 
 static int export_vocabularies(const char *path, const trf_model *model, const struct fit *fit,
@@ -161,10 +156,7 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
     t.languages = l;
     t.side[0].vocab = trf_model_source_vocab(model);
     t.side[1].vocab = trf_model_target_vocab(model);
-    if (trf_file_open(&file, path, NULL, &err)) {
-        say_error(NULL, &err);
-        return FAILED;
-    }
+    if (trf_file_open(&file, path, NULL, &err)) return refuse_error(NULL, &err);
     if (read_vocabulary(file, "trf.source_vocab", &t.side[0]) ||
         read_vocabulary(file, "trf.target_vocab", &t.side[1])) status = FAILED;
     if (t.side[0].vocab && t.side[1].vocab &&
@@ -265,12 +257,3 @@ int command_export(struct settings *s, int argc, char **argv)
     trf_model_destroy(model);
     return status;
 }
-#else
-int command_export(struct settings *s, int argc, char **argv)
-{
-    (void)s; (void)argc; (void)argv;
-    say("this trf was built without cJSON, which writes the files of other models: install "
-        "libcjson-dev and build it again");
-    return FAILED;
-}
-#endif

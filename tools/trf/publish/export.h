@@ -6,7 +6,6 @@
 
 #include "import.h"
 
-#if defined(TRF_WITH_CJSON)
 
 /* A model as a recipe has it. */
 struct fit {
@@ -109,7 +108,5 @@ cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
 /* Takes both; json may be NULL. */
 int write_both(const struct tokenizer *t, const char *in, cJSON *json, cJSON *settings);
 uint32_t u32_at(const struct vocabulary *v, size_t at);
-
-#endif
 
 #endif

@@ -56,10 +56,8 @@ static int look_at(const char *path, int *there, int *filled)
     struct dirent *entry;
     *there = *filled = 0;
     if (stat(path, &info)) return DONE;
-    if (!S_ISDIR(info.st_mode)) {
-        say("--output '%s' is a file, but trf export writes a folder", path);
-        return FAILED;
-    }
+    if (!S_ISDIR(info.st_mode))
+        return refuse("--output '%s' is a file, but trf export writes a folder", path);
     *there = 1;
     files = opendir(path);
     if (!files) return cannot_write(path);
@@ -89,11 +87,9 @@ int begin_folder(struct folder *f, const char *path, const char *model, int over
     memset(f, 0, sizeof *f);
     f->path = path;
     if (look_at(path, &there, &filled)) return FAILED;
-    if (filled && !overwrite) {
-        say("--output '%s' is a folder with files: --overwrite replaces the files of a model in it",
-            path);
-        return FAILED;
-    }
+    if (filled && !overwrite)
+        return refuse("--output '%s' is a folder with files: --overwrite replaces the files of a "
+                      "model in it", path);
     if (replaces(path, model)) return FAILED;
     if (there && access(path, W_OK | X_OK)) return cannot_write(path);
     while (n > 1 && path[n - 1] == '/') n--;
@@ -171,10 +167,9 @@ int finish_folder(struct folder *f)
         return DONE;
     }
     for (i = 0; i < NAMES; i++)
-        if (move_file(f, names[i])) {
-            say("'%s' has a part of the files: those up to %s are new", f->path, names[i]);
-            return FAILED;
-        }
+        if (move_file(f, names[i]))
+            return refuse("'%s' has a part of the files: those up to %s are new", f->path,
+                          names[i]);
     return DONE;
 }
 

@@ -147,11 +147,9 @@ int find_model_languages(const struct settings *s, const char *path, const trf_m
     if (l->codes && !l->source) l->source = usual_language(model, 0, l->codes);
     if (l->codes && !l->target) l->target = usual_language(model, 1, l->codes);
     if ((status = check_pair(path, l)) != DONE || !l->codes) return status;
-    if (!source || !target || trf_vocab_kind(source) != TRF_SENTENCEPIECE) {
-        say("%s: it has languages, but %s needs a vocabulary of SentencePiece for both sides", path,
-            class_name_of(l->is));
-        return FAILED;
-    }
+    if (!source || !target || trf_vocab_kind(source) != TRF_SENTENCEPIECE)
+        return refuse("%s: it has languages, but %s needs a vocabulary of SentencePiece for both "
+                      "sides", path, class_name_of(l->is));
     if (check_codes(path, source, l)) return FAILED;
     rule = trf_model_metadata(model, "target.tag");
     if (l->target && !strncmp(rule, "start", 5)) l->start = id_of_code(target, l->is, l->target);
@@ -173,9 +171,8 @@ static int check_special(const struct tokenizer *t)
     int which;
     for (which = 0; which < 4; which++) {
         if (trf_vocab_special(t->side[0].vocab, (trf_special)which) >= 0) continue;
-        say("%s is -1, but %s needs the id of a token", names[which],
-            class_name_of(t->languages->is));
-        return FAILED;
+        return refuse("%s is -1, but %s needs the id of a token", names[which],
+                      class_name_of(t->languages->is));
     }
     return DONE;
 }
@@ -256,11 +253,9 @@ static int32_t before_languages(const struct tokenizer *t)
 static int write_m2m(const struct tokenizer *t, const struct map *m)
 {
     int32_t n = before_languages(t);
-    if (n < 0) {
-        say("the ids of the languages are not a row behind all other tokens, but M2M100Tokenizer "
-            "has no others");
-        return FAILED;
-    }
+    if (n < 0)
+        return refuse("the ids of the languages are not a row behind all other tokens, but "
+                      "M2M100Tokenizer has no others");
     return write_ids(t, t->side[0].vocab, "", "vocab.json", n) ||
                    write_spm(t, m, "", "sentencepiece.bpe.model") ||
                    write_both(t, "", NULL, settings_of(t, m)) ? FAILED : DONE;
@@ -321,9 +316,8 @@ static int check_gaps(const struct tokenizer *t)
     while (n > 0 && !*trf_vocab_token(vocab, n - 1)) n--;
     while (id < n && *trf_vocab_token(vocab, id)) id++;
     if (id == n) return DONE;
-    say("the id %d has no token, but %d has one: %s has no such gap", (int)id, (int)n - 1,
-        class_name_of(t->languages->is));
-    return FAILED;
+    return refuse("the id %d has no token, but %d has one: %s has no such gap", (int)id, (int)n - 1,
+                  class_name_of(t->languages->is));
 }
 
 int write_languages(const struct tokenizer *t)
@@ -331,14 +325,11 @@ int write_languages(const struct tokenizer *t)
     struct map m = read_map(&t->side[0]);
     const char *name = class_name_of(t->languages->is);
     cJSON *settings;
-    if (t->side[1].vocab) {
-        say("the vocabularies of source and target differ, but %s has one", name);
-        return FAILED;
-    }
-    if (!m.is) {
-        say("the vocabulary was learned by trf, but it has languages: %s has ids of its own", name);
-        return FAILED;
-    }
+    if (t->side[1].vocab)
+        return refuse("the vocabularies of source and target differ, but %s has one", name);
+    if (!m.is)
+        return refuse("the vocabulary was learned by trf, but it has languages: %s has ids of its "
+                      "own", name);
     if (check_special(t) || check_gaps(t)) return FAILED;
     if (t->languages->is == M2M100) return write_m2m(t, &m);
     settings = settings_of(t, &m);

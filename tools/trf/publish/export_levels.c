@@ -56,11 +56,9 @@ int write_word_piece(const struct tokenizer *t, int side, const char *in)
     const struct vocabulary *v = &t->side[side];
     int32_t flags;
     cJSON *json, *part, *settings;
-    if (find_word_piece(v->bytes, &flags)) {
-        say("the rules of the WordPiece vocabulary are none of BERT's tokenizer: its files cannot "
-            "be written");
-        return FAILED;
-    }
+    if (find_word_piece(v->bytes, &flags))
+        return refuse("the rules of the WordPiece vocabulary are none of BERT's tokenizer: its "
+                      "files cannot be written");
     json = new_tokenizer(v->vocab);
     part = new_part(json, "normalizer", "BertNormalizer");
     set_bool(part, "clean_text", flags & TRF_WORDPIECE_CLEAN);

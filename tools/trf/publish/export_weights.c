@@ -48,10 +48,8 @@ static int fill_positions(const trf_model *from, const trf_config *to, trf_tenso
                learned.data + (c->position_offset - more) * p->shape[1],
                (size_t)((to->max_length + more) * p->shape[1]) * sizeof *used.data);
     } else if (c->positions != TRF_POSITIONS_NONE &&
-               trf_position_table(c->positions, c->position_offset, &used, &err)) {
-        say_error("positions", &err);
-        return FAILED;
-    }
+               trf_position_table(c->positions, c->position_offset, &used, &err))
+        return refuse_error("positions", &err);
     return DONE;
 }
 
@@ -90,11 +88,9 @@ static int fill_parameter(const trf_model *from, const trf_config *to, trf_tenso
     if (ends_with(p->name, "_positions.weight")) return fill_positions(from, to, p);
     if (index < 0) return DONE;
     old = trf_model_parameter(from, index);
-    if (trf_tensor_count(&old) != n) {
-        say("%s has %lld numbers, but needs %lld", p->name, (long long)trf_tensor_count(&old),
-            (long long)n);
-        return FAILED;
-    }
+    if (trf_tensor_count(&old) != n)
+        return refuse("%s has %lld numbers, but needs %lld", p->name,
+                      (long long)trf_tensor_count(&old), (long long)n);
     memcpy(p->data, old.data, (size_t)n * sizeof *p->data);
     if (is_embedding(p->name) && c->scale_embeddings && !to->scale_embeddings)
         for (i = 0; i < n; i++) p->data[i] *= scale;
@@ -107,10 +103,7 @@ int convert_model(const trf_model *from, const trf_config *to, trf_model **made)
 {
     trf_error err;
     int32_t i;
-    if (trf_model_create_zeros(made, to, &err)) {
-        say_error("the converted model", &err);
-        return FAILED;
-    }
+    if (trf_model_create_zeros(made, to, &err)) return refuse_error("the converted model", &err);
     for (i = 0; i < trf_model_parameter_count(*made); i++) {
         trf_tensor p = trf_model_parameter(*made, i);
         if (fill_parameter(from, to, &p)) return FAILED;

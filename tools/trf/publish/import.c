@@ -7,7 +7,6 @@
 #include "publish.h"
 #include "import.h"
 
-#if defined(TRF_WITH_CJSON)
 #include <errno.h>
 #include <sys/stat.h>
 
@@ -189,8 +188,7 @@ static int take_pieces(struct importing *m, int read)
     if (take_list(m, m->recipe->pieces, read) || take_list(m, m->head->pieces, read)) return FAILED;
     for (i = 0; i < n; i++) {
         if (m->taken[i]) continue;
-        say("nothing becomes the parameter %s", trf_model_parameter(m->model, i).name);
-        return FAILED;
+        return refuse("nothing becomes the parameter %s", trf_model_parameter(m->model, i).name);
     }
     return DONE;
 }
@@ -291,11 +289,9 @@ static int find_recipe(struct importing *m, const cJSON *json)
 {
     const char *type = m->s->as ? m->s->as : json_text(json, "model_type");
     const cJSON *quantised = cJSON_GetObjectItemCaseSensitive(json, "quantization_config");
-    if (quantised && !cJSON_IsNull(quantised)) {
-        say("%s: its weights are quantised (\"quantization_config\"): give the model that they "
-            "were made from", m->config_path);
-        return FAILED;
-    }
+    if (quantised && !cJSON_IsNull(quantised))
+        return refuse("%s: its weights are quantised (\"quantization_config\"): give the model "
+                      "that they were made from", m->config_path);
     for (m->recipe = recipes; m->recipe->type; m->recipe++)
         if (type && !strcmp(type, m->recipe->type)) return DONE;
     if (!type) say("%s: expected \"model_type\", got none: give --as", m->config_path);
@@ -333,39 +329,27 @@ static int find_head(struct importing *m, const cJSON *json)
     c->head = m->head->head;
     c->head_layer = m->head->layer;
     c->sequence_labels = m->head->sequence_labels;
-    if (!m->head->class_name && has_other_head(name)) {
-        say("%s: trf does not build the head of %s", m->config_path, name);
-        return FAILED;
-    }
-    if (c->kind == TRF_ENCODER_DECODER && name && strstr(name, "EncoderModel")) {
-        say("%s: %s is an encoder alone, but trf builds %s only with its decoder", m->config_path,
-            name, m->recipe->type);
-        return FAILED;
-    }
-    if (m->head->gelu && c->activation != TRF_GELU) {
-        say("%s: the layer of %s has the activation gelu, but \"hidden_act\" is another one, and "
-            "trf builds only one activation for both", m->config_path, name);
-        return FAILED;
-    }
-    if (problem && c->head == TRF_HEAD_FIRST && strcmp(problem, "single_label_classification")) {
-        say("%s: \"problem_type\" is %s, but trf builds only single_label_classification",
-            m->config_path, problem);
-        return FAILED;
-    }
-    if (c->head == TRF_HEAD_MASKED && !json_true(json, "tie_word_embeddings", 1)) {
-        say("%s: \"tie_word_embeddings\" is false, but trf builds only a masked head that is tied",
-            m->config_path);
-        return FAILED;
-    }
+    if (!m->head->class_name && has_other_head(name))
+        return refuse("%s: trf does not build the head of %s", m->config_path, name);
+    if (c->kind == TRF_ENCODER_DECODER && name && strstr(name, "EncoderModel"))
+        return refuse("%s: %s is an encoder alone, but trf builds %s only with its decoder",
+                      m->config_path, name, m->recipe->type);
+    if (m->head->gelu && c->activation != TRF_GELU)
+        return refuse("%s: the layer of %s has the activation gelu, but \"hidden_act\" is another "
+                      "one, and trf builds only one activation for both", m->config_path, name);
+    if (problem && c->head == TRF_HEAD_FIRST && strcmp(problem, "single_label_classification"))
+        return refuse("%s: \"problem_type\" is %s, but trf builds only single_label_classification",
+                      m->config_path, problem);
+    if (c->head == TRF_HEAD_MASKED && !json_true(json, "tie_word_embeddings", 1))
+        return refuse("%s: \"tie_word_embeddings\" is false, but trf builds only a masked head "
+                      "that is tied", m->config_path);
     if (c->head == TRF_HEAD_NONE || (c->head == TRF_HEAD_MASKED && !c->sequence_labels))
         return DONE;
     if (read_labels(json, m->config_path, &m->labels, &m->label_order)) return FAILED;
     if (c->head != TRF_HEAD_MASKED) c->n_labels = m->labels.n;
-    else if (c->sequence_labels != m->labels.n) {
-        say("%s: %s has %d labels of sequences, but \"id2label\" has %d", m->config_path, name,
-            (int)c->sequence_labels, (int)m->labels.n);
-        return FAILED;
-    }
+    else if (c->sequence_labels != m->labels.n)
+        return refuse("%s: %s has %d labels of sequences, but \"id2label\" has %d", m->config_path,
+                      name, (int)c->sequence_labels, (int)m->labels.n);
     return DONE;
 }
 
@@ -422,9 +406,9 @@ static int find_start(struct importing *m, const cJSON *json)
     else if (start == c->eos) c->decoder_start = TRF_START_EOS;
     else if (start == c->bos) c->decoder_start = TRF_START_BOS;
     if (start >= 0 && (start == c->pad || start == c->eos || start == c->bos)) return DONE;
-    say("%s: expected \"decoder_start_token_id\" to be the tokenizer's pad, eos or bos, %d, %d or "
-        "%d, got %d", m->config_path, (int)c->pad, (int)c->eos, (int)c->bos, (int)start);
-    return FAILED;
+    return refuse("%s: expected \"decoder_start_token_id\" to be the tokenizer's pad, eos or bos, "
+                  "%d, %d or %d, got %d", m->config_path, (int)c->pad, (int)c->eos, (int)c->bos,
+                  (int)start);
 }
 
 /* Reads with which tokens `generate` begins answers. generation_config.json goes before
@@ -479,15 +463,12 @@ static int set_first(struct importing *m, const struct tags *tags)
     char id[16];
     trf_error err;
     if (first < 0 || (tags->target && !strncmp(tags->target, "forced-first", 12))) return DONE;
-    if (first >= c->target_vocab || first == c->eos) {
-        say("%s: expected \"forced_bos_token_id\" to be an id below %d that is not eos, got %d",
-            m->folder, (int)c->target_vocab, (int)first);
-        return FAILED;
-    }
+    if (first >= c->target_vocab || first == c->eos)
+        return refuse("%s: expected \"forced_bos_token_id\" to be an id below %d that is not eos, "
+                      "got %d", m->folder, (int)c->target_vocab, (int)first);
     snprintf(id, sizeof id, "%d", (int)first);
     if (!trf_model_set_metadata(m->model, first_key, id, &err)) return DONE;
-    say_error(NULL, &err);
-    return FAILED;
+    return refuse_error(NULL, &err);
 }
 
 static int import_folder(struct importing *m)
@@ -576,9 +557,8 @@ static int find_folder(struct importing *m, const char *path)
     }
     m->config_path = format_text("%s/config.json", m->folder);
     if (!m->file || is_file(m->config_path)) return DONE;
-    say("%s: expected config.json and the tokenizer's files beside it, but there is no %s", path,
-        m->config_path);
-    return FAILED;
+    return refuse("%s: expected config.json and the tokenizer's files beside it, but there is no "
+                  "%s", path, m->config_path);
 }
 
 int command_import(struct settings *s, int argc, char **argv)
@@ -614,12 +594,3 @@ int command_import(struct settings *s, int argc, char **argv)
     free(m.config_path);
     return status;
 }
-#else
-int command_import(struct settings *s, int argc, char **argv)
-{
-    (void)s; (void)argc; (void)argv;
-    say("this trf was built without cJSON, which reads the files of other models: install "
-        "libcjson-dev and build it again");
-    return FAILED;
-}
-#endif

@@ -6,7 +6,6 @@
 
 #include "base/base.h"
 
-#if defined(TRF_WITH_CJSON)
 #include <cjson/cJSON.h>
 
 /* A parameter of ours, and the tensors of the other system that it consists of: their rows one
@@ -267,6 +266,10 @@ enum { POOLINGS = 3 };
 extern const struct pooling poolings[POOLINGS];
 int read_pooling(const char *folder, const char **name);
 
+/* Says why, and fails. */
+#define refuse(...) (say(__VA_ARGS__), FAILED)
+#define refuse_error(doing, err) (say_error(doing, err), FAILED)
+
 /* import_json.c */
 int is_file(const char *path);                          /* not a folder */
 char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */
@@ -301,6 +304,5 @@ int activation_of(const char *name, trf_activation *to);
 const char *activation_name(trf_activation activation);
 /* The same of a member of config.json; FAILED after a message. */
 int find_activation(const cJSON *json, const char *path, const char *member, trf_activation *to);
-#endif
 
 #endif

@@ -72,10 +72,8 @@ static int add_merge(struct bpe *b, const char *path, const char *what, size_t n
     b->merge = grow(b->merge, &b->merges_capacity, b->n_merges + 1, sizeof *b->merge);
     for (side = 0; side < 2; side++) {
         int32_t id = find_token(b, both[side]);
-        if (id < 0) {
-            say("%s: %s %zu: \"%s\" is not a token", path, what, number, both[side]);
-            return FAILED;
-        }
+        if (id < 0)
+            return refuse("%s: %s %zu: \"%s\" is not a token", path, what, number, both[side]);
         b->merge[b->n_merges][side] = id;
     }
     b->n_merges++;
@@ -87,11 +85,9 @@ static int add_merge_text(struct bpe *b, const char *path, const char *what, siz
                           char *text)
 {
     char *blank = strchr(text, ' ');
-    if (!blank || blank == text || !blank[1] || strchr(blank + 1, ' ')) {
-        say("%s: %s %zu: expected two tokens with a blank between them, got \"%.60s\"", path, what,
-            number, text);
-        return FAILED;
-    }
+    if (!blank || blank == text || !blank[1] || strchr(blank + 1, ' '))
+        return refuse("%s: %s %zu: expected two tokens with a blank between them, got \"%.60s\"",
+                      path, what, number, text);
     *blank = 0;
     return add_merge(b, path, what, number, text, blank + 1);
 }
@@ -101,18 +97,15 @@ static int take_json_merges(struct bpe *b, const cJSON *merges)
 {
     const cJSON *entry;
     size_t i = 0;
-    if (!cJSON_IsArray(merges)) {
-        say("%s: expected a list \"merges\" in the model", b->path);
-        return FAILED;
-    }
+    if (!cJSON_IsArray(merges))
+        return refuse("%s: expected a list \"merges\" in the model", b->path);
     cJSON_ArrayForEach(entry, merges) {
         const char *left = cJSON_GetStringValue(cJSON_GetArrayItem(entry, 0));
         const char *right = cJSON_GetStringValue(cJSON_GetArrayItem(entry, 1));
         if (cJSON_IsString(entry)) {
             if (add_merge_text(b, b->path, "merge", i, entry->valuestring)) return FAILED;
         } else if (!left || !right || cJSON_GetArraySize(entry) != 2) {
-            say("%s: merge %zu: expected a list of two tokens or a text", b->path, i);
-            return FAILED;
+            return refuse("%s: merge %zu: expected a list of two tokens or a text", b->path, i);
         } else if (add_merge(b, b->path, "merge", i, left, right)) return FAILED;
         i++;
     }
@@ -149,17 +142,14 @@ static int take_split(struct bpe *b, const cJSON *split)
 {
     const cJSON *pattern = cJSON_GetObjectItemCaseSensitive(split, "pattern");
     const char *rule = json_text(pattern, "Regex"), *behavior = json_text(split, "behavior");
-    if (!behavior || strcmp(behavior, "Isolated") || json_true(split, "invert", 0)) {
-        say("%s: expected a Split with the behavior Isolated and without \"invert\"", b->path);
-        return FAILED;
-    }
+    if (!behavior || strcmp(behavior, "Isolated") || json_true(split, "invert", 0))
+        return refuse("%s: expected a Split with the behavior Isolated and without \"invert\"",
+                      b->path);
     if (rule && !strcmp(rule, llama_rule)) b->flags |= TRF_BPE_LLAMA;
     else if (rule && !strcmp(rule, qwen_rule)) b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER;
-    else if (!rule || strcmp(rule, gpt2_rule)) {
-        say("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen 2, and "
-            "this Split has another one: %.200s", b->path, rule ? rule : "none");
-        return FAILED;
-    }
+    else if (!rule || strcmp(rule, gpt2_rule))
+        return refuse("%s: trf splits texts by the regular expressions of GPT-2, Llama 3 and Qwen "
+                      "2, and this Split has another one: %.200s", b->path, rule ? rule : "none");
     return DONE;
 }
 
@@ -174,26 +164,20 @@ static int take_pre_tokenizer(struct bpe *b, const cJSON *pre)
         if (n == 2) split = cJSON_GetArrayItem(list, 0);
     }
     digits = has_type(split, "Digits") && json_true(split, "individual_digits", 0);
-    if (!has_type(level, "ByteLevel") || (split && !has_type(split, "Split") && !digits)) {
-        say("%s: expected a pre_tokenizer of type ByteLevel, or a Sequence of ByteLevel behind "
-            "Split or Digits with \"individual_digits\"", b->path);
-        return FAILED;
-    }
+    if (!has_type(level, "ByteLevel") || (split && !has_type(split, "Split") && !digits))
+        return refuse("%s: expected a pre_tokenizer of type ByteLevel, or a Sequence of ByteLevel "
+                      "behind Split or Digits with \"individual_digits\"", b->path);
     blank = json_true(level, "add_prefix_space", 1);
     if (blank) b->flags |= TRF_BPE_BLANK;
     if (digits && !blank) {
         b->flags |= TRF_BPE_ONE_NUMBER;
         split = NULL;
     }
-    if (split && (blank || json_true(level, "use_regex", 1))) {
-        say("%s: expected \"add_prefix_space\" and \"use_regex\" to be false after a Split",
-            b->path);
-        return FAILED;
-    }
-    if (!split && !json_true(level, "use_regex", 1)) {
-        say("%s: expected \"use_regex\" to be true: no Split precedes it", b->path);
-        return FAILED;
-    }
+    if (split && (blank || json_true(level, "use_regex", 1)))
+        return refuse("%s: expected \"add_prefix_space\" and \"use_regex\" to be false after a "
+                      "Split", b->path);
+    if (!split && !json_true(level, "use_regex", 1))
+        return refuse("%s: expected \"use_regex\" to be true: no Split precedes it", b->path);
     return split ? take_split(b, split) : DONE;
 }
 
@@ -207,24 +191,19 @@ static int check_model(struct bpe *b, const cJSON *model)
     for (i = 0; i < 2; i++) {
         const char *text = json_text(model, names[i]);
         if (!text || !*text) continue;
-        say("%s: expected no \"%s\", got \"%s\"", b->path, names[i], text);
-        return FAILED;
+        return refuse("%s: expected no \"%s\", got \"%s\"", b->path, names[i], text);
     }
-    if (cJSON_IsNumber(dropout) && dropout->valuedouble != 0) {
-        say("%s: expected no \"dropout\", got %g: its ids would be random", b->path,
-            dropout->valuedouble);
-        return FAILED;
-    }
+    if (cJSON_IsNumber(dropout) && dropout->valuedouble != 0)
+        return refuse("%s: expected no \"dropout\", got %g: its ids would be random", b->path,
+                      dropout->valuedouble);
     if (has_type(normal, "NFC")) b->flags |= TRF_BPE_NFC;
     else if (normal && !cJSON_IsNull(normal)) {
         const char *type = json_text(normal, "type");
-        say("%s: expected no normalizer or NFC, got %s", b->path, type ? type : "another value");
-        return FAILED;
+        return refuse("%s: expected no normalizer or NFC, got %s", b->path,
+                      type ? type : "another value");
     }
-    if (!has_type(cJSON_GetObjectItemCaseSensitive(b->p->json, "decoder"), "ByteLevel")) {
-        say("%s: expected a decoder of type ByteLevel", b->path);
-        return FAILED;
-    }
+    if (!has_type(cJSON_GetObjectItemCaseSensitive(b->p->json, "decoder"), "ByteLevel"))
+        return refuse("%s: expected a decoder of type ByteLevel", b->path);
     return DONE;
 }
 
@@ -237,10 +216,8 @@ static int take_ids(struct bpe *b, const cJSON *object, int kind)
 {
     const cJSON *entry;
     cJSON_ArrayForEach(entry, object) {
-        if (!cJSON_IsNumber(entry)) {
-            say("%s: expected a number for the token \"%s\"", b->path, entry->string);
-            return FAILED;
-        }
+        if (!cJSON_IsNumber(entry))
+            return refuse("%s: expected a number for the token \"%s\"", b->path, entry->string);
         if (add_entry(b, entry->valuedouble, entry->string, kind)) return FAILED;
     }
     return DONE;
@@ -258,10 +235,8 @@ static int take_added(struct bpe *b, const cJSON *list)
         double id = cJSON_IsNumber(number) ? number->valuedouble : -1;
         int kind;
         if (!number && entry->string) id = strtod(entry->string, &end);
-        if (!text || (!number && (!end || *end || end == entry->string))) {
-            say("%s: expected \"id\" and \"content\" of each added token", b->path);
-            return FAILED;
-        }
+        if (!text || (!number && (!end || *end || end == entry->string)))
+            return refuse("%s: expected \"id\" and \"content\" of each added token", b->path);
         kind = json_true(entry, "special", 0) ? TRF_BPE_SPECIAL : TRF_BPE_ADDED;
         if (add_entry(b, id, text, kind)) return FAILED;
     }
@@ -303,10 +278,8 @@ static int find_specials(struct bpe *b)
     for (k = 0; k < SPECIALS; k++) {
         const char *text = named ? special_name(b, special_names[k]) : usual[gpt2][k];
         b->special[k] = text ? find_token(b, text) : -1;
-        if (named && text && b->special[k] < 0) {
-            say("%s: expected the special token \"%s\" among the tokens", b->path, text);
-            return FAILED;
-        }
+        if (named && text && b->special[k] < 0)
+            return refuse("%s: expected the special token \"%s\" among the tokens", b->path, text);
         mark_special(b, b->special[k]);
     }
     if (b->special[SPECIAL_BOS] < 0 && bos >= 0 && (size_t)bos < b->tokens.n) {
@@ -358,10 +331,8 @@ static int take_json(struct bpe *b)
     if (check_model(b, model) ||
         take_pre_tokenizer(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "pre_tokenizer")))
         return FAILED;
-    if (!cJSON_IsObject(vocab)) {
-        say("%s: expected an object \"vocab\" in the model", b->path);
-        return FAILED;
-    }
+    if (!cJSON_IsObject(vocab))
+        return refuse("%s: expected an object \"vocab\" in the model", b->path);
     if (json_true(model, "ignore_merges", 0)) b->flags |= TRF_BPE_WHOLE;
     if (take_ids(b, vocab, TRF_BPE_ORDINARY) ||
         take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "added_tokens")) ||
@@ -475,11 +446,12 @@ static int make_vocab(const struct bpe *b, trf_vocab **vocab)
     memset(&file, 0, sizeof file);
     file.flags = b->flags;
     memcpy(file.special, b->special, sizeof file.special);
-    file.ranges = ranges = class_ranges(&file.n_ranges);
-    file.merges = b->merge;
+    ranges = class_ranges(&file.n_ranges);
+    file.ranges = (const int32_t *)ranges;
+    file.merges = (const int32_t *)b->merge;
     file.n_merges = (int32_t)b->n_merges;
     if (b->flags & TRF_BPE_NFC) composing_tables(composing, file.n_composing);
-    for (k = 0; k < TABLES; k++) file.composing[k] = composing[k];
+    for (k = 0; k < TABLES; k++) file.composing[k] = (const int32_t *)composing[k];
     file.tokens = b->tokens.text;
     file.kinds = b->kinds;
     file.n_tokens = (int32_t)b->tokens.n;

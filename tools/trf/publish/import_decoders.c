@@ -72,11 +72,9 @@ int configure_gpt2(const cJSON *json, const char *path, trf_config *c)
 {
     if (!c->d_ff) c->d_ff = 4 * c->d_model;
     if (!json_true(json, "scale_attn_weights", 1) ||
-        json_true(json, "scale_attn_by_inverse_layer_idx", 0)) {
-        say("%s: \"scale_attn_weights\" is false or \"scale_attn_by_inverse_layer_idx\" is true, "
-            "but trf builds only the scale 1 / sqrt(width of a head)", path);
-        return FAILED;
-    }
+        json_true(json, "scale_attn_by_inverse_layer_idx", 0))
+        return refuse("%s: \"scale_attn_weights\" is false or \"scale_attn_by_inverse_layer_idx\" "
+                      "is true, but trf builds only the scale 1 / sqrt(width of a head)", path);
     set_decoder(c);
     c->positions = TRF_POSITIONS_LEARNED;
     c->tying = json_true(json, "tie_word_embeddings", 1) ? TRF_TIED_DECODER : TRF_UNTIED;
@@ -148,9 +146,8 @@ static int find_rotary(const cJSON *json, const char *path, trf_config *c)
     if (!type || !strcmp(type, "default")) return DONE;
     if (!strcmp(type, "linear")) return json_real(scaling, path, "factor", 1, &c->rotary_scale);
     if (!strcmp(type, "llama3")) return find_slow_pairs(scaling, path, c);
-    say("%s: rotary positions are scaled by the rule \"%s\", but trf builds only linear and llama3",
-        path, type);
-    return FAILED;
+    return refuse("%s: rotary positions are scaled by the rule \"%s\", but trf builds only linear "
+                  "and llama3", path, type);
 }
 
 const struct member llama_members[] = {
@@ -235,9 +232,8 @@ static int check_window(const cJSON *json, const char *path, const trf_config *c
     int none = cJSON_IsNull(cJSON_GetObjectItemCaseSensitive(json, "sliding_window"));
     if (json_int(json, path, "sliding_window", none ? INT32_MAX : 4096, &window)) return FAILED;
     if (window >= c->max_length) return DONE;
-    say("%s: \"sliding_window\" is %d, shorter than \"max_position_embeddings\" = %d, but trf "
-        "builds attention to all keys", path, (int)window, (int)c->max_length);
-    return FAILED;
+    return refuse("%s: \"sliding_window\" is %d, shorter than \"max_position_embeddings\" = %d, "
+                  "but trf builds attention to all keys", path, (int)window, (int)c->max_length);
 }
 
 int configure_mistral(const cJSON *json, const char *path, trf_config *c)

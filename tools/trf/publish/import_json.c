@@ -98,11 +98,9 @@ int json_int(const cJSON *json, const char *path, const char *name, int32_t miss
         return DONE;
     }
     if (!cJSON_IsNumber(value) || value->valuedouble != floor(value->valuedouble) ||
-        fabs(value->valuedouble) > 1e9) {
-        say("%s: expected a whole number \"%s\", got %s", path, name,
-            value ? "another value" : "none");
-        return FAILED;
-    }
+        fabs(value->valuedouble) > 1e9)
+        return refuse("%s: expected a whole number \"%s\", got %s", path, name,
+                      value ? "another value" : "none");
     *to = (int32_t)value->valuedouble;
     return DONE;
 }
@@ -118,8 +116,8 @@ int json_real(const cJSON *json, const char *path, const char *name, double miss
         *to = missing;
         return DONE;
     }
-    say("%s: expected a number \"%s\", got %s", path, name, value ? "another value" : "none");
-    return FAILED;
+    return refuse("%s: expected a number \"%s\", got %s", path, name,
+                  value ? "another value" : "none");
 }
 
 const char *json_text(const cJSON *json, const char *name)
@@ -195,10 +193,8 @@ int sort_unique(struct table *t, const char *path)
     size_t i;
     sort_texts(t);
     for (i = 1; i < t->n; i++)
-        if (!strcmp(t->entry[i - 1].text, t->entry[i].text)) {
-            say("%s: the token \"%s\" occurs twice", path, t->entry[i].text);
-            return FAILED;
-        }
+        if (!strcmp(t->entry[i - 1].text, t->entry[i].text))
+            return refuse("%s: the token \"%s\" occurs twice", path, t->entry[i].text);
     return DONE;
 }
 
@@ -231,9 +227,8 @@ int find_activation(const cJSON *json, const char *path, const char *member, trf
 {
     const char *name = json_text(json, member);
     if (name && activation_of(name, to) == DONE) return DONE;
-    say("%s: expected \"%s\" to be gelu, gelu_new, relu or silu, got %s", path, member,
-        name ? name : "none");
-    return FAILED;
+    return refuse("%s: expected \"%s\" to be gelu, gelu_new, relu or silu, got %s", path, member,
+                  name ? name : "none");
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -246,9 +241,8 @@ static int read_again(const cJSON *json, const char *path, const struct member *
     int32_t other;
     if (json_int(json, path, m->name, INT32_MIN, &other)) return FAILED;
     if (other == first) return DONE;
-    say("%s: \"%s\" is %d and \"%s\" is %d, but trf builds only equal ones", path, m[-1].name,
-        (int)first, m->name, (int)other);
-    return FAILED;
+    return refuse("%s: \"%s\" is %d and \"%s\" is %d, but trf builds only equal ones", path,
+                  m[-1].name, (int)first, m->name, (int)other);
 }
 
 static int read_member(const cJSON *json, const char *path, const struct member *m, void *field)
@@ -311,8 +305,8 @@ void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json)
 int check_id(const char *path, const char *token, double id)
 {
     if (id >= 0 && id < MOST_IDS && id == (double)(int32_t)id) return DONE;
-    say("%s: expected an id of 0 to %d for \"%s\", got %.17g", path, MOST_IDS - 1, token, id);
-    return FAILED;
+    return refuse("%s: expected an id of 0 to %d for \"%s\", got %.17g", path, MOST_IDS - 1, token,
+                  id);
 }
 
 int place_text(struct places *t, const char *path, double id, const char *text)
@@ -335,14 +329,12 @@ int check_places(const struct places *t, const char *path)
     size_t i;
     for (i = 0; i < t->n && t->text[i]; i++) { }
     if (i == t->n) return DONE;
-    say("%s: no token has the id %zu", path, i);
-    return FAILED;
+    return refuse("%s: no token has the id %zu", path, i);
 }
 
 int same_id(const char *path, const char *a, const char *b, size_t id)
 {
-    say("%s: \"%s\" and \"%s\" both have the id %zu", path, a, b, id);
-    return FAILED;
+    return refuse("%s: \"%s\" and \"%s\" both have the id %zu", path, a, b, id);
 }
 
 void name_layer(char to[], const char *from, int layer)

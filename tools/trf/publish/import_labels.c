@@ -12,10 +12,8 @@ static int append_name(const cJSON *names, const char *path, int32_t i, struct l
     snprintf(number, sizeof number, "%d", (int)i);
     snprintf(unnamed, sizeof unnamed, "LABEL_%d", (int)i);
     if (names) name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(names, number));
-    if (!name || !*name || strpbrk(name, "\r\n")) {
-        say("%s: expected the name of a label for \"%s\" of \"id2label\"", path, number);
-        return FAILED;
-    }
+    if (!name || !*name || strpbrk(name, "\r\n"))
+        return refuse("%s: expected the name of a label for \"%s\" of \"id2label\"", path, number);
     append_label(labels, name, strlen(name));
     return DONE;
 }
@@ -27,17 +25,12 @@ int read_labels(const cJSON *json, const char *path, struct labels *labels, int3
     int32_t n = 2, i, k;
     int status = DONE;
     if (cJSON_IsNull(names)) names = NULL;
-    if (names && !cJSON_IsObject(names)) {
-        say("%s: expected an object \"id2label\"", path);
-        return FAILED;
-    }
+    if (names && !cJSON_IsObject(names)) return refuse("%s: expected an object \"id2label\"", path);
     if (names) n = (int32_t)cJSON_GetArraySize(names);
     else if (json_int(json, path, "num_labels", 2, &n)) return FAILED;
-    if (n < 2 || n > 65536) {
-        say("%s: the model has %d label%s, but trf builds only classifiers with 2 to 65536", path,
-            (int)n, plural(n));
-        return FAILED;
-    }
+    if (n < 2 || n > 65536)
+        return refuse("%s: the model has %d label%s, but trf builds only classifiers with 2 to "
+                      "65536", path, (int)n, plural(n));
     for (i = 0; i < n && !status; i++) status = append_name(names, path, i, &theirs);
     for (i = 0; i < theirs.n; i++)
         append_label(labels, theirs.name[i], strlen(theirs.name[i]));
@@ -74,9 +67,7 @@ int set_labels(trf_model *model, const struct labels *labels, const int32_t *ord
     int second = trf_model_config(model)->sequence_labels > 0;
     trf_error err;
     if (permute_rows(model, second ? "sequence.weight" : "head.weight", order, &err) ||
-        permute_rows(model, second ? "sequence.bias" : "head.bias", order, &err)) {
-        say_error("labels", &err);
-        return FAILED;
-    }
+        permute_rows(model, second ? "sequence.bias" : "head.bias", order, &err))
+        return refuse_error("labels", &err);
     return store_labels(model, labels);
 }

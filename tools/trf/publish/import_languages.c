@@ -162,10 +162,8 @@ int set_tags(trf_model *model, const struct tags *tags)
     trf_error err;
     size_t i;
     for (i = 0; i < sizeof entries / sizeof *entries; i++)
-        if (entries[i][1] && trf_model_set_metadata(model, entries[i][0], entries[i][1], &err)) {
-            say_error(NULL, &err);
-            return FAILED;
-        }
+        if (entries[i][1] && trf_model_set_metadata(model, entries[i][0], entries[i][1], &err))
+            return refuse_error(NULL, &err);
     return DONE;
 }
 

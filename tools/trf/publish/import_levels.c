@@ -23,9 +23,8 @@ static int find_kind(const cJSON *json, const char *path, trf_token_kind *kind)
         if (!strcmp(rule, LEVEL_BLANKS) && !strcmp(behavior, "Removed")) return DONE;
         if (!strcmp(rule, LEVEL_CHARACTER) && !strcmp(behavior, "Isolated")) return DONE;
     }
-    say("%s: trf reads a WordLevel model only with a Split at %s or %s, got %s at %.100s", path,
-        LEVEL_BLANKS, LEVEL_CHARACTER, type_of(json, "pre_tokenizer"), rule);
-    return FAILED;
+    return refuse("%s: trf reads a WordLevel model only with a Split at %s or %s, got %s at %.100s",
+                  path, LEVEL_BLANKS, LEVEL_CHARACTER, type_of(json, "pre_tokenizer"), rule);
 }
 
 /* The tokens by their ids. The first four must be trf's. */
@@ -68,10 +67,8 @@ static int make_vocab(const cJSON *json, const char *path, trf_vocab **vocab)
     trf_token_kind kind;
     trf_error err;
     if (find_kind(json, path, &kind)) return FAILED;
-    if (trf_vocab_create(vocab, kind, NULL, &err) || trf_vocab_finish(*vocab, 5, 1, &err)) {
-        say_error(path, &err);
-        return FAILED;
-    }
+    if (trf_vocab_create(vocab, kind, NULL, &err) || trf_vocab_finish(*vocab, 5, 1, &err))
+        return refuse_error(path, &err);
     return add_tokens(cJSON_GetObjectItemCaseSensitive(model, "vocab"), path, *vocab);
 }
 

@@ -40,8 +40,7 @@ struct metaspace {
 static int unexpected(const struct metaspace *m, const char *where, const char *wanted,
                       const char *got)
 {
-    say("%s: %s: expected %s, got %s", m->path, where, wanted, got ? got : "none");
-    return FAILED;
+    return refuse("%s: %s: expected %s, got %s", m->path, where, wanted, got ? got : "none");
 }
 
 /* A part of the file; where: its place, for messages. */
@@ -84,11 +83,9 @@ static int take_map(struct metaspace *m, const char *where, const char *text)
     while (n && text[n - 1] == '=') n--;
     for (i = 0; i < n; i++) {
         const char *digit = strchr(digits, text[i]);
-        if (!digit) {
-            say("%s: %s: expected base64, got something else at character %zu of the map", m->path,
-                where, i);
-            return FAILED;
-        }
+        if (!digit)
+            return refuse("%s: %s: expected base64, got something else at character %zu of the map",
+                          m->path, where, i);
         bits = bits << 6 | (uint32_t)(digit - digits);
         if (i % 4) m->map[m->map_bytes++] = (unsigned char)(bits >> (6 - 2 * (i % 4)));
     }
@@ -194,11 +191,9 @@ static int add_token(struct metaspace *m, const char *where, const char *text, d
                      double score)
 {
     struct token *t;
-    if (!text || !(id >= 0 && id < MOST_IDS) || id != (double)(int32_t)id) {
-        say("%s: %s: expected a text and an id of 0 to %d, got \"%s\" and %.17g", m->path, where,
-            MOST_IDS - 1, text ? text : "", id);
-        return FAILED;
-    }
+    if (!text || !(id >= 0 && id < MOST_IDS) || id != (double)(int32_t)id)
+        return refuse("%s: %s: expected a text and an id of 0 to %d, got \"%s\" and %.17g", m->path,
+                      where, MOST_IDS - 1, text ? text : "", id);
     m->token = grow(m->token, &m->capacity, m->n + 1, sizeof *m->token);
     t = &m->token[m->n++];
     t->text = text;
@@ -231,11 +226,9 @@ static int take_vocab(struct metaspace *m)
         return unexpected(m, "model.vocab", m->bpe ? "an object" : "a list", "another value");
     cJSON_ArrayForEach(each, vocab) {
         score = m->bpe ? each : cJSON_GetArrayItem(each, 1);
-        if (!cJSON_IsNumber(score) || (!m->bpe && cJSON_GetArraySize(each) != 2)) {
-            say("%s: model.vocab: entry %.0f: expected %s", m->path, i,
-                m->bpe ? "a number as its id" : "a list of a text and a number");
-            return FAILED;
-        }
+        if (!cJSON_IsNumber(score) || (!m->bpe && cJSON_GetArraySize(each) != 2))
+            return refuse("%s: model.vocab: entry %.0f: expected %s", m->path, i,
+                          m->bpe ? "a number as its id" : "a list of a text and a number");
         if (m->bpe ? add_token(m, "model.vocab", each->string, each->valuedouble, 0)
                    : add_token(m, "model.vocab", cJSON_GetStringValue(cJSON_GetArrayItem(each, 0)),
                                i, score->valuedouble)) return FAILED;
@@ -255,11 +248,9 @@ static int take_added_tokens(struct metaspace *m, size_t n_model)
         int special = json_true(each, "special", 0);
         if (!cJSON_IsNumber(id) || !text)
             return unexpected(m, "added_tokens", "\"id\" and \"content\" of each", "another value");
-        if (found && (double)m->token[found->id].id != id->valuedouble) {
-            say("%s: added_tokens: \"%s\" has the id %.17g, but %d in the model", m->path, text,
-                id->valuedouble, (int)m->token[found->id].id);
-            return FAILED;
-        }
+        if (found && (double)m->token[found->id].id != id->valuedouble)
+            return refuse("%s: added_tokens: \"%s\" has the id %.17g, but %d in the model", m->path,
+                          text, id->valuedouble, (int)m->token[found->id].id);
         if (found) { m->token[found->id].type = special ? SPECIAL_TOKEN : USER; continue; }
         if (add_token(m, "added_tokens", text, id->valuedouble, 0)) return FAILED;
         m->token[m->n - 1].type = SPECIAL_TOKEN;
@@ -358,9 +349,9 @@ static int check_pairs(const struct metaspace *m, const struct token *t, int32_t
         free(left);
     }
     if (pairs == merges) return DONE;
-    say("%s: model.merges: expected a merge for each pair that forms a piece, as SentencePiece has "
-        "it; \"%s\" has %d of %d", m->path, t->text, (int)merges, (int)pairs);
-    return FAILED;
+    return refuse("%s: model.merges: expected a merge for each pair that forms a piece, as "
+                  "SentencePiece has it; \"%s\" has %d of %d", m->path, t->text, (int)merges,
+                  (int)pairs);
 }
 
 /* The score of a piece is the number of its first merge, negated. Its merges must follow one

@@ -58,8 +58,7 @@ wrong(const struct pickle *p, size_t at, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    say("%s, byte %zu: %s", p->where, at, text);
-    return FAILED;
+    return refuse("%s, byte %zu: %s", p->where, at, text);
 }
 
 /* The next n bytes; NULL after a message: there are no more. */

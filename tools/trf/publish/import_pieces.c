@@ -118,10 +118,9 @@ static int read_pieces_of(struct pieces *p, const char *folder, const char *name
         }
     }
     if (p->n) return DONE;
-    say("%s: byte %zu: expected a piece of SentencePiece, got %s", p->path,
-        (size_t)(at - (const unsigned char *)p->bytes),
-        at < end ? "something else" : "the end");
-    return FAILED;
+    return refuse("%s: byte %zu: expected a piece of SentencePiece, got %s", p->path,
+                  (size_t)(at - (const unsigned char *)p->bytes),
+                  at < end ? "something else" : "the end");
 }
 
 /* What a folder says of its tokens. */
@@ -166,11 +165,9 @@ static int find_special(const struct published *p, const struct table *all,
         const char *text = named ? token_text(named) : usual[p->is][i];
         const struct entry *found = text ? find_text(all, text) : NULL;
         special[i] = found ? found->id : -1;
-        if (!found && (i == SPECIAL_EOS || (i == SPECIAL_UNK && !p->json))) {
-            say("%s: expected the special token \"%s\" among the tokens", p->folder,
-                text ? text : usual[p->is][i]);
-            return FAILED;
-        }
+        if (!found && (i == SPECIAL_EOS || (i == SPECIAL_UNK && !p->json)))
+            return refuse("%s: expected the special token \"%s\" among the tokens", p->folder,
+                          text ? text : usual[p->is][i]);
     }
     i = starts_with_tag(p, all);
     if (i >= 0) special[SPECIAL_BOS] = special[SPECIAL_CLS] = i;
@@ -189,17 +186,13 @@ static int take_added(const struct published *p, const struct pieces *pieces, st
         const char *text = json_text(entry, "content");
         char *end;
         long id = strtol(entry->string, &end, 10);
-        if (*end || end == entry->string || id < 0 || id >= MOST_IDS || !text) {
-            say("%s: expected an id and its \"content\" in \"added_tokens_decoder\", got \"%s\"",
-                p->config_path, entry->string);
-            return FAILED;
-        }
+        if (*end || end == entry->string || id < 0 || id >= MOST_IDS || !text)
+            return refuse("%s: expected an id and its \"content\" in \"added_tokens_decoder\", got "
+                          "\"%s\"", p->config_path, entry->string);
         if (!pieces || (size_t)id >= pieces->n) enter_text(more, text, (int32_t)id);
-        else if (strcmp(pieces->text[id], text)) {
-            say("%s: the id %ld is \"%s\", but piece %ld of %s is \"%s\"", p->config_path, id, text,
-                id, pieces->path, pieces->text[id]);
-            return FAILED;
-        }
+        else if (strcmp(pieces->text[id], text))
+            return refuse("%s: the id %ld is \"%s\", but piece %ld of %s is \"%s\"", p->config_path,
+                          id, text, id, pieces->path, pieces->text[id]);
     }
     return DONE;
 }
@@ -341,11 +334,10 @@ static int add_if_new(const struct published *p, struct table *all, struct table
 {
     size_t i;
     for (i = 0; i < all->n && strcmp(all->entry[i].text, text); i++) { }
-    if (i < all->n && all->entry[i].id != id) {
-        say("%s: \"%s\" has the id %d, but by the order of pieces, languages and special tokens "
-            "it has the id %d", p->config_path, text, (int)id, (int)all->entry[i].id);
-        return FAILED;
-    }
+    if (i < all->n && all->entry[i].id != id)
+        return refuse("%s: \"%s\" has the id %d, but by the order of pieces, languages and special "
+                      "tokens it has the id %d", p->config_path, text, (int)id,
+                      (int)all->entry[i].id);
     if (i < all->n) return DONE;
     enter_text(all, text, id);
     enter_text(more, text, id);

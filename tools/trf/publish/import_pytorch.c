@@ -45,9 +45,9 @@ static int by_key(const void *a, const void *b)
 static int too_short(const struct pytorch *f, const char *key, int64_t numbers, int bytes,
                      uint64_t have)
 {
-    say("%s: the storage '%s' should have %lld numbers of %d bytes, but the file has only %llu "
-        "bytes of it", f->path, key, (long long)numbers, bytes, (unsigned long long)have);
-    return FAILED;
+    return refuse("%s: the storage '%s' should have %lld numbers of %d bytes, but the file has "
+                  "only %llu bytes of it", f->path, key, (long long)numbers, bytes,
+                  (unsigned long long)have);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -67,8 +67,7 @@ static int open_entry(struct pytorch *f, zip_uint64_t index)
 {
     f->entry = zip_fopen_index(f->zip, index, 0);
     if (f->entry) return DONE;
-    say("%s: '%s': %s", f->path, zip_get_name(f->zip, index, 0), zip_strerror(f->zip));
-    return FAILED;
+    return refuse("%s: '%s': %s", f->path, zip_get_name(f->zip, index, 0), zip_strerror(f->zip));
 }
 
 static void close_entry(struct pytorch *f)
@@ -192,8 +191,7 @@ static int enter_entry(struct pytorch *f, const struct torch_tensor *t, uint64_t
     else for (; skip > 0 && got > 0; skip -= (uint64_t)got)
         got = zip_fread(f->entry, left_out, skip < sizeof left_out ? skip : sizeof left_out);
     if (got > 0) return DONE;
-    say("%s: tensor '%s': %s", f->path, t->name, zip_file_strerror(f->entry));
-    return FAILED;
+    return refuse("%s: tensor '%s': %s", f->path, t->name, zip_file_strerror(f->entry));
 }
 
 /* Reads n bytes of the entry. libzip compares the checksum when the end has been read. */
@@ -203,9 +201,8 @@ static int read_entry(struct pytorch *f, const struct torch_tensor *t, void *to,
     zip_int64_t got = 1;
     for (; n > 0 && got > 0; n -= (uint64_t)got, at += got) got = zip_fread(f->entry, at, n);
     if (n == 0 && got > 0) return DONE;
-    say("%s: tensor '%s': %s", f->path, t->name,
-        got ? zip_file_strerror(f->entry) : "the file ends before its numbers do");
-    return FAILED;
+    return refuse("%s: tensor '%s': %s", f->path, t->name,
+                  got ? zip_file_strerror(f->entry) : "the file ends before its numbers do");
 }
 
 static int leave_entry(struct pytorch *f, const struct torch_tensor *t)
@@ -219,10 +216,9 @@ static int leave_entry(struct pytorch *f, const struct torch_tensor *t)
 #else
 static int open_zip(struct pytorch *f)
 {
-    say("%s: this trf was built without libzip, which reads the files of PyTorch since 1.6: "
-        "install libzip-dev and build it again; or in Python, model.save_pretrained(folder) writes "
-        "safetensors", f->path);
-    return FAILED;
+    return refuse("%s: this trf was built without libzip, which reads the files of PyTorch since "
+                  "1.6: install libzip-dev and build it again; or in Python, "
+                  "model.save_pretrained(folder) writes safetensors", f->path);
 }
 #endif
 
@@ -250,8 +246,7 @@ static int unite_storages(const struct pytorch *f, struct torch_storage *s, size
             s[kept++] = s[i];
             s[i] = swap;
         } else if (s[kept - 1].bytes != s[i].bytes || s[kept - 1].numbers != s[i].numbers) {
-            say("%s: the storage '%s' has two types or sizes", f->path, s[i].key);
-            return FAILED;
+            return refuse("%s: the storage '%s' has two types or sizes", f->path, s[i].key);
         }
     }
     for (i = kept; i < *n; i++) free(s[i].key);
@@ -273,32 +268,27 @@ static int place_storages(struct pytorch *f, struct torch_storage *s, size_t n, 
         uint64_t numbers = 0;
         int k;
         found = bsearch(&wanted, s, n, sizeof *s, by_key);
-        if (!found || found->place) {
-            say("%s, byte %llu: the storage '%s' %s", f->path, (unsigned long long)at, keys[i],
-                found ? "is there twice" : "belongs to no tensor, so its type is not known");
-            return FAILED;
-        }
+        if (!found || found->place)
+            return refuse("%s, byte %llu: the storage '%s' %s", f->path, (unsigned long long)at,
+                          keys[i], found ? "is there twice" :
+                          "belongs to no tensor, so its type is not known");
         if (size < 8 || at > size - 8)
             return too_short(f, keys[i], found->numbers, found->bytes, 0);
-        if (fseeko(f->file, (off_t)at, SEEK_SET) || fread(head, 1, 8, f->file) != 8) {
-            say("%s, byte %llu: %s", f->path, (unsigned long long)at, strerror(errno));
-            return FAILED;
-        }
+        if (fseeko(f->file, (off_t)at, SEEK_SET) || fread(head, 1, 8, f->file) != 8)
+            return refuse("%s, byte %llu: %s", f->path, (unsigned long long)at, strerror(errno));
         for (k = 7; k >= 0; k--) numbers = numbers << 8 | head[k];
-        if (numbers != (uint64_t)found->numbers) {
-            say("%s, byte %llu: expected the storage '%s' of %lld numbers, got one of %llu",
-                f->path, (unsigned long long)at, keys[i], (long long)found->numbers,
-                (unsigned long long)numbers);
-            return FAILED;
-        }
+        if (numbers != (uint64_t)found->numbers)
+            return refuse("%s, byte %llu: expected the storage '%s' of %lld numbers, got one of "
+                          "%llu", f->path, (unsigned long long)at, keys[i],
+                          (long long)found->numbers, (unsigned long long)numbers);
         found->place = at += 8;
         if (numbers > (size - at) / (uint64_t)found->bytes)
             return too_short(f, keys[i], found->numbers, found->bytes, size - at);
         at += numbers * (uint64_t)found->bytes;
     }
     if (at == size) return DONE;
-    say("%s, byte %llu: expected the end after the last storage", f->path, (unsigned long long)at);
-    return FAILED;
+    return refuse("%s, byte %llu: expected the end after the last storage", f->path,
+                  (unsigned long long)at);
 }
 
 static int place_tensors(struct pytorch *f, const struct torch_storage *s, size_t n)
@@ -307,11 +297,9 @@ static int place_tensors(struct pytorch *f, const struct torch_storage *s, size_
     for (i = 0; i < f->n; i++) {
         struct torch_storage wanted = {f->tensors[i].key, 0, 0, 0}, *found;
         found = bsearch(&wanted, s, n, sizeof *s, by_key);
-        if (!found || !found->place) {
-            say("%s: the file has no storage '%s', which tensor '%s' needs", f->path, wanted.key,
-                f->tensors[i].name);
-            return FAILED;
-        }
+        if (!found || !found->place)
+            return refuse("%s: the file has no storage '%s', which tensor '%s' needs", f->path,
+                          wanted.key, f->tensors[i].name);
         f->tensors[i].place = found->place;
     }
     return DONE;
@@ -323,15 +311,11 @@ static int run_pickles(struct pytorch *f, struct pickle *p, struct torch_storage
     static const unsigned char magic[10] = {0x6C, 0xFC, 0x9C, 0x46, 0xF9, 0x20, 0x6A, 0xA8, 0x50,
                                             0x19};
     if (run_pickle(p)) return FAILED;
-    if (!pickle_is_large(p, magic, sizeof magic)) {
-        say("%s: expected a file of torch.save, got another pickle", f->path);
-        return FAILED;
-    }
+    if (!pickle_is_large(p, magic, sizeof magic))
+        return refuse("%s: expected a file of torch.save, got another pickle", f->path);
     if (run_pickle(p)) return FAILED;
-    if (!pickle_is_number(p, 1001)) {
-        say("%s: expected version 1001 of torch.save, got another one", f->path);
-        return FAILED;
-    }
+    if (!pickle_is_number(p, 1001))
+        return refuse("%s: expected version 1001 of torch.save, got another one", f->path);
     return run_pickle(p) || run_pickle(p) || pickle_tensors(p, &f->tensors, &f->n) ||
            pickle_storages(p, storages, n_storages) || run_pickle(p) ||
            pickle_texts(p, keys, n_keys);
@@ -373,8 +357,7 @@ static int enter(struct pytorch *f, const struct torch_tensor *t, uint64_t skip)
     if (f->zip) return enter_entry(f, t, skip);
 #endif
     if (!fseeko(f->file, (off_t)(t->place + skip), SEEK_SET)) return DONE;
-    say("%s: tensor '%s': %s", f->path, t->name, strerror(errno));
-    return FAILED;
+    return refuse("%s: tensor '%s': %s", f->path, t->name, strerror(errno));
 }
 
 static int read_bytes(struct pytorch *f, const struct torch_tensor *t, void *to, size_t n)
@@ -383,9 +366,8 @@ static int read_bytes(struct pytorch *f, const struct torch_tensor *t, void *to,
     if (f->zip) return read_entry(f, t, to, n);
 #endif
     if (fread(to, 1, n, f->file) == n) return DONE;
-    say("%s: tensor '%s': %s", f->path, t->name,
-        ferror(f->file) ? strerror(errno) : "the file ends before its numbers do");
-    return FAILED;
+    return refuse("%s: tensor '%s': %s", f->path, t->name,
+                  ferror(f->file) ? strerror(errno) : "the file ends before its numbers do");
 }
 
 static int leave(struct pytorch *f, const struct torch_tensor *t)
@@ -428,9 +410,8 @@ static int take_number(const struct pytorch *f, const struct torch_tensor *t,
 {
     *to = (trf_real)number_from(bytes, t->bytes, !strcmp(t->dtype, "F16"), f->big_endian);
     if (isfinite(*to)) return DONE;
-    say("%s: tensor '%s': number %lld is infinite or not a number", f->path, t->name,
-        (long long)index);
-    return FAILED;
+    return refuse("%s: tensor '%s': number %lld is infinite or not a number", f->path, t->name,
+                  (long long)index);
 }
 
 /* Whether the numbers lie one after another. */
@@ -466,10 +447,8 @@ static int read_by_strides(struct pytorch *f, const struct torch_tensor *t, trf_
     unsigned char *between = malloc(bytes);
     int64_t place[TORCH_RANK] = {0}, at = 0, i;
     int k, status = DONE;
-    if (!between) {
-        say("%s: tensor '%s': no memory for %zu bytes", f->path, t->name, bytes);
-        return FAILED;
-    }
+    if (!between)
+        return refuse("%s: tensor '%s': no memory for %zu bytes", f->path, t->name, bytes);
     status = read_bytes(f, t, between, bytes);
     for (i = 0; !status && i < count; i++) {
         status = take_number(f, t, between + at * t->bytes, i, to + i);
@@ -488,10 +467,9 @@ int read_pytorch(struct pytorch *f, int32_t index, trf_real *to, int64_t count)
 {
     const struct torch_tensor *t = &f->tensors[index];
     int status;
-    if (*t->dtype != 'F' && strcmp(t->dtype, "BF16")) {
-        say("%s: tensor '%s': expected F32, F64, F16 or BF16, got %s", f->path, t->name, t->dtype);
-        return FAILED;
-    }
+    if (*t->dtype != 'F' && strcmp(t->dtype, "BF16"))
+        return refuse("%s: tensor '%s': expected F32, F64, F16 or BF16, got %s", f->path, t->name,
+                      t->dtype);
     if (count == 0) return DONE;
     status = enter(f, t, (uint64_t)t->offset * (uint64_t)t->bytes) ||
              (is_contiguous(t) ? read_in_order : read_by_strides)(f, t, to, count) || leave(f, t);
@@ -524,10 +502,9 @@ int open_pytorch(struct pytorch **out, const char *path)
     if (status) return status;
     qsort(f->tensors, f->n, sizeof *f->tensors, by_name);
     for (i = 1; i < f->n; i++)
-        if (!by_name(&f->tensors[i - 1], &f->tensors[i])) {
-            say("%s: expected every name once, got tensor '%s' twice", path, f->tensors[i].name);
-            return FAILED;
-        }
+        if (!by_name(&f->tensors[i - 1], &f->tensors[i]))
+            return refuse("%s: expected every name once, got tensor '%s' twice", path,
+                          f->tensors[i].name);
     return DONE;
 }
 

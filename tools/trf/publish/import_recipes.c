@@ -24,14 +24,11 @@ static const struct member bert_members[] = {
 static int configure_bert(const cJSON *json, const char *path, trf_config *c)
 {
     const char *positions = json_text(json, "position_embedding_type");
-    if (positions && strcmp(positions, "absolute")) {
-        say("%s: \"position_embedding_type\" is %s, but trf builds only absolute", path, positions);
-        return FAILED;
-    }
-    if (json_true(json, "is_decoder", 0)) {
-        say("%s: \"is_decoder\" is true, but trf builds only BERT as an encoder", path);
-        return FAILED;
-    }
+    if (positions && strcmp(positions, "absolute"))
+        return refuse("%s: \"position_embedding_type\" is %s, but trf builds only absolute", path,
+                      positions);
+    if (json_true(json, "is_decoder", 0))
+        return refuse("%s: \"is_decoder\" is true, but trf builds only BERT as an encoder", path);
     c->decoder_layers = c->target_vocab = 0;
     c->tying = TRF_UNTIED;
     c->positions = TRF_POSITIONS_LEARNED;
@@ -137,11 +134,9 @@ static int configure_roberta(const cJSON *json, const char *path, trf_config *c)
     int32_t pad;
     if (configure_bert(json, path, c) || json_int(json, path, "pad_token_id", 1, &pad))
         return FAILED;
-    if (pad < 0 || pad >= c->max_length) {
-        say("%s: expected \"pad_token_id\" to be 0 or more and below \"max_position_embeddings\", "
-            "got %d", path, (int)pad);
-        return FAILED;
-    }
+    if (pad < 0 || pad >= c->max_length)
+        return refuse("%s: expected \"pad_token_id\" to be 0 or more and below "
+                      "\"max_position_embeddings\", got %d", path, (int)pad);
     c->position_offset = pad + 1;
     c->max_length -= pad + 1;
     return DONE;

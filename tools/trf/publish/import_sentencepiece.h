@@ -6,7 +6,6 @@
 
 #include "import.h"
 
-#if defined(TRF_WITH_CJSON)
 /* Classes of tokenizers. */
 enum { MARIAN, T5, LLAMA, M2M100, NLLB, MBART, MBART50, XLM_ROBERTA, CLASSES,
        OTHER = CLASSES,     /* of tokenizer.json alone */
@@ -57,6 +56,5 @@ struct tag_rule {
 extern const struct tag_rule tag_rules[];
 /* The languages that are among the tokens, and the tags of the class. */
 void find_languages(const struct published *p, const struct table *all, struct tags *tags);
-#endif
 
 #endif

@@ -39,11 +39,9 @@ static int configure_bart_like(const cJSON *json, const char *path, trf_config *
     c->generator_bias = 1;
     c->norm_place = TRF_POST_NORM;
     c->final_norm = TRF_FINAL_NORM_NONE;
-    if (!json_true(json, "tie_word_embeddings", 1)) {
-        say("%s: \"tie_word_embeddings\" is false, but trf builds such models only with a tied "
-            "output projection", path);
-        return FAILED;
-    }
+    if (!json_true(json, "tie_word_embeddings", 1))
+        return refuse("%s: \"tie_word_embeddings\" is false, but trf builds such models only with "
+                      "a tied output projection", path);
     return DONE;
 }
 
@@ -51,18 +49,17 @@ static int configure_bart_like(const cJSON *json, const char *path, trf_config *
 static int check_sines(const char *path, const trf_config *c)
 {
     if (c->d_model % 2 == 0) return DONE;
-    say("%s: expected an even \"d_model\" of a model with sines, got %d", path, (int)c->d_model);
-    return FAILED;
+    return refuse("%s: expected an even \"d_model\" of a model with sines, got %d", path,
+                  (int)c->d_model);
 }
 
 int configure_marian(const cJSON *json, const char *path, trf_config *c)
 {
     if (json_true(json, "normalize_embedding", 0) || json_true(json, "normalize_before", 0) ||
-        json_true(json, "add_final_layer_norm", 0)) {
-        say("%s: \"normalize_embedding\", \"normalize_before\" or \"add_final_layer_norm\" is "
-            "true, but trf builds Marian's models only without", path);
-        return FAILED;
-    }
+        json_true(json, "add_final_layer_norm", 0))
+        return refuse("%s: \"normalize_embedding\", \"normalize_before\" or "
+                      "\"add_final_layer_norm\" is true, but trf builds Marian's models only "
+                      "without", path);
     c->positions = TRF_POSITIONS_HALVES;
     return check_sines(path, c) || configure_bart_like(json, path, c) ? FAILED : DONE;
 }
@@ -118,10 +115,8 @@ int configure_m2m(const cJSON *json, const char *path, trf_config *c)
     int32_t pad;
     if (configure_bart_like(json, path, c) || json_int(json, path, "pad_token_id", 1, &pad))
         return FAILED;
-    if (pad < 0) {
-        say("%s: expected \"pad_token_id\" to be 0 or more, got %d", path, (int)pad);
-        return FAILED;
-    }
+    if (pad < 0)
+        return refuse("%s: expected \"pad_token_id\" to be 0 or more, got %d", path, (int)pad);
     c->positions = TRF_POSITIONS_HALVES_N1;
     c->position_offset = pad + 1;
     c->generator_bias = 0;
@@ -194,11 +189,9 @@ int configure_t5(const cJSON *json, const char *path, trf_config *c)
     c->feed_forward_gate = activation != forward;
     /* "gated-gelu" is by tanh: T5's rule */
     if (c->feed_forward_gate && !strcmp(activation, "gelu")) activation = "gelu_new";
-    if (activation_of(activation ? activation : "relu", &c->activation)) {
-        say("%s: \"feed_forward_proj\" is %s, but expected relu, gelu, gated-gelu or gated-silu",
-            path, forward);
-        return FAILED;
-    }
+    if (activation_of(activation ? activation : "relu", &c->activation))
+        return refuse("%s: \"feed_forward_proj\" is %s, but expected relu, gelu, gated-gelu or "
+                      "gated-silu", path, forward);
     c->target_vocab = c->source_vocab;
     c->positions = TRF_POSITIONS_RELATIVE;
     c->attention_scale = 1;

@@ -52,8 +52,7 @@ int read_tensor(struct tensors *file, int32_t index, trf_real *to, int64_t count
     trf_error err;
     if (file->pytorch) return read_pytorch(file->pytorch, index, to, count);
     if (!trf_file_read(file->safetensors, index, 0, to, count, &err)) return DONE;
-    say_error(NULL, &err);
-    return FAILED;
+    return refuse_error(NULL, &err);
 }
 
 struct tensors *find_tensor(const struct weights *w, const char *prefix, const char *name,

@@ -143,7 +143,7 @@ trf_status make_word_piece(trf_vocab **vocab, trf_wordpiece_file *file, trf_erro
     struct facts *f = all_facts();
     struct word_rules r = rules_of(f, file->flags);
     trf_status status;
-    file->rules = r.rule;
+    file->rules = (const int32_t *)r.rule;
     file->n_rules = (int32_t)r.n;
     file->replaced = (const char *)r.replaced.bytes;
     file->n_replaced = (int32_t)r.replaced.n;

@@ -32,10 +32,8 @@ static int find_special_ids(struct bert *b)
         if (!text) text = specials[k].usual;
         for (i = 0; i < n && (!b->tokens.text[i] || strcmp(b->tokens.text[i], text)); i++) { }
         if (i < n) b->file.special[which] = (int32_t)i;
-        else if (which != SPECIAL_MASK) {
-            say("%s: expected the special token \"%s\" among the tokens", b->path, text);
-            return FAILED;
-        }
+        else if (which != SPECIAL_MASK)
+            return refuse("%s: expected the special token \"%s\" among the tokens", b->path, text);
     }
     return DONE;
 }
@@ -68,14 +66,11 @@ static int take_json(struct bert *b)
         !is_part(b, cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer"), "pre_tokenizer",
                  "BertPreTokenizer"))
         return FAILED;
-    if (prefix && strcmp(prefix, "##")) {
-        say("%s: expected \"continuing_subword_prefix\" to be \"##\", got \"%s\"", b->path, prefix);
-        return FAILED;
-    }
-    if (!cJSON_IsObject(vocab)) {
-        say("%s: expected an object \"vocab\" in the model", b->path);
-        return FAILED;
-    }
+    if (prefix && strcmp(prefix, "##"))
+        return refuse("%s: expected \"continuing_subword_prefix\" to be \"##\", got \"%s\"",
+                      b->path, prefix);
+    if (!cJSON_IsObject(vocab))
+        return refuse("%s: expected an object \"vocab\" in the model", b->path);
     if (json_int(model, b->path, "max_input_chars_per_word", 100, &b->file.longest_word))
         return FAILED;
     set_flag(b, TRF_WORDPIECE_CLEAN, json_true(normal, "clean_text", 1));
@@ -84,19 +79,16 @@ static int take_json(struct bert *b)
     set_flag(b, TRF_WORDPIECE_STRIP, json_true(normal, "strip_accents", lower));
     set_flag(b, TRF_WORDPIECE_CLEANUP, json_true(decoder, "cleanup", 1));
     cJSON_ArrayForEach(entry, vocab) {
-        if (!cJSON_IsNumber(entry)) {
-            say("%s: expected a number for the token \"%s\"", b->path, entry->string);
-            return FAILED;
-        }
+        if (!cJSON_IsNumber(entry))
+            return refuse("%s: expected a number for the token \"%s\"", b->path, entry->string);
         if (place_text(&b->tokens, b->path, entry->valuedouble, entry->string)) return FAILED;
     }
     cJSON_ArrayForEach(entry, added) {
         const cJSON *id = cJSON_GetObjectItemCaseSensitive(entry, "id");
         const char *text = json_text(entry, "content");
-        if (!cJSON_IsNumber(id) || !text) {
-            say("%s: expected \"id\" and \"content\" of each of \"added_tokens\"", b->path);
-            return FAILED;
-        }
+        if (!cJSON_IsNumber(id) || !text)
+            return refuse("%s: expected \"id\" and \"content\" of each of \"added_tokens\"",
+                          b->path);
         if (place_text(&b->tokens, b->path, id->valuedouble, text)) return FAILED;
     }
     return DONE;
@@ -142,11 +134,10 @@ static int take_tokens(struct bert *b)
     if (b->p->json) return take_json(b);
     if (is_file(b->path) && is_bert(class_of))
         return (b->text = read_whole(b->path, NULL)) ? take_text(b) : FAILED;
-    say("%s: expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of "
-        "SentencePiece (source.spm, spiece.model, tokenizer.model, sentencepiece.bpe.model); got "
-        "none that trf reads%s%s", b->p->folder, class_of ? " for the tokenizer_class " : "",
-        class_of ? class_of : "");
-    return FAILED;
+    return refuse("%s: expected tokenizer.json, vocab.txt, vocab.json and merges.txt, or files of "
+                  "SentencePiece (source.spm, spiece.model, tokenizer.model, "
+                  "sentencepiece.bpe.model); got none that trf reads%s%s", b->p->folder,
+                  class_of ? " for the tokenizer_class " : "", class_of ? class_of : "");
 }
 
 /* The model may have more ids than there are tokens. */
