@@ -72,7 +72,7 @@ def put_parts(name, comment, parts):
 def put_decompositions():
     """Python's, of which tokenizers knows all but the newest; and the classes of marks that tokenizers knows."""
     nfd, nfc = normalizers.NFD().normalize_str, normalizers.NFC().normalize_str
-    one, two, apart, new, classes = {}, {}, set(), set(), []
+    one, two, apart, new, classes, end = {}, {}, set(), set(), [], 0
     for c in points[128:]:
         own = unicodedata.decomposition(chr(c))
         if own and not own.startswith("<"):
@@ -89,16 +89,17 @@ def put_decompositions():
         elif k := unicodedata.combining(chr(c)):
             # tokenizers sorts a mark that it knows behind one of a lower class, and before one of a higher
             if nfd("\u0345" + chr(c)) != "\u0345" + chr(c) or k == 240:
-                if classes and sum(classes[-1][:2]) == c and classes[-1][2] == k:
-                    classes[-1][1] += 1
+                if classes and end == c and classes[-1] == k:
+                    classes[-2] += 1
                 else:
-                    classes.append([c, 1, k])
+                    classes += [c - end, 1, k]
+                end = c + 1
     put_parts("one", "NFD of Unicode 14. A code point, how many follow with it, and what each of them is written as.", one)
     put_parts("two", "The same where it is two code points.", two)
     put_set("apart", "Of these two, a set that NFC leaves apart.", apart)
     put_set("new_parts", "A set of the code points above that tokenizers leaves as they are.", new)
-    put("classes[][3]", "Combining classes: first, how many, class.", "uint32_t",
-        ["{%d, %d, %d}" % tuple(row) for row in classes])
+    put("classes[]", "Combining classes: how many code points have none, how many have one, and which; and so on.",
+        "uint32_t", map(str, classes))
 
 
 def put_lower(facts):

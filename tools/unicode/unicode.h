@@ -57,12 +57,19 @@ static inline int unicode_composes(uint32_t (*parts)[2], uint32_t c)
     return parts[c][1] && !UNICODE_IN(unicode_apart, c);
 }
 
+/* Ranges with a combining class, as unicode_next. Returns the class, or 0 after the last one. */
+static inline uint32_t unicode_next_class(struct unicode_range *range)
+{
+    if (!unicode_next(unicode_classes, UNICODE_COUNT(unicode_classes), range)) return 0;
+    return unicode_classes[range->at++];
+}
+
 static inline uint32_t unicode_class(uint32_t c)
 {
-    size_t i;
-    for (i = 0; i < UNICODE_COUNT(unicode_classes) && unicode_classes[i][0] <= c; i++)
-        if (c - unicode_classes[i][0] < unicode_classes[i][1]) return unicode_classes[i][2];
-    return 0;
+    struct unicode_range range = {0, 0, 0};
+    uint32_t class_of;
+    do class_of = unicode_next_class(&range); while (class_of && range.end <= c);
+    return c >= range.first ? class_of : 0;
 }
 
 #endif

@@ -104,6 +104,9 @@ cJSON *add_token(cJSON *json, int32_t id, const char *text, int special);
 void add_template(const struct tokenizer *t, int side, cJSON *json);
 /* An object with a "type". It replaces a member of this name. */
 cJSON *new_part(cJSON *json, const char *name, const char *type);
+/* A model of BPE. unknown: the unknown token or NULL; fuse: a run of them is one; bytes: characters
+   without tokens are bytes; whole: words that are tokens stay. */
+cJSON *new_bpe(cJSON *json, const char *unknown, int fuse, int bytes, int whole);
 cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name);
 /* Takes both; json may be NULL. */
 int write_both(const struct tokenizer *t, const char *in, cJSON *json, cJSON *settings);

@@ -115,14 +115,7 @@ int write_byte_bpe(const struct tokenizer *t, int side, const char *in)
     set_bool(part, "add_prefix_space", 1);
     set_bool(part, "trim_offsets", 1);
     set_bool(part, "use_regex", 1);
-    part = new_part(json, "model", "BPE");
-    set_text(part, "dropout", NULL);
-    set_text(part, "unk_token", NULL);
-    set_text(part, "continuing_subword_prefix", NULL);
-    set_text(part, "end_of_word_suffix", NULL);
-    set_bool(part, "fuse_unk", 0);
-    set_bool(part, "byte_fallback", 0);
-    set_bool(part, "ignore_merges", (b.flags & TRF_BPE_WHOLE) != 0);
+    part = new_bpe(json, NULL, 0, 0, b.flags & TRF_BPE_WHOLE);
     vocab = cJSON_AddObjectToObject(part, "vocab");
     add_tokens(&b, json, vocab);
     merges = cJSON_AddArrayToObject(part, "merges");

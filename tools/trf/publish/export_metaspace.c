@@ -221,15 +221,9 @@ static void add_merges(const struct proto *p, cJSON *model)
 
 static void add_bpe(const struct proto *p, cJSON *json)
 {
-    cJSON *model = new_part(json, "model", "BPE"), *vocab;
+    const char *unknown = p->unknown >= 0 ? p->token[p->unknown].text : NULL;
+    cJSON *model = new_bpe(json, unknown, 1, p->bytes, 0), *vocab;
     int32_t id;
-    set_text(model, "dropout", NULL);
-    set_text(model, "unk_token", p->unknown >= 0 ? p->token[p->unknown].text : NULL);
-    set_text(model, "continuing_subword_prefix", NULL);
-    set_text(model, "end_of_word_suffix", NULL);
-    set_bool(model, "fuse_unk", 1);
-    set_bool(model, "byte_fallback", p->bytes);
-    set_bool(model, "ignore_merges", 0);
     vocab = cJSON_AddObjectToObject(model, "vocab");
     for (id = 0; id < p->n; id++)
         cJSON_AddNumberToObject(vocab, p->token[id].text, id);

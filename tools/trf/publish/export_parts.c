@@ -13,6 +13,19 @@ cJSON *new_part(cJSON *json, const char *name, const char *type)
     return part;
 }
 
+cJSON *new_bpe(cJSON *json, const char *unknown, int fuse, int bytes, int whole)
+{
+    cJSON *part = new_part(json, "model", "BPE");
+    set_text(part, "dropout", NULL);
+    set_text(part, "unk_token", unknown);
+    set_text(part, "continuing_subword_prefix", NULL);
+    set_text(part, "end_of_word_suffix", NULL);
+    set_bool(part, "fuse_unk", fuse);
+    set_bool(part, "byte_fallback", bytes);
+    set_bool(part, "ignore_merges", whole);
+    return part;
+}
+
 cJSON *add_token(cJSON *json, int32_t id, const char *text, int special)
 {
     cJSON *list = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");

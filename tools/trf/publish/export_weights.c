@@ -137,14 +137,6 @@ static const char *way_to_write(const trf_config *c, const char *ours, char *the
     return theirs;
 }
 
-/* Rows of the part: q, k and v of a packed projection differ, others are alike. */
-static int64_t rows_of_part(const trf_config *c, const char *ours, int64_t all, int part, int n)
-{
-    int64_t d_head = c->d_head ? c->d_head : c->d_model / c->n_heads;
-    if (n == 1 || !strstr(ours, "in_proj")) return all / n;
-    return d_head * (part == 0 || !c->kv_heads ? c->n_heads : c->kv_heads);
-}
-
 /* One tensor: `count` rows of the parameter. theirs: its name, with marks. */
 static void add_tensor(struct writing *w, const trf_tensor *p, int64_t row, int64_t count,
                        const char *theirs, size_t length)
@@ -203,7 +195,7 @@ static void write_piece(struct writing *w, const struct piece *piece, int layer)
     for (at = way; *at; at++) n += *at == ' ';
     for (part = 0, at = way; part < n; part++) {
         size_t length = strcspn(at, " ");
-        int64_t count = rows_of_part(c, ours, p.shape[0], part, n);
+        int64_t count = rows_of_part(c, p.shape[0], part, n);
         add_tensor(w, &p, row, count, at, length);
         row += count;
         at += length + 1;

@@ -57,8 +57,7 @@ static struct tensors *find_named(const struct importing *m, const char *piece, 
     return find_tensor(&m->weights, *prefix, name, index);
 }
 
-/* How many of the rows part `index` of n has: queries, keys and values, or halves of a gate. */
-static int64_t rows_of_part(const trf_config *c, int64_t whole, int index, int n)
+int64_t rows_of_part(const trf_config *c, int64_t whole, int index, int n)
 {
     int64_t width = c->d_head ? c->d_head : c->d_model / c->n_heads;
     int64_t keys = width * (c->kv_heads ? c->kv_heads : c->n_heads);

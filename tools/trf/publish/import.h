@@ -15,6 +15,8 @@
    parameter is 0. In front of a name '^' means transposed, '-' a matrix of one row, and '/' that it
    has no prefix. */
 struct piece { const char *ours, *theirs; };
+#define WEIGHT_AND_BIAS(ours, theirs) \
+    {ours ".weight", theirs ".weight"}, {ours ".bias", theirs ".bias"}
 /* In place of a parameter: the table of sines of TRF_POSITIONS_HALVES, which import computes.
    Marian and Pegasus have it in their files. */
 #define PIECE_OF_SINES "sines"
@@ -76,6 +78,9 @@ void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json)
 void set_number(cJSON *json, const char *name, double x);
 void set_bool(cJSON *json, const char *name, int is);
 void set_text(cJSON *json, const char *name, const char *text);     /* NULL: null */
+/* import.c: how many of the rows part `index` of n has: queries, keys and values, or halves of a
+   gate. */
+int64_t rows_of_part(const trf_config *c, int64_t whole, int index, int n);
 /* A name with every "%d" replaced by the number of a layer. */
 void name_layer(char to[], const char *from, int layer);
 

@@ -419,7 +419,8 @@ static void composing_tables(int32_t (*rows[TABLES])[3], int32_t n[TABLES])
 {
     enum { MOST = UNICODE_COUNT(unicode_one) + UNICODE_COUNT(unicode_two) };
     uint32_t (*parts)[2] = zeroed(UNICODE_POINTS, sizeof *parts);
-    uint32_t c;
+    struct unicode_range range = {0, 0, 0};
+    uint32_t c, class_of;
     size_t i;
     for (i = 0; i < TABLES; i++) rows[i] = zeroed(MOST, sizeof *rows[i]);
     unicode_parts(parts, 0);
@@ -430,10 +431,8 @@ static void composing_tables(int32_t (*rows[TABLES])[3], int32_t n[TABLES])
             add_row(rows[COMPOSITIONS], &n[COMPOSITIONS], parts[c][0], parts[c][1], c);
     }
     qsort(rows[COMPOSITIONS], (size_t)n[COMPOSITIONS], sizeof *rows[0], by_pair);
-    for (i = 0; i < UNICODE_COUNT(unicode_classes); i++) {
-        const uint32_t *run = unicode_classes[i];
-        add_row(rows[CLASSES_OF_MARKS], &n[CLASSES_OF_MARKS], run[0], run[0] + run[1] - 1, run[2]);
-    }
+    while ((class_of = unicode_next_class(&range)) != 0)
+        add_row(rows[CLASSES_OF_MARKS], &n[CLASSES_OF_MARKS], range.first, range.end - 1, class_of);
     free(parts);
 }
 

@@ -93,22 +93,19 @@ const struct piece gpt2_pieces[] = {
     {"tgt_embed.weight", "wte.weight"},
     {"tgt_positions.weight", "wpe.weight"},
     {"generator.weight", "/lm_head.weight"},
-    {"decoder.norm.weight", "ln_f.weight"},
-    {"decoder.norm.bias", "ln_f.bias"},
+    WEIGHT_AND_BIAS("decoder.norm", "ln_f"),
 #define D "decoder.layers.%d."
 #define H "h.%d."
     {D "self_attn.in_proj_weight", "^" H "attn.c_attn.weight"},
     {D "self_attn.in_proj_bias", H "attn.c_attn.bias"},
     {D "self_attn.out_proj.weight", "^" H "attn.c_proj.weight"},
     {D "self_attn.out_proj.bias", H "attn.c_proj.bias"},
-    {D "norm1.weight", H "ln_1.weight"},
-    {D "norm1.bias", H "ln_1.bias"},
+    WEIGHT_AND_BIAS(D "norm1", H "ln_1"),
     {D "linear1.weight", "^" H "mlp.c_fc.weight"},
     {D "linear1.bias", H "mlp.c_fc.bias"},
     {D "linear2.weight", "^" H "mlp.c_proj.weight"},
     {D "linear2.bias", H "mlp.c_proj.bias"},
-    {D "norm2.weight", H "ln_2.weight"},
-    {D "norm2.bias", H "ln_2.bias"},
+    WEIGHT_AND_BIAS(D "norm2", H "ln_2"),
 #undef D
 #undef H
     {NULL, NULL}};
@@ -259,14 +256,12 @@ const struct piece llama_pieces[] = {
      L "self_attn.q_proj.weight " L "self_attn.k_proj.weight " L "self_attn.v_proj.weight"},
     {D "self_attn.in_proj_bias",
      L "self_attn.q_proj.bias " L "self_attn.k_proj.bias " L "self_attn.v_proj.bias"},
-    {D "self_attn.out_proj.weight", L "self_attn.o_proj.weight"},
-    {D "self_attn.out_proj.bias", L "self_attn.o_proj.bias"},
+    WEIGHT_AND_BIAS(D "self_attn.out_proj", L "self_attn.o_proj"),
     {D "norm1.weight", L "input_layernorm.weight"},
     {D "norm2.weight", L "post_attention_layernorm.weight"},
     {D "linear1.weight", L "mlp.gate_proj.weight " L "mlp.up_proj.weight"},
     {D "linear1.bias", L "mlp.gate_proj.bias " L "mlp.up_proj.bias"},
-    {D "linear2.weight", L "mlp.down_proj.weight"},
-    {D "linear2.bias", L "mlp.down_proj.bias"},
+    WEIGHT_AND_BIAS(D "linear2", L "mlp.down_proj"),
 #undef D
 #undef L
     {NULL, NULL}};

@@ -56,65 +56,49 @@ static void describe_bert(const trf_config *c, cJSON *json)
     {OURS "self_attn.in_proj_bias", \
      THEIRS "attention.self.query.bias " THEIRS "attention.self.key.bias " \
      THEIRS "attention.self.value.bias"}, \
-    {OURS "self_attn.out_proj.weight", THEIRS "attention.output.dense.weight"}, \
-    {OURS "self_attn.out_proj.bias", THEIRS "attention.output.dense.bias"}, \
-    {OURS "norm1.weight", THEIRS norm1 ".weight"}, \
-    {OURS "norm1.bias", THEIRS norm1 ".bias"}, \
-    {OURS "linear1.weight", THEIRS "intermediate.dense.weight"}, \
-    {OURS "linear1.bias", THEIRS "intermediate.dense.bias"}, \
-    {OURS "linear2.weight", THEIRS "output.dense.weight"}, \
-    {OURS "linear2.bias", THEIRS "output.dense.bias"}, \
-    {OURS "norm2.weight", THEIRS norm2 ".weight"}, \
-    {OURS "norm2.bias", THEIRS norm2 ".bias"}
+    WEIGHT_AND_BIAS(OURS "self_attn.out_proj", THEIRS "attention.output.dense"), \
+    WEIGHT_AND_BIAS(OURS "norm1", THEIRS norm1), \
+    WEIGHT_AND_BIAS(OURS "linear1", THEIRS "intermediate.dense"), \
+    WEIGHT_AND_BIAS(OURS "linear2", THEIRS "output.dense"), \
+    WEIGHT_AND_BIAS(OURS "norm2", THEIRS norm2)
 #define BERT_EMBEDDINGS \
     {"src_embed.weight", "embeddings.word_embeddings.weight"}, \
     {"src_positions.weight", "embeddings.position_embeddings.weight"}, \
     {"src_segments.weight", "embeddings.token_type_embeddings.weight"}
 static const struct piece bert_pieces[] = {
     BERT_EMBEDDINGS,
-    {"encoder.embed_norm.weight", "embeddings.LayerNorm.weight"},
-    {"encoder.embed_norm.bias", "embeddings.LayerNorm.bias"},
+    WEIGHT_AND_BIAS("encoder.embed_norm", "embeddings.LayerNorm"),
     BERT_LAYER("attention.output.LayerNorm", "output.LayerNorm"),
     {NULL, NULL}};
 static const struct piece megatron_pieces[] = {
     BERT_EMBEDDINGS,
     BERT_LAYER("attention.ln", "ln"),
-    {"encoder.norm.weight", "encoder.ln.weight"},
-    {"encoder.norm.bias", "encoder.ln.bias"},
+    WEIGHT_AND_BIAS("encoder.norm", "encoder.ln"),
     {NULL, NULL}};
 static const char *const bert_buffers[] = {"embeddings.position_ids", "embeddings.token_type_ids",
                                            NULL};
 static const char *const bert_left_out[] = {"pooler.", "cls.", "classifier.", NULL};
 
 #define BERT_MASKED \
-    {"head.layer.weight", "/cls.predictions.transform.dense.weight"}, \
-    {"head.layer.bias", "/cls.predictions.transform.dense.bias"}, \
-    {"head.norm.weight", "/cls.predictions.transform.LayerNorm.weight"}, \
-    {"head.norm.bias", "/cls.predictions.transform.LayerNorm.bias"}, \
+    WEIGHT_AND_BIAS("head.layer", "/cls.predictions.transform.dense"), \
+    WEIGHT_AND_BIAS("head.norm", "/cls.predictions.transform.LayerNorm"), \
     {"head.bias", "/cls.predictions.bias"}
 static const struct piece bert_masked[] = {BERT_MASKED, {NULL, NULL}};
 static const struct piece bert_both[] = {
     BERT_MASKED,
-    {"sequence.layer.weight", "pooler.dense.weight"},
-    {"sequence.layer.bias", "pooler.dense.bias"},
-    {"sequence.weight", "/cls.seq_relationship.weight"},
-    {"sequence.bias", "/cls.seq_relationship.bias"},
+    WEIGHT_AND_BIAS("sequence.layer", "pooler.dense"),
+    WEIGHT_AND_BIAS("sequence", "/cls.seq_relationship"),
     {NULL, NULL}};
 static const struct piece bert_first[] = {
-    {"head.layer.weight", "pooler.dense.weight"},
-    {"head.layer.bias", "pooler.dense.bias"},
-    {"head.weight", "/classifier.weight"},
-    {"head.bias", "/classifier.bias"},
+    WEIGHT_AND_BIAS("head.layer", "pooler.dense"),
+    WEIGHT_AND_BIAS("head", "/classifier"),
     {NULL, NULL}};
 static const struct piece bert_next[] = {
-    {"head.layer.weight", "pooler.dense.weight"},
-    {"head.layer.bias", "pooler.dense.bias"},
-    {"head.weight", "/cls.seq_relationship.weight"},
-    {"head.bias", "/cls.seq_relationship.bias"},
+    WEIGHT_AND_BIAS("head.layer", "pooler.dense"),
+    WEIGHT_AND_BIAS("head", "/cls.seq_relationship"),
     {NULL, NULL}};
 static const struct piece bert_tokens[] = {
-    {"head.weight", "/classifier.weight"},
-    {"head.bias", "/classifier.bias"},
+    WEIGHT_AND_BIAS("head", "/classifier"),
     {NULL, NULL}};
 #define BERT_HEADS(bert) { \
     {bert "ForMaskedLM", TRF_HEAD_MASKED, 1, 0, bert_masked, 0}, \
@@ -149,17 +133,13 @@ static void describe_roberta(const trf_config *c, cJSON *json)
 }
 
 static const struct piece roberta_masked[] = {
-    {"head.layer.weight", "/lm_head.dense.weight"},
-    {"head.layer.bias", "/lm_head.dense.bias"},
-    {"head.norm.weight", "/lm_head.layer_norm.weight"},
-    {"head.norm.bias", "/lm_head.layer_norm.bias"},
+    WEIGHT_AND_BIAS("head.layer", "/lm_head.dense"),
+    WEIGHT_AND_BIAS("head.norm", "/lm_head.layer_norm"),
     {"head.bias", "/lm_head.bias"},
     {NULL, NULL}};
 static const struct piece roberta_first[] = {
-    {"head.layer.weight", "/classifier.dense.weight"},
-    {"head.layer.bias", "/classifier.dense.bias"},
-    {"head.weight", "/classifier.out_proj.weight"},
-    {"head.bias", "/classifier.out_proj.bias"},
+    WEIGHT_AND_BIAS("head.layer", "/classifier.dense"),
+    WEIGHT_AND_BIAS("head", "/classifier.out_proj"),
     {NULL, NULL}};
 #define ROBERTA_HEADS(roberta) { \
     {roberta "ForMaskedLM", TRF_HEAD_MASKED, 1, 0, roberta_masked, 1}, \

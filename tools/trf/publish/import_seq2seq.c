@@ -125,8 +125,6 @@ int configure_m2m(const cJSON *json, const char *path, trf_config *c)
     return DONE;
 }
 
-#define WEIGHT_AND_BIAS(ours, theirs) \
-    {ours ".weight", theirs ".weight"}, {ours ".bias", theirs ".bias"}
 #define ATTENTION(ours, theirs) \
     {ours ".in_proj_weight", \
      theirs ".q_proj.weight " theirs ".k_proj.weight " theirs ".v_proj.weight"}, \
