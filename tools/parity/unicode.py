@@ -111,7 +111,7 @@ def put_lower(facts):
     if any(lower.get(c) != small for c, small in python.items()):
         raise SystemExit("Python has other small letters")
     put("lower[][4]", "Lower case: first, last, the step between them, what is added. Ascending, without overlap.\n"
-        "   U+0130 is not here: it becomes U+0069 U+0307.", "int32_t", ["{0x%X, 0x%X, %d, %d}" % tuple(run) for run in lower_runs(lower)])
+        "   U+0130 is not here: it becomes U+0069 U+0307.", "int32_t", ["{%d, %d, %d, %d}" % tuple(run) for run in lower_runs(lower)])
     put_set("new_capitals", "A set of the letters above that are the same in lower case in Unicode 14.", set(lower) - set(python))
 
 
