@@ -83,25 +83,19 @@ static int check_codes(const char *path, const trf_vocab *vocab, struct language
         if (l->is == M2M100 && !strcmp(l->codes, codes_of(M2M100, named[i]))) l->named = named[i];
     all = codes_of(l->is, l->named);
     for (codes = l->codes; !status && (code = next_code(&codes)) != NULL; free(code)) {
-        if (!has_code(all, code)) {
-            say("%s: languages has \"%s\", but %s has no such language", path, code,
-                class_name_of(l->is));
-            status = FAILED;
-        } else if (id_of_code(vocab, l->is, code) < 0) {
-            say("%s: languages has \"%s\", but no token of the vocabulary is its tag", path, code);
-            status = FAILED;
-        }
+        if (!has_code(all, code))
+            status = refuse("%s: languages has \"%s\", but %s has no such language", path, code,
+                            class_name_of(l->is));
+        else if (id_of_code(vocab, l->is, code) < 0)
+            status = refuse("%s: languages has \"%s\", but no token of the vocabulary is its tag",
+                            path, code);
     }
     for (codes = all; !status && l->is != NLLB && (code = next_code(&codes)) != NULL; free(code))
-        if (!has_code(l->codes, code)) {
-            say("%s: languages lacks \"%s\", but %s has a token for it", path, code,
-                class_name_of(l->is));
-            status = FAILED;
-        }
-    if (!status && l->is == M2M100 && !l->named) {
-        say("%s: languages has another order than M2M100Tokenizer", path);
-        status = FAILED;
-    }
+        if (!has_code(l->codes, code))
+            status = refuse("%s: languages lacks \"%s\", but %s has a token for it", path, code,
+                            class_name_of(l->is));
+    if (!status && l->is == M2M100 && !l->named)
+        status = refuse("%s: languages has another order than M2M100Tokenizer", path);
     return status;
 }
 

@@ -229,15 +229,11 @@ int write_weights(const struct fit *fit, const trf_model *model, const char *pat
     write_list(&w, fit->recipe->pieces);
     write_list(&w, fit->head->pieces);
     for (i = 0; i < n && !status; i++)
-        if (!w.written[i]) {
-            say("nothing of %s takes the parameter %s", fit->recipe->type,
-                trf_model_parameter(model, i).name);
-            status = FAILED;
-        }
-    if (!status && trf_file_save(path, w.tensor, (int32_t)w.n, metadata, NULL, &err)) {
-        say_error(NULL, &err);
-        status = FAILED;
-    }
+        if (!w.written[i])
+            status = refuse("nothing of %s takes the parameter %s", fit->recipe->type,
+                            trf_model_parameter(model, i).name);
+    if (!status && trf_file_save(path, w.tensor, (int32_t)w.n, metadata, NULL, &err))
+        status = refuse_error(NULL, &err);
     for (k = 0; k < w.n; k++) {
         free((char *)(uintptr_t)w.tensor[k].name);
         free(w.made[k]);

@@ -104,9 +104,9 @@ static int take_json_merges(struct bpe *b, const cJSON *merges)
         const char *right = cJSON_GetStringValue(cJSON_GetArrayItem(entry, 1));
         if (cJSON_IsString(entry)) {
             if (add_merge_text(b, b->path, "merge", i, entry->valuestring)) return FAILED;
-        } else if (!left || !right || cJSON_GetArraySize(entry) != 2) {
+        } else if (!left || !right || cJSON_GetArraySize(entry) != 2)
             return refuse("%s: merge %zu: expected a list of two tokens or a text", b->path, i);
-        } else if (add_merge(b, b->path, "merge", i, left, right)) return FAILED;
+        else if (add_merge(b, b->path, "merge", i, left, right)) return FAILED;
         i++;
     }
     return DONE;
@@ -454,10 +454,7 @@ static int make_vocab(const struct bpe *b, trf_vocab **vocab)
     file.tokens = b->tokens.text;
     file.kinds = b->kinds;
     file.n_tokens = (int32_t)b->tokens.n;
-    if (trf_vocab_make_byte_bpe(vocab, &file, NULL, &err)) {
-        say_error(b->path, &err);
-        status = FAILED;
-    }
+    if (trf_vocab_make_byte_bpe(vocab, &file, NULL, &err)) status = refuse_error(b->path, &err);
     for (k = 0; k < TABLES; k++) free(composing[k]);
     free(ranges);
     return status;

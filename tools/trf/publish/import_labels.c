@@ -35,10 +35,8 @@ int read_labels(const cJSON *json, const char *path, struct labels *labels, int3
     for (i = 0; i < theirs.n; i++)
         append_label(labels, theirs.name[i], strlen(theirs.name[i]));
     settle_labels(labels);
-    if (!status && labels->n < n) {
-        say("%s: expected labels that differ in \"id2label\"", path);
-        status = FAILED;
-    }
+    if (!status && labels->n < n)
+        status = refuse("%s: expected labels that differ in \"id2label\"", path);
     *order = zeroed((size_t)n, sizeof **order);
     for (i = 0; i < theirs.n && !status; i++) {
         k = label_number(labels, theirs.name[i], strlen(theirs.name[i]));

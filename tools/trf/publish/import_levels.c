@@ -40,23 +40,17 @@ static int add_tokens(const cJSON *tokens, const char *path, trf_vocab *vocab)
         double id = cJSON_IsNumber(entry) ? entry->valuedouble : -1;
         if (id >= 0 && id < (double)n && id == (double)(size_t)id && !by_id[(size_t)id])
             by_id[(size_t)id] = entry->string;
-        else if (!status) {
-            say("%s: expected ids from 0 to %zu, each once; \"%s\" has %.17g", path, n - 1,
-                entry->string, id);
-            status = FAILED;
-        }
+        else if (!status)
+            status = refuse("%s: expected ids from 0 to %zu, each once; \"%s\" has %.17g", path,
+                            n - 1, entry->string, id);
     }
     for (i = 0; i < 4 && !status; i++)
-        if (!by_id[i] || strcmp(by_id[i], first[i])) {
-            say("%s: expected the token %s with the id %zu, got %s", path, first[i], i,
-                by_id[i] ? by_id[i] : "none");
-            status = FAILED;
-        }
+        if (!by_id[i] || strcmp(by_id[i], first[i]))
+            status = refuse("%s: expected the token %s with the id %zu, got %s", path, first[i], i,
+                            by_id[i] ? by_id[i] : "none");
     for (i = 4; i < n && !status; i++)
-        if (trf_vocab_add(vocab, by_id[i], &err)) {
-            say("%s: id %zu: %s", path, i, err.message);
-            status = FAILED;
-        }
+        if (trf_vocab_add(vocab, by_id[i], &err))
+            status = refuse("%s: id %zu: %s", path, i, err.message);
     free(by_id);
     return status;
 }

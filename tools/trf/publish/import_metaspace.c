@@ -368,14 +368,12 @@ static int score_pieces(struct metaspace *m, const struct merge *merge, int n_me
             m->token[at->right].type != NORMAL) continue;
         for (k = i - 1; k >= 0 && merge[k].piece == at->piece; k--)
             if (merge[k].left == at->left) break;
-        if (k >= 0 && merge[k].piece == at->piece) {
-            say("%s: model.merges[%d]: expected every merge once", m->path, i);
-            status = FAILED;
-        } else if (at->piece != last && n[at->piece]) {
-            say("%s: model.merges[%d]: expected the merges that form \"%s\" in a row, as "
-                "SentencePiece has one score for each piece", m->path, i, t->text);
-            status = FAILED;
-        } else if (!n[at->piece]++) t->score = (float)-i;
+        if (k >= 0 && merge[k].piece == at->piece)
+            status = refuse("%s: model.merges[%d]: expected every merge once", m->path, i);
+        else if (at->piece != last && n[at->piece])
+            status = refuse("%s: model.merges[%d]: expected the merges that form \"%s\" in a row, "
+                            "as SentencePiece has one score for each piece", m->path, i, t->text);
+        else if (!n[at->piece]++) t->score = (float)-i;
         last = at->piece;
     }
     return status;

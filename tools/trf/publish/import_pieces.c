@@ -56,11 +56,10 @@ static int take_table(struct table *t, const char *path, const cJSON *json)
     by_id = zeroed(t->n + 1, sizeof *by_id);
     for (i = 0; i < t->n && !status; i++) {
         size_t id = (size_t)t->entry[i].id;
-        if (id >= t->n) {
-            say("%s: \"%s\" has the id %zu, but there are only %zu tokens: an id is missing", path,
-                t->entry[i].text, id, t->n);
-            status = FAILED;
-        } else if (by_id[id]) status = same_id(path, by_id[id], t->entry[i].text, id);
+        if (id >= t->n)
+            status = refuse("%s: \"%s\" has the id %zu, but there are only %zu tokens: an id is "
+                            "missing", path, t->entry[i].text, id, t->n);
+        else if (by_id[id]) status = same_id(path, by_id[id], t->entry[i].text, id);
         else by_id[id] = t->entry[i].text;
     }
     free(by_id);
@@ -257,14 +256,11 @@ static int make_vocabulary(const struct token_list *t, int32_t n_ids, int codes,
     map.n_more = (int32_t)more->n;
     map.codes = codes;
     memcpy(map.special, special, sizeof map.special);
-    if (n_ids && map.size > n_ids) {
-        say("%s: the tokenizer has %d ids, but the model has only %d", pieces->path, (int)map.size,
-            (int)n_ids);
-        status = FAILED;
-    } else if (trf_vocab_from_pieces(vocab, pieces->bytes, pieces->n_bytes, &map, NULL, &err)) {
-        say_error(pieces->path, &err);
-        status = FAILED;
-    }
+    if (n_ids && map.size > n_ids)
+        status = refuse("%s: the tokenizer has %d ids, but the model has only %d", pieces->path,
+                        (int)map.size, (int)n_ids);
+    else if (trf_vocab_from_pieces(vocab, pieces->bytes, pieces->n_bytes, &map, NULL, &err))
+        status = refuse_error(pieces->path, &err);
     free(text);
     free(more_ids);
     return status;

@@ -108,10 +108,8 @@ static int read_byte_order(struct pytorch *f, const char *folder)
             n = zip_fread(f->entry, order, sizeof order);
         close_entry(f);
         f->big_endian = n == 3 && !memcmp(order, "big", 3);
-        if (!status && !f->big_endian && !(n == 6 && !memcmp(order, "little", 6))) {
-            say("%s: '%s': expected little or big", f->path, name);
-            status = FAILED;
-        }
+        if (!status && !f->big_endian && !(n == 6 && !memcmp(order, "little", 6)))
+            status = refuse("%s: '%s': expected little or big", f->path, name);
     }
     free(name);
     return status;
@@ -125,11 +123,10 @@ static int find_entry(struct pytorch *f, const char *folder, struct torch_tensor
     zip_stat_t info;
     int status = DONE;
     if (index < 0 || zip_stat_index(f->zip, (zip_uint64_t)index, 0, &info) ||
-        !(info.valid & ZIP_STAT_SIZE)) {
-        say("%s: expected the numbers of tensor '%s' as '%s', which is not there", f->path,
-            t->name, name);
-        status = FAILED;
-    } else if (info.size / (zip_uint64_t)t->bytes < (zip_uint64_t)t->numbers)
+        !(info.valid & ZIP_STAT_SIZE))
+        status = refuse("%s: expected the numbers of tensor '%s' as '%s', which is not there",
+                        f->path, t->name, name);
+    else if (info.size / (zip_uint64_t)t->bytes < (zip_uint64_t)t->numbers)
         status = too_short(f, t->key, t->numbers, t->bytes, info.size);
     else t->place = (uint64_t)index;
     free(name);
@@ -245,9 +242,8 @@ static int unite_storages(const struct pytorch *f, struct torch_storage *s, size
             struct torch_storage swap = s[kept];
             s[kept++] = s[i];
             s[i] = swap;
-        } else if (s[kept - 1].bytes != s[i].bytes || s[kept - 1].numbers != s[i].numbers) {
+        } else if (s[kept - 1].bytes != s[i].bytes || s[kept - 1].numbers != s[i].numbers)
             return refuse("%s: the storage '%s' has two types or sizes", f->path, s[i].key);
-        }
     }
     for (i = kept; i < *n; i++) free(s[i].key);
     *n = kept;

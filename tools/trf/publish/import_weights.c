@@ -17,10 +17,7 @@ static int open_file(struct weights *w, char *path)
     memset(file, 0, sizeof *file);
     file->path = path;
     if (!ends_with(path, ".safetensors")) status = open_pytorch(&file->pytorch, path);
-    else if (trf_file_open(&file->safetensors, path, NULL, &err)) {
-        say_error(NULL, &err);
-        status = FAILED;
-    }
+    else if (trf_file_open(&file->safetensors, path, NULL, &err)) status = refuse_error(NULL, &err);
     if (!status) file->used = zeroed((size_t)count_tensors(file), 1);
     return status;
 }
@@ -89,19 +86,16 @@ static int open_shards(struct weights *w, const char *folder, const char *index)
     cJSON *json = read_json_file(index);
     const cJSON *map = cJSON_GetObjectItemCaseSensitive(json, "weight_map"), *entry;
     int status = json ? DONE : FAILED;
-    if (json && !cJSON_IsObject(map)) {
-        say("%s: expected an object \"weight_map\"", index);
-        status = FAILED;
-    }
+    if (json && !cJSON_IsObject(map))
+        status = refuse("%s: expected an object \"weight_map\"", index);
     cJSON_ArrayForEach(entry, map) {
         const char *name = cJSON_GetStringValue(entry);
         char *path;
         size_t i;
         if (status) break;
         if (!name || strchr(name, '/')) {
-            say("%s: expected a name of a file of the same folder for \"%s\"", index,
-                entry->string);
-            status = FAILED;
+            status = refuse("%s: expected a name of a file of the same folder for \"%s\"", index,
+                            entry->string);
             break;
         }
         path = format_text("%s/%s", folder, name);

@@ -157,10 +157,7 @@ static int make_vocab(struct bert *b, trf_vocab **vocab)
     }
     b->file.tokens = b->tokens.text;
     b->file.n_tokens = (int32_t)n_ids;
-    if (!status && make_word_piece(vocab, &b->file, &err)) {
-        say_error(b->path, &err);
-        status = FAILED;
-    }
+    if (!status && make_word_piece(vocab, &b->file, &err)) status = refuse_error(b->path, &err);
     free(unused);
     return status;
 }
