@@ -115,17 +115,10 @@ static size_t character_at(const unsigned char *text, size_t left, uint32_t *c)
     return 1;
 }
 
-/* The blanks of Python's str.split(). */
-static int is_blank(uint32_t c)
-{
-    if (c < 0x85) return (c >= 9 && c <= 13) || (c >= 28 && c <= 32);
-    return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 ||
-           c == 0x2029 || c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 static int is_digit(uint32_t c) { return c >= '0' && c <= '9'; }
 
-#include "../unicode/unicode.h"
+/* The blanks of Python's str.split(): all of Unicode's, and four controls of ASCII. */
+static int is_blank(uint32_t c) { return (c >= 28 && c < 32) || UNICODE_IN(unicode_white, c); }
 
 static uint32_t small_letter(uint32_t c)
 {

@@ -7,6 +7,7 @@
 // Contents: characters.h  >>units  >>n-grams  >>bleu  >>chrf  >>errors  >>figures
 
 #include "metrics.h"
+#include "../unicode/unicode.h"
 
 #include <math.h>
 #include <stdio.h>
