@@ -4,11 +4,13 @@
 # BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the programs
 # to run (test_*, double_test_*, separate_test_*, cuda_test_*).
 #
-# `builds` adds what takes long: columns.sh, compile.sh, the suites of other devices, every case of each test, the studies,
-# the manual's programs, README's commands, and the examples copy, reverse, classify, fill and resume.
+# `builds` adds what takes long: columns.sh, compile.sh, several processes by MPI, the suites of other devices, every case
+# of each test, the studies, the manual's programs, README's commands, and the examples copy, reverse, classify, fill and
+# resume.
 #
 # Two jobs run at a time. compile.sh runs beside them with nice, so it takes only processor time that they leave. A job
-# prints one line when it is done, and its output if it failed. The last line counts test cases.
+# prints one line when it is done, with its seconds and those of the processor, and its output if it failed. The last line
+# counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -56,8 +58,13 @@ report()
         [ "$failed" -gt 0 ] || failed=1         # it crashed, hung, or tested nothing
     fi
     echo "$passed $failed" >"$work/$1.counts"
+    # `times` tells 1m2.5s of user and of system time, of the shell and, in the second line, of its programs.
+    computed=$(awk 'function seconds(t, p) { split(t, p, /[ms]/); return 60 * p[1] + p[2] }
+                    FNR == 2 { s = seconds($1) + seconds($2) - s }
+                    END { printf "%.0f", s }' "$work/$1.before" "$work/$1.after")
     if [ "$failed" -eq 0 ]; then
-        printf 'ok      %-24s %4d tests %4d s\n' "$name" "$passed" "$(cat "$work/$1.time")"
+        printf 'ok      %-24s %4d tests %4d s %4d s of processor\n' "$name" "$passed" "$(cat "$work/$1.time")" \
+            "$computed"
         sed -n -e 's/^left out: /        left out: /p' \
             -e 's/^\[  SKIPPED \] \([a-zA-Z0-9_]*\)$/        left out: \1/p' "$out" | sort -u
     else
@@ -76,11 +83,13 @@ worker()
     while [ $i -le $2 ]; do
         if mkdir "$work/$i.taken" 2>/dev/null; then
             began=$(date +%s)
+            times >"$work/$i.before"
             $limit sh -c "$(cat "$work/$i.command")" >"$work/$i.out" 2>&1 &
             job=$!                      # timeout itself, which passes on what ends it
             wait $job
             echo $? >"$work/$i.status"
             job=
+            times >"$work/$i.after"
             echo $(($(date +%s) - began)) >"$work/$i.time"
             report $i >"$work/$i.report"
             cat "$work/$i.report"
@@ -101,7 +110,10 @@ for suite in signals train; do
     job test_trf_$suite.sh count "exec sh tests/test_trf_$suite.sh '$build/trf'"
 done
 for suite in tests/test_trf*.sh; do
-    case $suite in *_signals.sh | *_train.sh) continue ;; esac
+    case $suite in
+    *_signals.sh | *_train.sh) continue ;;
+    *_mpi.sh) [ -n "$builds" ] || continue ;;
+    esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
 mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text"

@@ -3,8 +3,8 @@
 #
 # The header is what its files join to. An edit of the header alone is kept, and goes back into the files. Circles and
 # other faults of the files are refused by name. Each file compiles alone, after what it includes. There -DTRF_STATIC makes
-# every function static, so compilers tell a function that is called and not there. TRF_TEST_ALL: with every compiler, and
-# with vectors, whose declarations take half of the time.
+# every function static, so compilers tell a function that is called and not there. That takes long: TRF_TEST_ALL does it,
+# with clang without vectors, whose declarations take half of the time, and with gcc with them.
 
 . "$(dirname "$0")/checks.sh"
 join=tools/header/join.sh
@@ -96,6 +96,8 @@ check "a new file is written once, before its use" \
     eval '[ "$(grep -c TRF__NEW transformer.h)" = 1 ] && cc -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
 check "one blank line before it and behind it" eval '[ -z "$(cat -s transformer.h | diff - transformer.h)" ]'
 
+[ -n "${TRF_TEST_ALL:-}" ] || { finish; exit; }
+
 # --- each file alone ----------------------------------------------------------------------------------------------------
 # alone COMPILER...: lists the files that it does not compile alone
 alone()
@@ -107,16 +109,14 @@ alone()
     done
 }
 cd "$source/tools/header" || exit 1
-vectors=-DTRF_SCALAR
-[ -z "${TRF_TEST_ALL:-}" ] || vectors=
 files=$(find . -name '*.h' ! -path './manual/*' ! -path './cuda/*' | sed 's|^\./||' | sort)
-compilers=
+compilers= vectors=-DTRF_SCALAR
 for compiler in clang gcc cc; do
     command -v $compiler >/dev/null || continue
-    [ -n "${TRF_TEST_ALL:-}" ] || [ -z "$compilers" ] || continue
     [ $compiler != cc ] || [ -z "$compilers" ] || continue
     compilers="$compilers $compiler"
     alone $compiler -std=c99 -DTRF_IMPLEMENTATION -x c >"$here/$compiler.alone" 2>&1 &
+    vectors=
 done
 wait
 for compiler in $compilers; do
