@@ -214,6 +214,15 @@ $(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(TESTING) -DTRF_DOUBLE $< -o $@ -lcmocka -pthread $(LINK)
 
+# Where CBLAS multiplies: for any vectors, and as the default is without -march=native.
+$(BUILD)/cblas_test_%: tests/test_%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(TESTING) -DTRF__AUTO_IS_OWN=0 $< -o $@ -lcmocka -pthread $(LINK)
+
+$(BUILD)/plain_test_%: tests/test_%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$(filter-out -march=native,$(TESTING)) $< -o $@ -lcmocka -pthread $(LINK)
+
 # The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)

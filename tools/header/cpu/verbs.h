@@ -88,13 +88,16 @@ TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return
 
 /* Whether the built-in product is used rather than CBLAS. AUTO: with vectors of at least eight
    numbers (>>gemm). */
+#if !defined(TRF__AUTO_IS_OWN)          /* tests let CBLAS multiply where it would not */
+#define TRF__AUTO_IS_OWN (TRF__PARTS <= 2)
+#endif
 TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 {
 #if defined(TRF_NO_CBLAS)
     (void)device;
     return 1;
 #else
-    return device->products == TRF_PRODUCTS_AUTO ? TRF__PARTS <= 2
+    return device->products == TRF_PRODUCTS_AUTO ? TRF__AUTO_IS_OWN
         : device->products != TRF_PRODUCTS_CBLAS;
 #endif
 }
