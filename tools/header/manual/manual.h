@@ -15,6 +15,7 @@
 //     continue a text                              trf_model_load, trf_sampler_create
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
+//     translate between many languages             trf_search_languages
 //     train on texts, without settings             trf_dataset_create, trf_learn
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
