@@ -3351,7 +3351,7 @@ typedef struct trf_dataset_options {
     int (*bad_line)(void *user, const trf_bad_line *line);
     /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
        makes from the texts, for example of subwords; they belong to the data set, and may be the
-       same. One that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
+       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
        NULL */
     trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                               trf_error *err);
@@ -3382,7 +3382,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
        texts alone         each line of file `source` is a text; target is NULL
    Call it again for more files. TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
-   lines than the other. Then nothing is added. */
+   lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
 /* The same for pairs to hold out. */
@@ -34578,6 +34578,9 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
+        if (l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, l->n - 1, "labels",
+                             "expected different labels in the order of their bytes");
     }
     return TRF_OK;
 }
@@ -36669,4 +36672,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2309228872
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2175781386

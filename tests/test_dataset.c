@@ -490,6 +490,16 @@ static void given_labels(void **state)
               "options", -1);
     }
     trf_dataset_destroy(data);
+    o.labels = "b\na";
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_add(data, "c", "a", &err));
+    FAILS(trf_dataset_finish(data, &err), TRF_E_INVALID_ARG, "labels", 1);
+    trf_dataset_destroy(data);
+    o.labels = "a\na";
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_add(data, "c", "a", &err));
+    FAILS(trf_dataset_finish(data, &err), TRF_E_INVALID_ARG, "labels", 1);
+    trf_dataset_destroy(data);
     /* a label for each word */
     o = asking(&s);
     o.kind = TRF_DATA_TAGGED;

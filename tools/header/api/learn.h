@@ -388,7 +388,7 @@ typedef struct trf_dataset_options {
     int (*bad_line)(void *user, const trf_bad_line *line);
     /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
        makes from the texts, for example of subwords; they belong to the data set, and may be the
-       same. One that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
+       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
        NULL */
     trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                               trf_error *err);
@@ -419,7 +419,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
        texts alone         each line of file `source` is a text; target is NULL
    Call it again for more files. TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
-   lines than the other. Then nothing is added. */
+   lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
                                     trf_error *err);
 /* The same for pairs to hold out. */

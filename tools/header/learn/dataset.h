@@ -480,6 +480,9 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, hooks);
         l->items[l->n].text = text;
         l->items[l->n++].n = strcspn(text, "\n");
+        if (l->n > 1 && trf__by_label(&l->items[l->n - 2], &l->items[l->n - 1]) >= 0)
+            return trf__fail(err, TRF_E_INVALID_ARG, l->n - 1, "labels",
+                             "expected different labels in the order of their bytes");
     }
     return TRF_OK;
 }
