@@ -34140,7 +34140,7 @@ typedef struct trf__side {
 typedef struct trf__line_from {
     int64_t number;             /* of its line */
     int32_t path;               /* index in paths, or -1 */
-    int32_t held_out, ends_document;
+    char held_out, ends_document;
 } trf__line_from;
 
 /* A label: a part of a line, without a NUL. */
@@ -34155,7 +34155,6 @@ typedef struct trf__labels {
 /* The lines of each side, first those to learn from, then those held out. */
 typedef struct trf__split {
     const char **lines[2];
-    trf__line_from *origins;       /* in the same order */
     char *held;                 /* of the lines as they were added */
     char *used;
     int64_t n, train;
@@ -34312,7 +34311,6 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
     trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
     trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
-    trf__free(hooks, s->origins, trf__bytes(s->n, sizeof *s->origins));
     trf__free(hooks, s->held, (size_t)s->n);
     trf__free(hooks, s->used, (size_t)s->n);
     trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
@@ -34420,8 +34418,8 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
     at = &d->origins[d->texts[0].count - 1];
     at->number = line->number;
     at->path = path;
-    at->held_out = line->held_out;
-    at->ends_document = line->ends_document;
+    at->held_out = line->held_out != 0;
+    at->ends_document = line->ends_document != 0;
     return TRF_OK;
 }
 
@@ -35182,10 +35180,9 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
                                     "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
         s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
-    s->origins = (trf__line_from *)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->origins));
     s->held = (char *)trf__alloc(hooks, (size_t)s->n);
     s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
-    if (!s->lines[0] || !s->lines[1] || !s->origins || !s->held || !s->used)
+    if (!s->lines[0] || !s->lines[1] || !s->held || !s->used)
         return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
     for (held = 0; held < 2; held++) {
@@ -35193,7 +35190,7 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
             if (s->held[i] != held) continue;
             for (side = 0; side < 2; side++)
                 s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
-            s->origins[at++] = d->origins[i];
+            at++;
         }
         if (!held) s->train = at;
     }
@@ -35337,15 +35334,19 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 /* Encodes all lines, those to learn from and those held out. */
 TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_error *err)
 {
-    int64_t i;
-    for (i = 0; i < s->n; i++) {
-        const char *text[2];
-        text[0] = s->lines[0][i];
-        text[1] = s->lines[1][i];
-        if (i == s->train) TRF__TRY(trf__end_stream(d, 0, err));
-        TRF__TRY(trf__encode_line(d, text, &s->origins[i], i >= s->train, &s->used[i], err));
+    int64_t i, at = 0;
+    int held;
+    for (held = 0; held < 2; held++) {
+        for (i = 0; i < s->n; i++) {
+            const char *text[2];
+            if (s->held[i] != held) continue;
+            text[0] = s->lines[0][at];
+            text[1] = s->lines[1][at];
+            TRF__TRY(trf__encode_line(d, text, &d->origins[i], held, &s->used[at++], err));
+        }
+        TRF__TRY(trf__end_stream(d, held, err));
     }
-    return trf__end_stream(d, s->n > s->train, err);
+    return TRF_OK;
 }
 
 // >>dataset-finish recipe, corpus and model
@@ -36672,4 +36673,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2175781386
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2993080590

@@ -42,7 +42,7 @@ typedef struct trf__side {
 typedef struct trf__line_from {
     int64_t number;             /* of its line */
     int32_t path;               /* index in paths, or -1 */
-    int32_t held_out, ends_document;
+    char held_out, ends_document;
 } trf__line_from;
 
 /* A label: a part of a line, without a NUL. */
@@ -57,7 +57,6 @@ typedef struct trf__labels {
 /* The lines of each side, first those to learn from, then those held out. */
 typedef struct trf__split {
     const char **lines[2];
-    trf__line_from *origins;       /* in the same order */
     char *held;                 /* of the lines as they were added */
     char *used;
     int64_t n, train;
@@ -214,7 +213,6 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
 {
     trf__free(hooks, (void *)s->lines[0], trf__bytes(s->n, sizeof *s->lines[0]));
     trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
-    trf__free(hooks, s->origins, trf__bytes(s->n, sizeof *s->origins));
     trf__free(hooks, s->held, (size_t)s->n);
     trf__free(hooks, s->used, (size_t)s->n);
     trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
@@ -322,8 +320,8 @@ TRF__FN trf_status trf__dataset_append(trf_dataset *d, const trf_line *line, siz
     at = &d->origins[d->texts[0].count - 1];
     at->number = line->number;
     at->path = path;
-    at->held_out = line->held_out;
-    at->ends_document = line->ends_document;
+    at->held_out = line->held_out != 0;
+    at->ends_document = line->ends_document != 0;
     return TRF_OK;
 }
 

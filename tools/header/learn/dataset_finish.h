@@ -75,10 +75,9 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
                                     "expected one pair or more, got none");
     for (side = 0; side < 2; side++)
         s->lines[side] = (const char **)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->lines[side]));
-    s->origins = (trf__line_from *)trf__alloc(hooks, trf__bytes(s->n, sizeof *s->origins));
     s->held = (char *)trf__alloc(hooks, (size_t)s->n);
     s->used = (char *)trf__alloc_zeroed(hooks, (size_t)s->n);
-    if (!s->lines[0] || !s->lines[1] || !s->origins || !s->held || !s->used)
+    if (!s->lines[0] || !s->lines[1] || !s->held || !s->used)
         return trf__fail(err, TRF_E_NOMEM, -1, "data", "no memory for %lld lines", (long long)s->n);
     TRF__TRY(trf__dataset_hold_out(d, s, err));
     for (held = 0; held < 2; held++) {
@@ -86,7 +85,7 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
             if (s->held[i] != held) continue;
             for (side = 0; side < 2; side++)
                 s->lines[side][at] = d->texts[side].bytes + d->texts[side].starts[i];
-            s->origins[at++] = d->origins[i];
+            at++;
         }
         if (!held) s->train = at;
     }
@@ -230,15 +229,19 @@ TRF__FN trf_status trf__dataset_vocabs(trf_dataset *d, const trf__split *s,
 /* Encodes all lines, those to learn from and those held out. */
 TRF__FN trf_status trf__encode_lines(trf_dataset *d, const trf__split *s, trf_error *err)
 {
-    int64_t i;
-    for (i = 0; i < s->n; i++) {
-        const char *text[2];
-        text[0] = s->lines[0][i];
-        text[1] = s->lines[1][i];
-        if (i == s->train) TRF__TRY(trf__end_stream(d, 0, err));
-        TRF__TRY(trf__encode_line(d, text, &s->origins[i], i >= s->train, &s->used[i], err));
+    int64_t i, at = 0;
+    int held;
+    for (held = 0; held < 2; held++) {
+        for (i = 0; i < s->n; i++) {
+            const char *text[2];
+            if (s->held[i] != held) continue;
+            text[0] = s->lines[0][at];
+            text[1] = s->lines[1][at];
+            TRF__TRY(trf__encode_line(d, text, &d->origins[i], held, &s->used[at++], err));
+        }
+        TRF__TRY(trf__end_stream(d, held, err));
     }
-    return trf__end_stream(d, s->n > s->train, err);
+    return TRF_OK;
 }
 
 // >>dataset-finish recipe, corpus and model
