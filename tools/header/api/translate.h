@@ -317,8 +317,8 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
                               trf_error *err);
 /* Vectors of texts: one for each sequence, made of the encoder's rows for it, those of BOS and EOS
    included. unit 1: each vector is divided by its length, so that a sum of products is a cosine.
-   vectors is (sequences, d_model). A vector has no part in the others of its call, and is summed in
-   double. A sequence without rows has zeros, and a vector of length 0 stays.
+   vectors is (sequences, d_model). Sums are in double, in the order of the rows. A sequence without
+   rows gets zeros, and a vector of length 0 stays.
    TRF_E_INVALID_ARG: there is no such pooling. TRF_E_STATE: the model has no encoder. */
 TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
                              trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
