@@ -39,6 +39,7 @@ SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", f
              for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
                name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
                print (part[1] == "long" ? "long:" : "check:") name, part[2] ":" name } \
+             if (/ linked /) print "linked:" file; \
              if (/ races /) print "long:races_" file }' tests/test_*.c)
 suites   = $(patsubst $1:%,$(BUILD)/%,$(filter $1:%,$(SUITES)))
 TESTS    = $(call suites,test)
@@ -209,6 +210,10 @@ $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(TESTING) $< -o $@ -lcmocka -pthread $(LINK)
+
+# The implementation is compiled once for suites that need only the public half.
+$(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(HEADERS)
+	$(TESTING) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -lcmocka -pthread $(LINK)
 
 $(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)

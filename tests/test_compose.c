@@ -1,11 +1,7 @@
-/* build: O0 */
+/* build: O0 linked */
 /* The map that trf gives to the subwords it learns (tools/trf/base/compose.c): what Unicode's
    composition writes otherwise is written so, and nothing else is, as the header's reader of
    SentencePiece models has it. */
-#if !defined(TRF_NO_CBLAS)
-#define TRF_NO_CBLAS            /* trf's would be loaded, by a file that is not linked here */
-#endif
-#define TRF_IMPLEMENTATION
 #include "../tools/trf/base/compose.c"
 #include "../tools/trf/base/text.c"
 

@@ -1,12 +1,14 @@
-/* build: O0 */
+/* build: O0 linked */
 /* Files that an older transformer.h has written (tests/golden/old, see make.sh there): models
    translate, a generator's session and a checkpoint go on, with the results of then. */
-#define TRF_IMPLEMENTATION
 #include "transformer.h"
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <cmocka.h>
 #include "golden/old/steps.h"
 
