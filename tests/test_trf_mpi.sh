@@ -14,15 +14,17 @@ if "$trf" --version | grep -q 'built without MPI'; then
         set -- $names
         expect 1 "without MPI ($1)" "started 4 processes, but this trf was built without MPI" \
             env $1=4 $2=0 "$trf" train $plain --updates 1 --model m
-        silent "without MPI ($1)"
-        expect 1 "the other processes" "" env $1=4 $2=3 "$trf" train $plain --updates 1 --model m
-        check "say nothing" test ! -s err -a ! -s out
-        expect 2 "what is not training" "^trf translate: only trf train runs as several processes" \
+        silent "without MPI, one line is told ($1)"
+        expect 1 "without MPI, the other processes fail too ($1)" "" env $1=4 $2=3 "$trf" train $plain --updates 1 \
+            --model m
+        check "without MPI, the other processes say nothing ($1)" test ! -s err -a ! -s out
+        expect 2 "without MPI, translate refuses several processes ($1)" \
+            "^trf translate: only trf train runs as several processes" \
             env $1=4 $2=0 "$trf" translate --model m
         expect 0 "one process needs no MPI" "^done: " env $1=1 $2=0 "$trf" train $plain \
             --updates 1 --model m.$1
     done
-    check "nothing was written" test ! -e m
+    check "without MPI, several processes write nothing" test ! -e m
 fi
 if ! command -v mpirun >/dev/null || ! command -v mpicc >/dev/null; then
     echo "left out: MPI"
@@ -41,7 +43,7 @@ check "make MPI=1 builds trf" eval 'env -u MAKEFLAGS -u MAKELEVEL make -s -C "$s
 blas=-lopenblas
 echo 'int main(void) { return 0; }' >empty.c
 cc empty.c -o empty -lopenblas 2>/dev/null || blas=
-check "it says so" eval './own/trf --version | grep -q "several that mpirun starts"'
+check "trf --version tells MPI" eval './own/trf --version | grep -q "several that mpirun starts"'
 trf=$PWD/own/trf
 
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
@@ -69,8 +71,9 @@ for n in 1 2 3 4 7; do
     for threads in 1 2; do
         expect 0 "$n processes of $threads threads" "^done: 12 updates" \
             by $n train $shared --threads $threads --updates 12 --model many.$n --overwrite --log log.$n
-        check "make the model of $n parts" same one.$n many.$n
-        check "and its checkpoint" same one.$n.checkpoint many.$n.checkpoint
+        check "$n processes of $threads threads make the model of $n parts" same one.$n many.$n
+        check "$n processes of $threads threads make the checkpoint of $n parts" same one.$n.checkpoint \
+            many.$n.checkpoint
         [ $n -lt 4 ] || break
     done
     # bytes_sent <= 2 (R - 1) / R of the gradient, which has some numbers more than the model
@@ -84,17 +87,17 @@ for n in 1 2 3 4 7; do
               exit !(seen && sent > 0.98 * least && sent <= least * 1.02) }' log.$n
 done
 check "sums depend on the parts" eval '! same one.2 one.3'
-check "the first process prints" test "$(grep -c '^done: ' err)" -eq 1 -a ! -s out
+check "only the first process prints" test "$(grep -c '^done: ' err)" -eq 1 -a ! -s out
 check "how many there are" grep -q '^processes: 7, with [0-9]* threads* here; batches in 7 parts' err
-check "the log too" grep -q '"processes":7' log.7
-check "nothing unfinished is left" eval '! ls *.tmp-* 2>/dev/null'
+check "the log tells the number of processes" grep -q '"processes":7' log.7
+check "several processes leave nothing unfinished" eval '! ls *.tmp-* 2>/dev/null'
 # alike NAME OPTIONS...: one process and two make the same model
 alike()
 {
     name=$1
     shift
     "$trf" train "$@" --updates 8 --parts 2 --model one.alike --overwrite 2>err
-    expect 0 "$name" "^done: 8 updates" by 2 train "$@" --updates 8 --model many.alike --overwrite
+    expect 0 "$name: two processes train" "^done: 8 updates" by 2 train "$@" --updates 8 --model many.alike --overwrite
     check "$name: the same model" same one.alike many.alike
 }
 alike "several batches an update" $shared --accumulate 2
@@ -104,9 +107,10 @@ check "a token file" eval '"$trf" train --tsv train.tsv $model --warmup 1 --upda
     "$trf" prepare --model start --output pairs.tokens train.tsv 2>err'
 alike "a token file" --token-file pairs.tokens --vocab-from start --valid-tsv test.tsv $small
 alike "the mean of models" $common --average 2 --keep 1 --valid-every 2
-expect 0 "--reduce fast" "added up in any order" by 3 train $shared --updates 12 --model fast --reduce fast --log log
-check "sends what MPI knows" eval '! grep -q bytes_sent log'
-check "and learns the same" awk '
+expect 0 "--reduce fast trains" "added up in any order" by 3 train $shared --updates 12 --model fast --reduce fast \
+    --log log
+check "--reduce fast logs no bytes sent" eval '! grep -q bytes_sent log'
+check "--reduce fast learns the same" awk '
     match($0, /"event":"validation".*"loss":[0-9.]*/) { sub(/.*"loss":/, ""); loss[FILENAME] = $0 + 0 }
     END { d = loss["log"] / loss["log.3"]; exit !(d > 0.999 && d < 1.001) }' log log.3
 
@@ -135,7 +139,7 @@ going 3 train $long
 kill -TERM $(cat pid.1)
 ended
 check "a signal to one process ends all: $status" test $status -eq 143
-check "it says so" grep -q '^trf train: stopped by signal 15 after update .* is complete' err
+check "a signal to one process is told" grep -q '^trf train: stopped by signal 15 after update .* is complete' err
 going 2 train $long --resume
 kill -USR1 $pid
 ended
@@ -153,30 +157,36 @@ ended
 check "a process that was slow delays the others: $status" test $status -eq 129
 expect 2 "more processes than parts" "into 3 parts, .* at most 3 processes, but mpirun started 4" \
     by 4 train $long --resume
-expect 0 "one process goes on" "resumed from update" "$trf" train $long --resume --threads 1
-check "the model is that of the unbroken run" same whole hunted
-check "the checkpoint too" same whole.checkpoint hunted.checkpoint
-check "and nothing else is left" test "$(ls -d hunted* | grep -c .)" -eq "$(ls -d whole* | grep -c .)"
+expect 0 "after signals and fewer processes, one process goes on" "resumed from update" "$trf" train $long \
+    --resume --threads 1
+check "after signals and fewer processes, the model is that of the unbroken run" same whole hunted
+check "after signals and fewer processes, the checkpoint is that of the unbroken run" same whole.checkpoint \
+    hunted.checkpoint
+check "signals and fewer processes leave no other file" test "$(ls -d hunted* | grep -c .)" -eq "$(ls -d whole* |
+    grep -c .)"
 rm hunting
 # Open MPI's mpirun reads no output while it waits to send SIGTERM, so few lines must come: 64 KB would stop the training.
 going 2 train $common --log-every 100 --updates 1000000 --model ended --log hunting
 kill -TERM $pid
 ended
 check "a signal to mpirun: $status" eval 'test $status -ne 0 && saved'
-expect 0 "leaves a checkpoint" "nothing to do" "$trf" train $common --updates 1 --model ended --resume --overwrite
-expect 0 "4 processes" "^done: " by 4 train $shared --updates 20 --model resumed
-expect 0 "as 2" "^done: " by 2 train $shared --updates 30 --model resumed --resume
-expect 0 "as 1" "batches in 4 parts" "$trf" train $shared --updates 40 --model resumed --resume
+expect 0 "a signal to mpirun leaves a checkpoint" "nothing to do" "$trf" train $common --updates 1 --model ended \
+    --resume --overwrite
+expect 0 "a run by 4 processes" "^done: " by 4 train $shared --updates 20 --model resumed
+expect 0 "a run of 4 processes goes on as 2" "^done: " by 2 train $shared --updates 30 --model resumed --resume
+expect 0 "a run of 4 processes goes on as 1" "batches in 4 parts" "$trf" train $shared --updates 40 --model resumed \
+    --resume
 "$trf" train $shared --updates 40 --model unbroken --parts 4 2>err
-check "make the model of 4" same unbroken resumed
+check "4 processes, then 2, then 1 make the model of 4 parts" same unbroken resumed
 
 # --- ends ---------------------------------------------------------------------------------------------
 worse="--tsv train.tsv $model $brief --warmup 1 --seed 5 --valid-size 40 --valid-every 3 --schedule constant \
     --learning-rate 3 --patience 2"
 "$trf" train $worse --parts 2 --model patient.one 2>err
-expect 0 "patience" "no better model in --patience validations" by 2 train $worse --model patient
-check "ends after the same update" same patient.one patient
-expect 0 "--minutes" "(--minutes reached)" by 2 train $shared --minutes 0.02 --model timed
+expect 0 "--patience ends a run of 2 processes" "no better model in --patience validations" by 2 train $worse \
+    --model patient
+check "--patience ends 2 processes after the update where it ends one" same patient.one patient
+expect 0 "--minutes ends a run of 2 processes" "(--minutes reached)" by 2 train $shared --minutes 0.02 --model timed
 
 # --- what goes wrong in one process ---------------------------------------------------------------------
 mkdir none other
@@ -185,10 +195,11 @@ echo '[ $rank != 1 ] || cd none' >before
 expect 1 "a file that one process lacks" "^rank 1: trf train: cannot read 'train.tsv'" \
     by 3 train $shared --updates 5 --model failing
 echo '[ $rank != 1 ] || cd other' >before
-expect 1 "other data" "^trf train: process 1 has read other data" by 3 train $shared --updates 5 --model failing
+expect 1 "a process that reads other data" "^trf train: process 1 has read other data" by 3 train $shared --updates 5 \
+    --model failing
 for other in "--clip-norm 3:clip-norm" "--keep 4:keep" "--parts 5:parts" "--freeze encoder.*:freeze" "--columns 2,1:columns"; do
     echo "[ \$rank != 2 ] || set -- \"\$@\" ${other%:*}" >before
-    expect 2 "other options: ${other##*:}" "^trf train: process 2 has another --${other##*:} than process 0" \
+    expect 2 "a process with another --${other##*:}" "^trf train: process 2 has another --${other##*:} than process 0" \
         by 3 train $shared --updates 5 --model failing
 done
 echo '[ $rank != 2 ] || set -- "$@" --updates 4' >before
@@ -207,12 +218,13 @@ for damaged in 0 1; do
     expect 1 "a damaged pair of process $damaged" \
         "^\(rank 1: \)\?trf train: training: .*the pair that begins here is damaged" \
         by 2 train $tokens --model damaged
-    check "the others learn it and save" grep -q "^trf train: damaged.checkpoint is complete" err
+    check "damage in process $damaged: the others learn it and save" \
+        grep -q "^trf train: damaged.checkpoint is complete" err
     : >before
     cp whole.tokens pairs.tokens
-    expect 0 "the whole file goes on" "^done: " by 2 train $tokens --model damaged --resume
+    expect 0 "damage in process $damaged: the whole file goes on" "^done: " by 2 train $tokens --model damaged --resume
     "$trf" train $tokens --parts 2 --model undamaged --overwrite 2>err
-    check "to the model of an unbroken run" same damaged undamaged
+    check "damage in process $damaged: the model is that of an unbroken run" same damaged undamaged
 done
 if [ -n "$patient" ]; then
     echo '[ $rank != 0 ] || ulimit -f 8' >before
@@ -220,22 +232,25 @@ if [ -n "$patient" ]; then
 else echo "left out: a full disk, as ulimit -f also stops MPICH, whose memory that processes share is in files"
 fi
 : >before
-check "nothing is left of these" test -z "$(ls -d failing* hunted.full* none/* other/m* 2>/dev/null)"
+check "failing processes leave no file" test -z "$(ls -d failing* hunted.full* none/* other/m* 2>/dev/null)"
 
 # --- refused --------------------------------------------------------------------------------------------
 cp many.2 kept
-expect 1 "what exists" "exists\\?: --overwrite replaces\\|exist: --resume" by 2 train $shared --updates 5 --model many.2
-check "stays" same kept many.2
-check "said once" test "$(grep -c '^trf train' err)" -eq 1
-expect 2 "--seeds" "does not work with mpirun" by 2 train $shared --updates 5 --seeds 2 --model no
-expect 2 "standard input" "each of the 2 processes reads the data" by 2 train $small --tsv - --updates 5 --model no
-expect 2 "too few parts" "parts 2 leaves nothing to do" by 3 train $shared --updates 5 --parts 2 --model no
-expect 2 "too many parts" "parts 257 is more than the 256 tokens" \
+expect 1 "a model that exists is refused" "exists\\?: --overwrite replaces\\|exist: --resume" by 2 train $shared \
+    --updates 5 --model many.2
+check "a model that exists stays" same kept many.2
+check "a model that exists is told once" test "$(grep -c '^trf train' err)" -eq 1
+expect 2 "several processes refuse --seeds" "does not work with mpirun" by 2 train $shared --updates 5 --seeds 2 \
+    --model no
+expect 2 "several processes refuse standard input" "each of the 2 processes reads the data" by 2 train $small --tsv - \
+    --updates 5 --model no
+expect 2 "fewer parts than processes" "parts 2 leaves nothing to do" by 3 train $shared --updates 5 --parts 2 --model no
+expect 2 "more parts than tokens" "parts 257 is more than the 256 tokens" \
     by 2 train $shared --updates 5 --parts 257 --model no
-expect 2 "what is not training" "^trf translate: only trf train" by 2 translate --model many.2 test.digits
+expect 2 "several processes refuse translate" "^trf translate: only trf train" by 2 translate --model many.2 test.digits
 expect 2 "a wrong option" "updates takes a whole number" by 2 train $shared --updates x --model no
-check "said once" test "$(grep -c '^trf train' err)" -eq 1
-check "nothing is written" test ! -e no
+check "a wrong option is told once" test "$(grep -c '^trf train' err)" -eq 1
+check "what is refused writes nothing" test ! -e no
 
 # --- a program of one's own -----------------------------------------------------------------------------
 # program NAME SOURCE OPTIONS...: build/NAME by mpicc
@@ -246,20 +261,20 @@ program()
     env OMPI_CC="${CC:-cc}" MPICH_CC="${CC:-cc}" mpicc -O1 -march=native -DTRF__IMPLEMENTED -I"$source" \
         "$@" "$file" own/transformer.o -o $name $blas -lm -pthread
 }
-check "examples/mpi.c" program mpi "$source/examples/mpi.c"
+check "examples/mpi.c is built" program mpi "$source/examples/mpi.c"
 ./mpi 3 >alone
-check "three parts" eval 'test "$(grep -c "^update" alone)" -eq 3 && grep -q "^weights" alone'
+check "examples/mpi.c trains in three parts" eval 'test "$(grep -c "^update" alone)" -eq 3 && grep -q "^weights" alone'
 $mpirun -n 3 ./mpi >together 2>err
-check "by three processes: the same bits" same alone together
+check "examples/mpi.c: three processes have the bits of three parts" same alone together
 ./mpi 2 >alone
-check "two parts have others" eval '! same alone together'
+check "examples/mpi.c: two parts have other bits than three" eval '! same alone together'
 
 # The layers divided among processes, and among threads. `tied` has a matrix that all stages add to, and an error on request.
-check "examples/pipeline.c" program pipeline "$source/examples/pipeline.c"
-check "its processes" program pipeline_mpi "$source/examples/pipeline.c" -DPIPELINE_MPI
+check "examples/pipeline.c is built for threads" program pipeline "$source/examples/pipeline.c"
+check "examples/pipeline.c is built for processes" program pipeline_mpi "$source/examples/pipeline.c" -DPIPELINE_MPI
 weights() { grep '^weights [0-9a-f]\{16\}: the same bits$' $1 >$1.weights; }
 ./pipeline 2 4 >threads
-check "two threads" weights threads
+check "examples/pipeline.c trains by two threads" weights threads
 for sizes in "1 3" "2 4" "3 5" "2 1" "8 2"; do
     timeout -k 5 120 $mpirun -n ${sizes% *} ./pipeline_mpi ${sizes#* } >processes 2>err
     check "$sizes: processes and micro-batches: exit status $?" test $? -eq 0
@@ -269,7 +284,8 @@ for sizes in "1 3" "2 4" "3 5" "2 1" "8 2"; do
 done
 sed 's/    config.device.threads = 1;/    config.tying = TRF_TIED_ALL; config.device.threads = s->number == 1 \&\& getenv("BREAK") ? -1 : 1;/' \
     "$source/examples/pipeline.c" >tied.c
-check "tied" eval '! same tied.c "$source/examples/pipeline.c" && program tied tied.c && program tied_mpi tied.c -DPIPELINE_MPI'
+check "examples/pipeline.c is built with a tied matrix" \
+    eval '! same tied.c "$source/examples/pipeline.c" && program tied tied.c && program tied_mpi tied.c -DPIPELINE_MPI'
 for n in 2 3; do
     ./tied $n 4 >threads
     timeout -k 5 120 $mpirun -n $n ./tied_mpi 4 >processes 2>err
@@ -278,6 +294,7 @@ for n in 2 3; do
 done
 check "an error in one process" eval 'BREAK=1 timeout -k 5 120 $mpirun -n 3 ./tied_mpi 4 >out 2>err; status=$?;
     test $status -ne 0 -a $status -lt 124 && grep -q "^stage 1: .*threads" err && ! grep -q "^weights" out'
-check "too many processes" eval '! timeout -k 5 120 $mpirun -n 2 ./pipeline_mpi 65 >out 2>err && grep -q "1 to 64 micro-batches" err'
+check "examples/pipeline.c refuses too many micro-batches" \
+    eval '! timeout -k 5 120 $mpirun -n 2 ./pipeline_mpi 65 >out 2>err && grep -q "1 to 64 micro-batches" err'
 
 finish

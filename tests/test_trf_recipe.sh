@@ -14,23 +14,26 @@ for line in "batches: at most 512 tokens a side in an update" "rate: rises to 0.
     "end: after the 1 planned update; a validation every 100 updates"; do
     check "once: $line" [ "$(grep -c "^$line$" err)" = 1 ]
 done
-check "and not in other words too" eval '! grep -q "^schedule:\|d_ff [0-9]*, [0-9]* head" err'
+check "the recipe tells nothing in other words too" eval '! grep -q "^schedule:\|d_ff [0-9]*, [0-9]* head" err'
 expect 0 "what the command line decides" "^schedule: constant, peak 0.001 after" "$trf" train --tsv turns.tsv $small \
     --updates 1 --model own \
     --d-model 32 --n-heads 2 --schedule constant --learning-rate 0.001 --warmup 1 --dropout 0 --label-smoothing 0 \
     --batch-tokens 200 --valid-every 1
-check "has no reason of the recipe" eval '! grep -q "^batches:\|^rate:\|^dropout:\|^label smoothing:\|^end:\|d_ff [0-9]*, for" err'
-expect 0 "quiet" "" "$trf" train --quiet --tsv turns.tsv $small --updates 1 --model silent
-check "is silent" [ ! -s err ]
-expect 0 "going on" "^schedule: inverse-sqrt" "$trf" train --tsv turns.tsv --threads 1 --updates 2 --model all --resume
+check "what is given has no reason of the recipe" \
+    eval '! grep -q "^batches:\|^rate:\|^dropout:\|^label smoothing:\|^end:\|d_ff [0-9]*, for" err'
+expect 0 "a quiet training with the recipe" "" "$trf" train --quiet --tsv turns.tsv $small --updates 1 --model silent
+check "a quiet training says nothing" [ ! -s err ]
+expect 0 "a training with the recipe goes on" "^schedule: inverse-sqrt" "$trf" train --tsv turns.tsv --threads 1 \
+    --updates 2 --model all --resume
 check "decides nothing again" eval '! grep -q "^rate:\|^batches:" err'
 
 # The answers that are shown are those of the validation: the model's own.
-expect 0 "three answers" "^done: 40 updates" "$trf" train --tsv turns.tsv $small --updates 40 --model shown
+expect 0 "a training that shows answers" "^done: 40 updates" "$trf" train --tsv turns.tsv $small --updates 40 \
+    --model shown
 sed -n 's/^    \([0-9 ]*\) -> .*/\1/p' err >asked
 sed -n 's/^    [0-9 ]* -> \(.*\)  (.*/\1/p' err | sed 's/^(nothing)$//' >shown.answers
-expect 0 "the same from the model" "" "$trf" translate --model shown --beam 1 asked
-check "three" [ "$(wc -l <asked)" -eq 3 ]
-check "equal" cmp shown.answers out
+expect 0 "the model answers what the training has shown" "" "$trf" translate --model shown --beam 1 asked
+check "three answers are shown" [ "$(wc -l <asked)" -eq 3 ]
+check "the answers that are shown are the model's" cmp shown.answers out
 
 finish

@@ -19,9 +19,9 @@ wait_for "^update [0-9]" log
 kill -TERM $pid
 wait $pid
 check "exit status 128 + 15" test $? -eq 143
-check "it says so" grep -q "stopped by signal 15 after update" log
-check "no model yet" test ! -e broken
-expect 0 "going on" "resumed" "$trf" train $files $small --updates 600 --valid-every 600 \
+check "a run that TERM stops says so" grep -q "stopped by signal 15 after update" log
+check "a run that was stopped has no model yet" test ! -e broken
+expect 0 "a run that TERM stopped goes on" "resumed" "$trf" train $files $small --updates 600 --valid-every 600 \
     --model broken --resume
 check "broken = whole" same broken whole
 
@@ -33,7 +33,8 @@ busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-
       --metric wer --valid-size 40"
 times=20 last=2400
 [ -n "${TRF_TEST_ALL:-}" ] || times=8 last=960
-expect 0 "unbroken" "mean of 2 models" "$trf" train $busy --updates $last --model calm
+expect 0 "a run with everything to remember, unbroken" "mean of 2 models" "$trf" train $busy --updates $last \
+    --model calm
 n=0 x=12345 resume= strange= int= term= kill=
 while [ $n -lt $times ]; do
     x=$(((x * 1103515245 + 12345) % 2147483648))
@@ -50,25 +51,26 @@ while [ $n -lt $times ]; do
     if [ -e hunted.checkpoint ]; then resume=--resume; fi
 done
 check "$times interruptions met a run ($n; $(tail -n 1 hunted.err))" test $n -eq $times
-check "by each signal" test "$int$term$kill" = metmetmet
-check "which ends by its signal ($strange)" test -z "$strange"
-expect 0 "after $times interruptions" "done: " "$trf" train $busy --updates $last --model hunted \
+check "interruptions by each of INT, TERM and KILL" test "$int$term$kill" = metmetmet
+check "an interrupted run ends by its signal ($strange)" test -z "$strange"
+expect 0 "going on after $times interruptions" "done: " "$trf" train $busy --updates $last --model hunted \
     $resume
-check "the model is that of the unbroken run" same calm hunted
-check "the checkpoint too" same calm.checkpoint hunted.checkpoint
+check "after many interruptions the model is that of the unbroken run" same calm hunted
+check "after many interruptions the checkpoint is that of the unbroken run" same calm.checkpoint hunted.checkpoint
 for file in calm.update-*; do same $file hunted${file#calm} || echo $file; done >differ
-check "the models that are kept too" test ! -s differ
-check "the last three are among them" test -e hunted.update-$((last - 60)) -a \
+check "after many interruptions the kept models are those of the unbroken run" test ! -s differ
+check "the models of the last three validations are kept" test -e hunted.update-$((last - 60)) -a \
     -e hunted.update-$((last - 30)) -a -e hunted.update-$last
 for file in hunted hunted.checkpoint hunted.update-7 hunted.checkpoint.average-812; do : \
     >$file.tmp-00000000; done
 : >hunted.else.tmp-00000000
 flock hunted.update-7.tmp-00000000 "$trf" train $busy --updates $last --model hunted --resume >out \
     2>err
-check "what killed saves left is removed" test "$(ls -d hunted*.tmp-*)" = "hunted.else.tmp-00000000
+check "what killed saves left is removed, but not what another program locks or owns" \
+    test "$(ls -d hunted*.tmp-*)" = "hunted.else.tmp-00000000
 hunted.update-7.tmp-00000000"
 rm hunted*.tmp-*
-check "nothing else is left" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq \
+check "interruptions leave no other file" test "$(ls -d hunted* | grep -c -v '\.err$')" -eq \
     "$(ls -d calm* | wc -l)"
 
 # --- killed after a validation ------------------------------------------------------------------
@@ -79,7 +81,8 @@ pid=$!
 wait_for "update 140 .*best so far" killed.err
 kill -KILL $pid
 wait $pid 2>/dev/null
-expect 0 "going on behind a kill" "resumed from update [1-9][0-9][0-9]" "$trf" train $plain \
+expect 0 "going on after a kill, from behind the best validation" "resumed from update [1-9][0-9][0-9]" \
+    "$trf" train $plain \
     --valid-every 20 --updates 300 --model killed --resume
 rm -f endless*
 "$trf" train $kept --valid-every 5 --checkpoint-every 1000000 --updates 1000000 --model endless \
@@ -100,10 +103,11 @@ wait $pid 2>/dev/null
 expect 0 "a better model has a checkpoint whatever is asked" \
     "resumed from update [1-9][0-9][0-9]*$" "$trf" train $kept --updates 30 --valid-every 10 \
     --ema 0 --model seldom --resume
-check "which is not of the beginning" test "$(sed -n 's/.*resumed from update //p' err)" -gt 30
+check "a better model without checkpoints goes on from its own update, not from the beginning" \
+    test "$(sed -n 's/.*resumed from update //p' err)" -gt 30
 
 # --- HUP saves too; a second signal ends at once; a validation is left at once ------------------
-expect 0 "unbroken again" "" "$trf" train $files $small --updates 1200 --valid-every 600 \
+expect 0 "a run of 1200 updates without a signal" "" "$trf" train $files $small --updates 1200 --valid-every 600 \
     --model still
 for signal in HUP TERM; do
     rm -f stopped*
@@ -114,12 +118,12 @@ for signal in HUP TERM; do
     kill -$signal $pid
     wait $pid
     check "SIG$signal ends it" test $? -ge 128
-    check "it says what it does" \
+    check "SIG$signal: the run says that it finishes the update" \
         grep -q "finishing update [0-9]*, then saving; the same signal again stops at once" log
-    check "and what it has done" grep -q "stopped by signal .*--resume continues" log
-    expect 0 "going on after $signal" "" "$trf" train $files $small --updates 1200 \
+    check "SIG$signal: the run says that it has stopped" grep -q "stopped by signal .*--resume continues" log
+    expect 0 "SIG$signal: the run goes on" "" "$trf" train $files $small --updates 1200 \
         --valid-every 600 --model stopped --resume
-    check "the same after $signal" same still stopped
+    check "SIG$signal: the model is that of a run without a signal" same still stopped
 done
 : >log
 "$trf" train $rough --updates 100000000 --model twice 2>>log &
@@ -155,7 +159,7 @@ wait_busy $pid 30       # within a fifth of a second it would be the same one
 kill -TERM $pid
 wait_end $pid || kill -KILL $pid
 wait $pid
-check "nor after TERM, HUP and TERM" test $? -eq 143
+check "an update that takes long is not waited for after TERM, HUP and TERM" test $? -eq 143
 awk 'BEGIN { for (i = 0; i < 2000; i++) print "a" i % 50 " b" i % 40 "\tw" i " w" i * 7 % 2000 }' \
     >wordy.tsv
 awk \
@@ -192,7 +196,7 @@ pid=$!
 wait_for "update 100 .*best so far" loose.err
 kill -TERM $pid
 wait $pid
-check "stopped" test $? -eq 143
+check "a signal ends the validation of a mean" test $? -eq 143
 rm -f keeps*
 "$trf" train $plain --valid-size 0 --valid-every 20 --average 3 --checkpoint '' --updates 100000 \
     --model keeps 2>keeps.err &
@@ -200,9 +204,9 @@ pid=$!
 wait_for . keeps.update-100
 kill -TERM $pid
 wait $pid
-check "all files of a training run stay" test "$(ls -d keeps.update-* | wc -l)" -ge 3
+check "without validation pairs all files of a stopped training stay" test "$(ls -d keeps.update-* | wc -l)" -ge 3
 check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
-check "what cannot go on leaves nothing behind the best" \
+check "a stopped run without a checkpoint leaves the best model alone" \
     test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
 "$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 --valid-every 5 --keep 2 \
     --updates 100000000 --model m 2>only.err &
@@ -222,6 +226,7 @@ wait_for "seed 6" several.err
 kill -TERM $pid
 wait $pid
 check "between two seeds" test $? -eq 143
-check "no words of the first" test "$(grep -c 'update 400, then' several.err)" -eq 0
+check "a signal between two seeds is not told as one of the first run" \
+    test "$(grep -c 'update 400, then' several.err)" -eq 0
 
 finish

@@ -27,34 +27,34 @@ if [ -n "${TRF_TEST_ALL:-}" ]; then
 fi
 
 # --- the same bytes from files, TSV and a pipe, on two threads, in two runs ---------------------
-expect 0 "train" "update 40 .*loss .*lr .*tokens/s.*left" "$trf" train $files $small --updates 40 \
+expect 0 "training shows progress" "update 40 .*loss .*lr .*tokens/s.*left" "$trf" train $files $small --updates 40 \
     --model one
-expect 0 "first half" "done: 20 updates" "$trf" train $files $small --updates 20 --model two
-expect 0 "second half" "resumed from update 21" "$trf" train $files $small --updates 40 \
+expect 0 "the first half of a training" "done: 20 updates" "$trf" train $files $small --updates 20 --model two
+expect 0 "the second half of a training" "resumed from update 21" "$trf" train $files $small --updates 40 \
     --model two --resume
 check "resumed = straight" same one two
-check "checkpoints too" same one.checkpoint two.checkpoint
+check "the checkpoint of two halves is that of one run" same one.checkpoint two.checkpoint
 wide="$files $model --batch-tokens 256 --warmup 20 --seed 5 --updates 40 --valid-every 0"
-expect 0 "in 16 bits" "^precision: bf16, by " "$trf" train $wide --precision bf16 --threads 1 \
+expect 0 "training in 16 bits" "^precision: bf16, by " "$trf" train $wide --precision bf16 --threads 1 \
     --model half
 "$trf" train $wide --precision bf16 --threads 2 --model half2 2>/dev/null
-check "the same, on two threads" same half half2
-expect 0 "no word about 32 bits" "done: 40 updates" "$trf" train $wide --threads 1 --model whole32
-check "of their precision" sh -c '! grep -q "^precision:" err'
-check "and not what 16 bits give" sh -c '! cmp -s half whole32'
+check "training in 16 bits makes the same model on two threads" same half half2
+expect 0 "training in 32 bits" "done: 40 updates" "$trf" train $wide --threads 1 --model whole32
+check "training in 32 bits tells no precision" sh -c '! grep -q "^precision:" err'
+check "16 bits make another model than 32" sh -c '! cmp -s half whole32'
 expect 0 "train from TSV, recomputing" "" \
     "$trf" train --tsv train.tsv $small --recompute yes --updates 40 --model tsv --checkpoint ''
 check "TSV and recomputing = two files" same one tsv
-check "no checkpoint was wanted" test ! -e tsv.checkpoint
+check "--checkpoint '' writes no checkpoint" test ! -e tsv.checkpoint
 megabytes() { sed -n 's/.*; \([0-9]*\) MB of memory.*/\1/p' "$1"; }
 "$trf" train --tsv train.tsv --threads 1 --updates 1 --model planned 2>once
 "$trf" train --tsv train.tsv --threads 1 --updates 2 --model planned --resume 2>again
-check "as much memory when it goes on" test "$(megabytes once)" -gt 0 -a "$(megabytes once)" = \
+check "a training that goes on takes as much memory" test "$(megabytes once)" -gt 0 -a "$(megabytes once)" = \
     "$(megabytes again)"
 cat train.tsv | "$trf" train --tsv - $short --seed 5 --threads 2 --updates 40 --model pipe 2>err
 check "train from a pipe" test $? -eq 0
 check "pipe and two threads = two files" same one pipe
-expect 0 "other seed" "" "$trf" train --tsv train.tsv $short --threads 1 --seed 6 --updates 40 \
+expect 0 "training with another seed" "" "$trf" train --tsv train.tsv $short --threads 1 --seed 6 --updates 40 \
     --model other
 check "another seed is another model" test "$(cmp -s one other; echo $?)" -eq 1
 expect 1 "resume with another model" "--d-model 16" \
@@ -68,43 +68,43 @@ expect 0 "the end of the epochs" "done: [0-9]* updates" \
 
 # --- seeds --------------------------------------------------------------------------------------
 unseeded=$(echo $small | sed 's/--seed 5//')
-expect 0 "no seed" "" "$trf" train $files $unseeded --updates 40 --model plain
-expect 0 "seed 1" "" "$trf" train $files $unseeded --seed 1 --updates 40 --model seeded
+expect 0 "training without a seed" "" "$trf" train $files $unseeded --updates 40 --model plain
+expect 0 "training with seed 1" "" "$trf" train $files $unseeded --seed 1 --updates 40 --model seeded
 check "the default seed is 1" same plain seeded
-expect 0 "no seed, first half" "" "$trf" train $files $unseeded --updates 20 --model halves
-expect 0 "no seed, second half" "resumed" "$trf" train $files $unseeded --updates 40 \
+expect 0 "training without a seed, first half" "" "$trf" train $files $unseeded --updates 20 --model halves
+expect 0 "training without a seed, second half" "resumed" "$trf" train $files $unseeded --updates 40 \
     --model halves --resume
-check "no seed, resumed = straight" same plain halves
-expect 0 "seeds" "2 seeds: loss mean [0-9.]*, deviation [0-9.]*, best" \
+check "without a seed, resumed = straight" same plain halves
+expect 0 "training with several seeds" "2 seeds: loss mean [0-9.]*, deviation [0-9.]*, best" \
     "$trf" train --tsv train.tsv $short --seed 5 --threads 1 --seeds 2 --updates 20 --model many
 expect 0 "a seed alone" "" "$trf" train --tsv train.tsv $short --seed 6 --threads 1 --updates 20 \
     --model six
-check "is what it is among several" same six many.seed-6
-check "the best is the model" sh -c 'cmp -s many many.seed-5 || cmp -s many many.seed-6'
-expect 0 "average" "" "$trf" average many.seed-5 many.seed-6 --output mean
+check "a seed among several makes the model that it makes alone" same six many.seed-6
+check "the best of several seeds is the model" sh -c 'cmp -s many many.seed-5 || cmp -s many many.seed-6'
+expect 0 "an average of models" "" "$trf" average many.seed-5 many.seed-6 --output mean
 numbers() { "$trf" inspect --json "$1" | sed 's/.*"src_embed.weight"[^}]*"mean":\([^,]*\).*/\1/'; }
-check "which is the mean of their numbers" awk -v a="$(numbers many.seed-5)" -v \
+check "an average is the mean of the numbers" awk -v a="$(numbers many.seed-5)" -v \
     b="$(numbers many.seed-6)" -v mean="$(numbers mean)" \
     'BEGIN { d = mean - (a + b) / 2; exit !(a != b && d < 1e-8 && d > -1e-8) }'
 expect 0 "an average translates" "" "$trf" score --model mean --tsv test.tsv
-expect 0 "of one, twice" "" "$trf" average one one --output same
-check "is that one" same one same
+expect 0 "an average of one model, twice" "" "$trf" average one one --output same
+check "an average of one model is that model" same one same
 cp train.tsv precious
 expect 1 "seeds over the data" "is the file that --tsv reads" "$trf" train --tsv precious $model \
     --seeds 2 --updates 1 --model precious
-check "which are whole" same precious train.tsv
+check "data that --seeds would replace stay whole" same precious train.tsv
 expect 2 "seeds of a pipe" "so '-' cannot be used" "$trf" train --tsv - $model --seeds 2 --updates 1 \
     --model m
 expect 0 "a seed more" "seed 7:" "$trf" train --tsv train.tsv $short --seed 5 --threads 1 \
     --seeds 3 --updates 20 --model many --resume
-check "is the one that it is alone" test -e many.seed-7
+check "one seed more has a model" test -e many.seed-7
 expect 0 "seeds that nothing compares" "2 seeds, but no validation" "$trf" train \
     --tsv train.tsv $small --updates 0 --seeds 2 --model nothing
 expect 2 "a beginning that a later seed removes" "choose another name" "$trf" train \
     $rough --init-from many.seed-6.update-5 --seeds 2 --seed 5 --updates 1 --model many
-expect 1 "and the file of one" "is the file that --init-from reads" "$trf" train $rough \
+expect 1 "a seed that would replace what --init-from reads" "is the file that --init-from reads" "$trf" train $rough \
     --init-from many.seed-6 --seeds 2 --seed 5 --updates 1 --model many
-check "before the first of them begins" test "$(grep -c '^seed' err)" -eq 0
+check "what a seed would replace is told before the first seed begins" test "$(grep -c '^seed' err)" -eq 0
 expect 2 "seeds from a pipe" "so '/dev/stdin' cannot be used" \
     sh -c "cat train.tsv | '$trf' train --tsv /dev/stdin $quick --seeds 2 --updates 2 --model m"
 "$trf" train $plain --seeds 3 --updates 20 --model told 2>err
@@ -122,33 +122,34 @@ expect 0 "characters to words" "14 source and 14 target tokens" \
 expect 0 "one vocabulary of letters and words" "^target: characters" "$trf" train \
     --tsv letters.tsv --recipe paper --size tiny --updates 1 --model m
 echo 123 | "$trf" translate --model letters --beam 1 >out 2>err
-check "characters translate" lines_are 1 out
+check "a model of characters translates" lines_are 1 out
 expect 0 "words to characters" "" \
     "$trf" train $files --target-tokens characters $small --updates 2 --model spell
-expect 0 "inspect spell" "target vocabulary: [0-9]* characters" "$trf" inspect spell
-expect 0 "paper" "24 source and 24 target" "$trf" train $files $small --conventions paper \
+expect 0 "inspect shows a model of characters" "target vocabulary: [0-9]* characters" "$trf" inspect spell
+expect 0 "training with the paper's conventions" "24 source and 24 target" "$trf" train $files $small \
+    --conventions paper \
     --updates 3 --model paper
-expect 0 "inspect paper" "  --tying all" "$trf" inspect paper
+expect 0 "inspect shows the paper's conventions" "  --tying all" "$trf" inspect paper
 check "conventions are in the file" grep -q "  --norm-epsilon 1e-06" out
 expect 2 "one vocabulary of two kinds" "one vocabulary" \
     "$trf" train $files $small --joint-vocabulary yes --target-tokens characters --updates 1 \
     --model m
-expect 0 "vocabulary size" "8 source and 14 target" \
+expect 0 "--vocab-size limits a vocabulary" "8 source and 14 target" \
     "$trf" train $files $small --source-vocab-size 8 --updates 1 --model m
-expect 0 "inspect" "source vocabulary: 14 characters" "$trf" inspect letters
-check "tensors" grep -q "encoder.layers.0.linear1.weight  F32  (32, 16)  512" out
-check "total" grep -q "^weights: [0-9]* in [0-9]* parameters" out
-check "parts" grep -q "  encoder self-attention  *1088 " out
+expect 0 "inspect shows a model" "source vocabulary: 14 characters" "$trf" inspect letters
+check "inspect lists tensors" grep -q "encoder.layers.0.linear1.weight  F32  (32, 16)  512" out
+check "inspect counts weights" grep -q "^weights: [0-9]* in [0-9]* parameters" out
+check "inspect shows parts of the weights" grep -q "  encoder self-attention  *1088 " out
 expect 0 "inspect a checkpoint" "training: 40 updates so far" "$trf" inspect one.checkpoint
-check "its settings" grep -q "  --warmup 20" out
+check "inspect shows the settings of a checkpoint" grep -q "  --warmup 20" out
 check "a vocabulary is bytes" grep -q "trf.target_vocab  U8  " out
 # 1, 2, -3 and infinity as F16 and BF16
 printf '\252\0\0\0\0\0\0\0%s\0\74\0\100\0\302\0\174\200\77\0\100\100\300\200\177' \
     '{"half":{"dtype":"F16","shape":[2,2],"data_offsets":[0,8]},"brain":{"dtype":"BF16","shape":[4],"data_offsets":[8,16]},"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' \
     >halves
-expect 0 "inspect numbers" "3 tensors, 8 numbers, 2 of them not finite" "$trf" inspect halves
-expect 0 "inspect half" "half  F16  (2, 2)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
-expect 0 "inspect brain" "brain  BF16  (4)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
+expect 0 "inspect counts numbers that are not finite" "3 tensors, 8 numbers, 2 of them not finite" "$trf" inspect halves
+expect 0 "inspect shows 16-bit floats" "half  F16  (2, 2)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
+expect 0 "inspect shows bfloat16" "brain  BF16  (4)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
 head -c 2000 one >cut
 if command -v python3 >/dev/null; then
     check "inspect halves is JSON" \
@@ -163,25 +164,26 @@ expect 1 "inspect three bytes" "abc: not a safetensors file, or truncated: it ha
 "$trf" train --tsv train.tsv $model --batch-tokens 2000000 --updates 0 --model vast 2>/dev/null
 expect 0 "inspect a checkpoint of a large trainer in little memory" "^weights: " \
     sh -c "ulimit -v 400000; '$trf' inspect vast.checkpoint"
-expect 0 "letters" "validated every 100 by cer" "$trf" train --tsv letters.tsv $model \
+expect 0 "training on letters" "validated every 100 by cer" "$trf" train --tsv letters.tsv $model \
     --tokens characters --updates 2 --threads 1 --model letters
-expect 0 "are letters in the next training" "validated every 100 by cer" "$trf" train \
+expect 0 "letters of one training are letters in the next" "validated every 100 by cer" "$trf" train \
     --tsv letters.tsv --init-from letters --updates 2 --threads 1 --model m
 expect 0 "a model of short texts" "^done" "$trf" train --objective causal --text train.names \
     --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1 --max-length 8 --updates 2 --threads 1 \
     --model brief
-expect 0 "whose chunks are as short" "^done" "$trf" train --objective causal --text train.names \
+expect 0 "chunks of a model of short texts are as short" "^done" "$trf" train --objective causal --text train.names \
     --init-from brief --updates 2 --threads 1 --model m
-expect 1 "of two vocabularies" "different vocabularies" "$trf" average one letters --output m
+expect 1 "an average of two vocabularies" "different vocabularies" "$trf" average one letters --output m
 "$trf" train $files $brief --threads 1 --d-model 24 --n-heads 2 --updates 1 --model wider \
     2>/dev/null
-expect 1 "of two kinds" "one has --d-model [0-9]*, but wider has [0-9]*: " "$trf" average one wider \
+expect 1 "an average of two kinds of models" "one has --d-model [0-9]*, but wider has [0-9]*: " \
+    "$trf" average one wider \
     --output m
-expect 2 "of nothing" "two or more models" "$trf" average one --output m
-expect 1 "to a folder" "" "$trf" average one letters --output .
+expect 2 "an average of nothing" "two or more models" "$trf" average one --output m
+expect 1 "an average written to a folder" "" "$trf" average one letters --output .
 expect 1 "over one of them" "is also a model to read" "$trf" average one same \
     --output ./same
-expect 0 "of checkpoints" "" "$trf" average one.checkpoint two.checkpoint --output mean2
+expect 0 "an average of checkpoints" "" "$trf" average one.checkpoint two.checkpoint --output mean2
 check "knows nothing of their training" \
     test "$("$trf" inspect mean2 | grep -c 'training\.\|option\.')" -eq 0
 
@@ -193,13 +195,13 @@ expect 0 "pairs of their own to validate on, the mean of the last" "^mean of 2 m
     train $files $model --batch-tokens 256 \
     --valid-source test.digits --valid-target test.names --valid-every 5 --average 2 \
     --average-of last --updates 20 --threads 1 --model m
-check "none is held out then" test -z "$(grep 'held out' err)"
-expect 0 "held out" "held out: 3[0-9] of 600 pairs" "$trf" train --tsv train.tsv $model \
+check "with pairs to validate on none is held out" test -z "$(grep 'held out' err)"
+expect 0 "pairs are held out" "held out: 3[0-9] of 600 pairs" "$trf" train --tsv train.tsv $model \
     --threads 1 --updates 2 --model m
 check "short answers are judged by their errors" grep -q "validated every [0-9]* by wer" err
-expect 0 "none held out" "not validated" "$trf" train --tsv train.tsv $small --valid-size 0 \
+expect 0 "no pair is held out" "not validated" "$trf" train --tsv train.tsv $small --valid-size 0 \
     --updates 2 --model m
-expect 1 "all held out" "leaves none" "$trf" train --tsv train.tsv $small --valid-size 600 \
+expect 1 "all pairs held out" "leaves none" "$trf" train --tsv train.tsv $small --valid-size 600 \
     --updates 2 --model m
 printf 'a b\tx\na b\ty\nc\tz\nd\tz\n' >twice.tsv
 awk 'BEGIN { for (i = 0; i < 40; i++) print "w" i "\t" "x" }' >>twice.tsv
@@ -207,38 +209,40 @@ awk 'BEGIN { for (i = 0; i < 40; i++) print "often\tx" }' >>twice.tsv
 expect 0 "a source is on one side only" "held out: 10 of 84" "$trf" train --tsv twice.tsv $small \
     --valid-size 10 --updates 1 --model m
 for metric in bleu chrf exact wer cer loss; do
-    expect 0 "metric $metric" "validation: update 4 .*" \
+    expect 0 "training with metric $metric" "validation: update 4 .*" \
         "$trf" train --tsv train.tsv $model --threads 1 --metric $metric --updates 4 --model metric
     check "$metric is told" grep -q "done: .*best: update 4, $metric [0-9.]*" err
 done
-expect 0 "patience" "no better model in --patience validations" "$trf" train --tsv train.tsv $model \
+expect 0 "--patience ends the training" "no better model in --patience validations" "$trf" train \
+    --tsv train.tsv $model \
     --threads 1 \
     --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 3 \
     --metric loss --ema 0 --model patient
 check "three times without gain" grep -q "done: 20 updates" err
-expect 0 "nothing more to do" "done: 0 updates" "$trf" train --tsv train.tsv --threads 1 \
+expect 0 "after --patience nothing is left to do" "done: 0 updates" "$trf" train --tsv train.tsv --threads 1 \
     --model patient --resume
 expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv --threads 1 \
     --model patient --resume --patience 5
-expect 0 "minutes" "--minutes reached" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
+expect 0 "--minutes ends the training" "--minutes reached" "$trf" train --tsv train.tsv $small --minutes 0.01 --model m
 expect 0 "a cosine over fewer updates than the usual warm-up" "^done" "$trf" train --tsv train.tsv \
     $model --batch-tokens 256 --metric loss \
     --schedule cosine --total-steps 30 --updates 30 --model m
 expect 0 "no update at all" "done: 0 updates.*model in none" "$trf" train --tsv train.tsv $small \
     --updates 0 --model none
-check "is no loss" test "$(grep -c "not there any more" err)" -eq 0
-expect 0 "nor a validation" "not validated" "$trf" train --tsv train.tsv $small --valid-size 0 \
+check "a training without an update misses no file" test "$(grep -c "not there any more" err)" -eq 0
+expect 0 "a training without an update and without validation" "not validated" "$trf" train --tsv train.tsv $small \
+    --valid-size 0 \
     --updates 0 --model none
 expect 2 "a beam beyond all limits is told before the training" "beam must be between 1 and" \
     "$trf" train --tsv train.tsv $model --threads 1 --metric wer --valid-beam 100000 --updates 200 \
     --model m
-check "and not after it" test "$(grep -c "^update [0-9]" err)" -eq 0
+check "a beam beyond all limits is told before the first update" test "$(grep -c "^update [0-9]" err)" -eq 0
 expect 0 "an order that is too long" \
     "warning: the rate rises for 20 updates, but there are only 10" \
     "$trf" train --tsv train.tsv $small --updates 10 --model m
 expect 0 "an average of weights" "" "$trf" train --tsv train.tsv $small --ema 0.5 --updates 40 \
     --model smooth
-check "is another model" test "$(cmp -s one smooth; echo $?)" -eq 1
+check "an average of weights is another model" test "$(cmp -s one smooth; echo $?)" -eq 1
 check "an unvalidated one needs no file beside the model" test ! -e smooth.update-40
 awk 'BEGIN { for (w = 0; w < 100; w++) for (i = 0; i < 4; i++) print "w" w "\tx" i }' \
     >dictionary.tsv
@@ -269,7 +273,7 @@ check "scores that fall and rise" eval \
     --output three
 if grep -q "and is kept" err; then best=$(sort -g -k 2 scores | head -n 1 | cut -d' ' -f1); cp \
     chosen.update-$best three; fi
-check "the mean is that of the best" eval '[ "$(numbers chosen)" = "$(numbers three)" ]'
+check "the mean of models has the best of scores that fall and rise" eval '[ "$(numbers chosen)" = "$(numbers three)" ]'
 
 # --- what the recipe decides --------------------------------------------------------------------
 expect 0 "the paper's recipe has its base model" \
@@ -285,7 +289,7 @@ for option in norm-place generator-bias schedule attention-dropout activation-dr
         '[ -n "$value" ] &&
         "$trf" train --help | tr "\n" " " | tr -s " " | sed "s/.* --$option //; s/ --[a-z].*//" | grep -q "(default $value with"'
 done
-check "and what a preset decides" eval \
+check "the help's default of --$option is what a preset decides" eval \
     '"$trf" train --help | tr "\n" " " | tr -s " " | grep -q "with --recipe auto; pytorch: post-norm; paper: post-norm"'
 awk \
     'BEGIN { for (i = 0; i < 90000; i++) printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19, i % 19, i % 17, i % 13, i % 11, i % 7 }' \
@@ -305,7 +309,7 @@ expect 0 "the paper with fewer layers" \
     --decoder-layers 2 --updates 0 --checkpoint '' --model m
 expect 0 "the paper with two vocabularies" "tying decoder" "$trf" train $files --recipe paper \
     --size tiny --joint-vocabulary no --updates 0 --model m
-check "has two" grep -q "14 source and 14 target tokens" err
+check "the paper with two vocabularies has two" grep -q "14 source and 14 target tokens" err
 
 # --- updates that are not finite, rates that are too high ---------------------------------------
 wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 \
@@ -315,22 +319,23 @@ expect 0 "updates that go astray" \
     "$trf" train --tsv train.tsv $wild --updates 20 --model wild
 grep "was left out" err >told
 check "five of them are told" lines_are 5 told
-check "the others counted" grep -q "^left out: [0-9]* of these updates" err
+check "skipped updates beyond the first five are counted" grep -q "^left out: [0-9]* of these updates" err
 expect 0 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
     "$trf" train --tsv train.tsv $wild --updates 30 --model wild --resume
-check "it says so" grep -q "^left out: 10 of these updates" err
+check "a training of skipped updates alone counts them" grep -q "^left out: 10 of these updates" err
 "$trf" train --tsv train.tsv $wild --valid-every 10 --updates 20 --model tossed 2>/dev/null
 "$trf" train --tsv train.tsv $wild --valid-every 10 --updates 30 --model tossed --resume 2>/dev/null
 "$trf" train --tsv train.tsv $wild --valid-every 10 --updates 30 --model at.once 2>/dev/null
-check "as in a run without a break" same at.once.checkpoint tossed.checkpoint
-expect 1 "they come to an end" "no model is written" "$trf" train --tsv train.tsv --init-from wild \
+check "skipped updates count as in a run without a break" same at.once.checkpoint tossed.checkpoint
+expect 1 "a training of skipped updates ends in an error" "no model is written" "$trf" train --tsv train.tsv \
+    --init-from wild \
     --metric loss --patience 2 --valid-every 3 --seed 5 \
     --threads 1 --model endless
 cp one stays
 expect 1 "nothing but skipped updates from the beginning" "no model is written" \
     "$trf" train --tsv train.tsv --init-from wild --metric loss --seed 5 --threads 1 --updates 3 \
     --model stays
-check "and the old one stays" same one stays
+check "a training of skipped updates leaves the old model" same one stays
 high="$model --batch-tokens 256 --threads 1 --schedule constant --learning-rate 1e5 \
     --initial-rate 1e5 --warmup 1 --clip-norm 1e300"
 expect 1 "a hundred updates left out in a row" \
@@ -342,8 +347,8 @@ losing="$model --batch-tokens 256 --threads 1 --metric loss --schedule constant 
         --optimizer adamw --weight-decay 1 --decay-all yes --ema 0"
 "$trf" train --tsv train.tsv $losing --valid-every 5 --patience 2 --model lost --checkpoint '' \
     --log lost.json --minutes 0.5 2>err
-check "no number is no gain" grep -q "no better model in --patience validations\|--patience" err
-check "and that is an end" grep -q '"why":"patience"' lost.json
+check "a loss that is no number is no gain" grep -q "no better model in --patience validations\|--patience" err
+check "losses that are no numbers end the training" grep -q '"why":"patience"' lost.json
 "$trf" train $wild --tsv train.tsv --init-from lost --updates 3 --model gone --log gone.json \
     2>/dev/null
 check "an error has an end too" grep -q '"event":"end","why":"error"' gone.json
@@ -357,7 +362,7 @@ expect 0 "too few updates for the paper's warm-up" "rises for 4000 updates, but 
     "$trf" train $files --recipe paper --size tiny --updates 2 --threads 1 --model m
 expect 0 "minutes that are enough" "20 updates" "$trf" train --tsv train.tsv $model --metric loss \
     --threads 1 --warmup 15 --log-every 5 --updates 20 --minutes 600 --model m
-check "are not blamed" test "$(grep -c 'in --minutes' err)" -eq 0
+check "enough minutes are not blamed" test "$(grep -c 'in --minutes' err)" -eq 0
 
 # --- progress on a terminal: one line of the width of the window --------------------------------
 if command -v script >/dev/null; then
@@ -370,27 +375,27 @@ if command -v script >/dev/null; then
             '\n' | sed 's/.\[K$//' | grep 'upd 400 '
     }
     at 80 >narrow
-    check "at 80 columns" \
+    check "progress at 80 columns" \
         grep -q \
         '^\[####*\] 100 % upd 400 ep [0-9]* loss [0-9.]* lr [0-9.e-]* [0-9]* tok/s [0-9]*s left [0-9]* MB$' \
         narrow
     check "fewer than 80" test "$(head -n 1 narrow | wc -c)" -le 80
     at 200 >wide
-    check "one line" test "$(grep -c 'upd ' screen)" -eq 1
+    check "progress below 80 columns is one line" test "$(grep -c 'upd ' screen)" -eq 1
     check "a bar where there is room" grep -q '^\[####################\] 100 % upd 400 ' wide
 fi
 
 # --- progress in lines --------------------------------------------------------------------------
 expect 0 "three answers a validation" "^    [0-9 ]* -> .*  (reference: [a-z ]*)$" \
     "$trf" train $plain --valid-every 20 --updates 40 --model shown --log shown.log
-check "the same three sources each time" eval \
+check "each validation shows the same three sources" eval \
     'grep -e " -> " err | sed "s/ -> .*//" >sources && head -n 3 sources >first && tail -n 3 sources >last &&
     lines_are 6 sources && same first last'
 expect 0 "right answers are called so" "^    [0-9 ]* -> [a-z ]*  (right)$" "$trf" train \
     --tsv letters.tsv --source-tokens characters --d-model 64 --n-heads 2 --d-ff 128 \
     --encoder-layers 1 --decoder-layers 1 --batch-tokens 512 --warmup 60 --updates 400 --threads 1 \
     --model spelled
-expect 0 "every update" "" "$trf" train $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 \
+expect 0 "--log-every 1 shows every update" "" "$trf" train $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 \
     --metric loss --tsv train.tsv --updates 40 --model each \
     --log-every 1 --log each.log
 mean() { sed -n 's/.*"event":"progress","update":\([0-9]*\),.*"loss":\([0-9.]*\),.*/\1 \2/p' \
@@ -404,18 +409,18 @@ check "a line's loss is the mean of the last ten updates" eval \
 "$trf" train $plain --updates 19 --model spike 2>err
 expect 0 "an update behind a break" "^update 30 " "$trf" train $plain --updates 35 --model spike \
     --resume
-check "has no line of its own" eval '! grep -q "^update 20 " err'
+check "an update behind a break has no line of its own" eval '! grep -q "^update 20 " err'
 expect 0 "the time until patience ends" "left [0-9]*s if no better  [0-9]* MB$" \
     "$trf" train $plain --patience 2 --valid-every 10 --updates 100000 --schedule constant \
     --learning-rate 1e-30 --model waits
 expect 0 "JSON has it too" '"seconds_left":[0-9]' cat shown.log
 
 # --- the log and its plot -----------------------------------------------------------------------
-expect 0 "log" "" "$trf" train --tsv train.tsv $small --updates 60 --valid-every 20 --log run.json \
+expect 0 "--log writes a log" "" "$trf" train --tsv train.tsv $small --updates 60 --valid-every 20 --log run.json \
     --model logged
-check "what was not given is not there" \
+check "the log has no setting that was not given" \
     test "$(sed -n 1p run.json | grep -c '"conventions"\|"tokens"\|"dropout"')" -eq 0
-check "what was decided is" \
+check "the log has what was decided" \
     grep -q \
     '"norm-place":"pre-norm".*"source-tokens":"words"\|"source-tokens":"words".*"norm-place":"pre-norm"' \
     run.json
@@ -425,7 +430,7 @@ check "a line of JSON each" \
 check "six of progress" test "$(grep -c progress run.json)" -eq 6
 check "three of validation" test "$(grep -c '"validation"' run.json)" -eq 3
 if command -v python3 >/dev/null; then
-    check "all of it is JSON" python3 -c 'import json
+    check "every line of a log is JSON" python3 -c 'import json
 for line in open("run.json"): json.loads(line)'
 fi
 if [ -w /dev/full ]; then
@@ -435,9 +440,9 @@ if [ -w /dev/full ]; then
         --updates 20 --log full.json --model m
 fi
 if command -v gnuplot >/dev/null; then
-    expect 0 "plot" "training loss" "$trf" plot run.json
+    expect 0 "trf plot draws a log" "training loss" "$trf" plot run.json
     expect 0 "plot to a file" "" "$trf" plot run.json --output run.svg
-    check "which is a picture" grep -q "<svg" run.svg
+    check "trf plot writes a picture" grep -q "<svg" run.svg
     "$trf" train --tsv train.tsv $model --threads 1 --warmup 2 --batch-tokens 256 --metric exact \
         --valid-every 10 --updates 30 --log judge.json --model m 2>err
     for metric in wer loss; do
@@ -445,7 +450,7 @@ if command -v gnuplot >/dev/null; then
             --metric $metric --valid-every 10 --updates $((30 + $(echo $metric | wc -c) * 10)) \
             --log judge.json --model m --resume 2>err
         expect 0 "a log with two metrics" "^ *wer *$" "$trf" plot judge.json
-        check "has a panel for each, and one for the loss" \
+        check "a log with two metrics has a panel for each, and one for the loss" \
             test "$(grep -c '^ *\(exact\|wer\|loss\) *$' out)" -eq 3
     done
     sed -n '/"event":"start"/{s/"update":0/"update":20/;p;q}' run.json >again.json
@@ -459,7 +464,7 @@ expect 1 "plot something else" "no numbers of a training run" "$trf" plot test.t
 expect 2 "plot to what" "svg, .png or .pdf" "$trf" plot run.json --output run.gif
 if command -v gnuplot >/dev/null; then
     "$trf" plot run.json 2>err | sh -c 'exec <&-; sleep 0.5'
-    check "nor of a picture" test "$(cat err)" = ""
+    check "a reader that has gone is no error of a picture" test "$(cat err)" = ""
 fi
 
 # --- a line at least every 30 seconds -----------------------------------------------------------
