@@ -34,16 +34,17 @@ writes() { "$trf" translate --model "$1" --input odd.source --prefixes "$2" --ma
     --max-length-b 40 2>err |
     awk 'NR == FNR { want[NR] = $0; next } { n += index($0, want[FNR]) == 1 } END { exit n != 4 }' \
         "$2" -; }
-expect 0 "one vocabulary" "both sides: .* subwords learned (unigram, --normalise nfc)" "$trf" \
+expect 0 "one vocabulary of subwords for both sides" "both sides: .* subwords learned (unigram, --normalise nfc)" \
+    "$trf" \
     train --tsv odd.tsv $once --model joint
 check "nothing of the target is rewritten" writes joint odd
-expect 0 "one of each side" "source: .* (unigram, --normalise nfc)" "$trf" train --tsv odd.tsv \
+expect 0 "a vocabulary of subwords a side" "source: .* (unigram, --normalise nfc)" "$trf" train --tsv odd.tsv \
     $apart --model apart
-check "the target as it is" says "target: .* (unigram, --normalise identity)"
-check "nothing of it is rewritten" writes apart odd
-expect 0 "BPE" "both sides: .* (BPE, --normalise nfc)" "$trf" train --tsv odd.tsv \
+check "subwords of the target keep its characters" says "target: .* (unigram, --normalise identity)"
+check "subwords of the target rewrite nothing" writes apart odd
+expect 0 "BPE for both sides" "both sides: .* (BPE, --normalise nfc)" "$trf" train --tsv odd.tsv \
     ${once%sentencepiece}sentencepiece:bpe --model bpe
-check "nothing of it either" writes bpe odd
+check "BPE rewrites nothing of the target" writes bpe odd
 expect 0 "SentencePiece's own rule" "both sides: .* (unigram, --normalise nfkc)" "$trf" train \
     --tsv odd.tsv $once --normalise nfkc \
     --model nfkc
@@ -62,7 +63,7 @@ alike() { "$trf" score --model "$1" --tsv tight.tsv >tight.scores 2>err && "$trf
     --model "$1" --tsv loose.tsv >loose.scores 2>err &&
     cmp -s tight.scores loose.scores; }
 for sides in "" "--joint-vocabulary no" "--normalise nfc"; do
-    expect 0 "accents ($sides)" "--normalise nfc)" "$trf" train --tsv accents.tsv $once $sides \
+    expect 0 "a vocabulary that keeps accents ($sides)" "--normalise nfc)" "$trf" train --tsv accents.tsv $once $sides \
         --model accents
     check "a letter and its mark are one character ($sides)" alike accents
 done
@@ -97,13 +98,14 @@ check "and known" sh -c '! grep -q unknown err'
 expect 0 "subwords have line ends" "target: .* subwords learned (unigram, --normalise identity)" \
     "$trf" train $document \
     --tokens sentencepiece --model program.m
-check "and no warning is needed" sh -c '! grep -q "line end" err'
-expect 0 "a program" "" "$trf" generate --model program.m --prompt "$(cat program)" --max-tokens 1 \
+check "a text with line ends needs no warning" sh -c '! grep -q "line end" err'
+expect 0 "a program as a prompt" "" "$trf" generate --model program.m --prompt "$(cat program)" --max-tokens 1 \
     --seed 1 --json
-check "is written as it was" grep -qF \
+check "a program is written as it was" grep -qF \
     '{"text":"def f(x):\u000a    if x:\u000a\u0009return  1\u000a\u000aend ' out
-check "all of it is known" sh -c '! grep -q unknown err'
-expect 0 "in auto too" "target: .* subwords learned" "$trf" train $document --model program.m
+check "all of a program is known" sh -c '! grep -q unknown err'
+expect 0 "--tokens auto learns subwords of a program" "target: .* subwords learned" "$trf" train $document \
+    --model program.m
 printf 'a b\n' >ab.txt
 for i in $(seq 40); do cat ab.txt; done >abs
 expect 0 "lines of their own have none" "" "$trf" train --objective causal --text abs $tiny \
@@ -115,10 +117,10 @@ check "blanks at their ends are not looked at" sh -c '! grep -q "line end" err'
 expect 2 "words are not normalised" "normalise is for subwords that are learned" "$trf" train \
     --tsv odd.tsv ${once%sentencepiece}words \
     --normalise nfc --model m
-expect 2 "nor is another model" "normalise is not for --init-from" "$trf" train --tsv odd.tsv \
+expect 2 "--normalise is not for another model" "normalise is not for --init-from" "$trf" train --tsv odd.tsv \
     --init-from joint --normalise nfc \
     --updates 1 --model m
-expect 1 "nor a checkpoint" "made with --normalise auto, now it is nfkc" "$trf" train \
+expect 1 "--normalise is not for a checkpoint" "made with --normalise auto, now it is nfkc" "$trf" train \
     --tsv odd.tsv $once --normalise nfkc --model joint \
     --resume
 expect 2 "a rule that is none" "normalise takes auto" "$trf" train --tsv odd.tsv $once \
@@ -135,14 +137,14 @@ check "is no fault of its line" sh -c '! grep -q "left out" err'
 printf 'anna sees rome\nanna \342\200\213 sees rome\n' >invisible
 expect 0 "nor where it is labelled" "" "$trf" tag --model tag --input invisible
 printf 'PER O LOC\nPER O O LOC\n' >want
-check "it has a label as all have" same out want
+check "an invisible character has a label as all have" same out want
 else
 echo "left out: libsentencepiece"
 awk 'BEGIN { for (i = 0; i < 400; i++) print "w" i " x" i " y" i "\tv" i " z" i }' >new.tsv
 expect 0 "subwords would do better" "uses words; install libsentencepiece-dev" "$trf" train \
     --tsv new.tsv $tiny --encoder-layers 1 \
     --decoder-layers 1 --updates 1 --valid-size 0 --model m
-check "said last, before training" \
+check "missing subwords are told last, before training" \
     sh -c 'grep -v "^done\|^update" err | tail -n 1 | grep -q "libsentencepiece-dev"'
 fi
 
@@ -155,7 +157,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
             sh -c \
             "'$trf' inspect pieces --json | python3 -c 'import json, sys; json.load(sys.stdin)'"
     fi
-    check "whose vocabulary is told whole" eval \
+    check "trf inspect tells the vocabulary whole" eval \
         '"$trf" inspect --json pieces | awk -F "\"target_vocabulary\":" "{
         split(\$2, part, /\"size\":|,\"tokens\":\[|\]/); n = gsub(/\",\"/, 0, part[3]) + 1 } END { exit !(n > 8 && n == part[2] - 4) }"'
     { cat train.tsv;
@@ -166,7 +168,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         timeout 120 \
         "$trf" train --tsv endless.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss \
         --threads 1 --updates 2 --model m
-    expect 0 "BPE" "subwords learned (BPE, --normalise nfc)" "$trf" train --tsv train.tsv $model \
+    expect 0 "BPE learns subwords" "subwords learned (BPE, --normalise nfc)" "$trf" train --tsv train.tsv $model \
         --tokens sentencepiece:bpe --vocab-size 60 \
         --threads 1 --updates 2 --model bpe
     expect 0 "more than there can be" "both sides: [0-9]* subwords learned" "$trf" train \
@@ -183,30 +185,31 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     expect 0 "a SentencePiece model" "done: " "$trf" train --tsv train.tsv $model \
         --sentencepiece sentencepiece.model \
         --metric loss --threads 1 --updates 2 --model given
-    check "is as good as the one learned" same pieces given
+    check "subwords that are given are as good as those that are learned" same pieces given
     sp="--tsv train.tsv $model --metric loss --threads 1"
-    expect 0 "the same for both sides" "tying all" "$trf" train $sp \
+    expect 0 "the same subwords for both sides" "tying all" "$trf" train $sp \
         --source-sentencepiece sentencepiece.model \
         --target-sentencepiece ./sentencepiece.model --updates 1 --model m
-    expect 0 "going on with that model" "resumed" "$trf" train $sp \
+    expect 0 "going on with the same SentencePiece model" "resumed" "$trf" train $sp \
         --sentencepiece sentencepiece.model --updates 3 --model given --resume
-    expect 0 "and with any subwords" "resumed" "$trf" train $sp --tokens sentencepiece --updates 4 \
+    expect 0 "going on with --tokens sentencepiece" "resumed" "$trf" train $sp --tokens sentencepiece --updates 4 \
         --model pieces --resume
     perl \
         -e \
         'open F, "<", $ARGV[0]; binmode F; binmode STDOUT; undef $/; $_ = <F>; $n = unpack "Q<", $_;
         ($a, $b) = substr($_, 8, $n) =~ /"trf.source_vocab":\{[^}]*"data_offsets":\[(\d+),(\d+)\]/;
         print substr($_, 8 + $n + $a, $b - $a)' bpe >other.model
-    expect 1 "with another one" "a SentencePiece model other than 'other.model'" "$trf" train $sp \
+    expect 1 "going on with another SentencePiece model" "a SentencePiece model other than 'other.model'" \
+        "$trf" train $sp \
         --sentencepiece other.model --updates 5 --model given --resume
-    expect 1 "with the other kind" "made with --source-tokens sentencepiece:unigram" "$trf" train \
+    expect 1 "going on with the other kind of subwords" "made with --source-tokens sentencepiece:unigram" "$trf" train \
         $sp --tokens sentencepiece:bpe --updates 5 --model pieces --resume
-    check "has changed nothing" eval \
+    check "refused subwords have changed nothing" eval \
         '"$trf" train $sp --updates 3 --model given --resume 2>&1 | grep -q "resumed from update 4"'
     expect 0 "a SentencePiece model for one side" "done: " "$trf" train --tsv train.tsv $model \
         --threads 1 --updates 2 \
         --target-sentencepiece sentencepiece.model --source-tokens words --metric loss --model given
-    expect 0 "the other keeps its words" '"kind":"words"' "$trf" inspect given --json
+    expect 0 "the side without subwords keeps its words" '"kind":"words"' "$trf" inspect given --json
     head -n 100 train.digits >some.digits; head -n 100 train.names | sed '50s/.*/fo\xfcr/' \
         >some.names
     expect 0 "a line that is not UTF-8" \
@@ -214,14 +217,15 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         "$trf" train --source some.digits --target some.names $model --tokens sentencepiece \
         --vocab-size 30 \
         --threads 1 --updates 2 --model m
-    expect 1 "nor may it be, strictly" "some.names:50: .*--strict" "$trf" train \
+    expect 1 "--strict ends at a line that is not UTF-8" "some.names:50: .*--strict" "$trf" train \
         --source some.digits --target some.names \
         $model --tokens sentencepiece --vocab-size 30 --strict --updates 2 --model m
     printf '1 2\n3 \377 4\n' >latin
-    expect 1 "nor be translated" "latin:2: answered with an empty line: expected UTF-8" "$trf" \
+    expect 1 "a line that is not UTF-8 is not translated" "latin:2: answered with an empty line: expected UTF-8" \
+        "$trf" \
         translate --model pieces \
         --input latin --beam 1
-    check "keeps its place" eval 'lines_are 2 out && [ -z "$(sed -n 2p out)" ]'
+    check "a line that is not UTF-8 keeps its place" eval 'lines_are 2 out && [ -z "$(sed -n 2p out)" ]'
     echo "3 1 4" | "$trf" translate --model pieces --beam 1 >out
     check "raw text" lines_are 1 out
     awk \
@@ -252,9 +256,11 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     check "are as long as planned" \
         awk '/ in all;/ { for (i = 1; i < NF; i++) if ($(i + 1) == "in") planned = $i }
         /^done/ { if (!($2 > 0.9 * planned && $2 < 1.1 * planned)) exit 1 }' err
-    expect 2 "alpha" "--subword-alpha takes" "$trf" train $cut --subword-alpha 1.5 --updates 1 \
+    expect 2 "--subword-alpha of more than 1" "--subword-alpha takes" "$trf" train $cut --subword-alpha 1.5 \
+        --updates 1 \
         --model m
-    expect 2 "too many" "between 8 and 1048576" "$trf" train --tsv train.tsv $model --tokens sentencepiece \
+    expect 2 "--vocab-size that is too large" "between 8 and 1048576" "$trf" train --tsv train.tsv $model \
+        --tokens sentencepiece \
         --vocab-size 2147483647 --model m
 else
     check "a trf without libsentencepiece says so" grep -q "built without libsentencepiece" err
@@ -262,19 +268,21 @@ else
 fi
 expect 2 "words cannot be cut" "--subword-samples 3 needs subwords" "$trf" train --tsv train.tsv \
     $small --subword-samples 3 --updates 1 --model m
-expect 1 "no subwords in there" "train.digits: " "$trf" train --tsv train.tsv $small \
+expect 1 "a text as a SentencePiece model" "train.digits: " "$trf" train --tsv train.tsv $small \
     --sentencepiece train.digits --updates 1 --model m
 if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss \
     --threads 1 --updates 1 --model pieces 2>err; then
     open="--tsv train.tsv $small --source-tokens sentencepiece --source-vocab-size 30 \
         --target-tokens words --target-vocab-size 0"
-    expect 0 "what is left open" "" "$trf" train $open --updates 6 --model open
-    expect 0 "in two" "" "$trf" train $open --updates 3 --model parts
-    expect 0 "is what was decided" "resumed" "$trf" train $open --updates 6 --model parts --resume
-    check "and stays so in the checkpoint" same open.checkpoint parts.checkpoint
-    expect 1 "too few subwords" "smaller than the number of characters" "$trf" train --tsv train.tsv \
+    expect 0 "a training that leaves its subwords open" "" "$trf" train $open --updates 6 --model open
+    expect 0 "the first half of a training that leaves its subwords open" "" "$trf" train $open --updates 3 \
+        --model parts
+    expect 0 "the second half has the subwords that were decided" "resumed" "$trf" train $open --updates 6 \
+        --model parts --resume
+    check "subwords that were decided stay in the checkpoint" same open.checkpoint parts.checkpoint
+    expect 1 "fewer subwords than characters" "smaller than the number of characters" "$trf" train --tsv train.tsv \
         $small --tokens sentencepiece --vocab-size 8 --updates 1 --model m
-    check "told once" test "$(grep -c 'learning subwords' err)" -eq 0
+    check "fewer subwords than characters are told before learning" test "$(grep -c 'learning subwords' err)" -eq 0
 fi
 if "$trf" train --tsv train.tsv --tying all --tokens sentencepiece $quick --updates 1 \
     --model pieces 2>err; then
@@ -287,7 +295,7 @@ if "$trf" train --tsv train.tsv --tying all --tokens sentencepiece $quick --upda
         'BEGIN { s = "\357\267\272"; for (i = 0; i < 100; i++) print s s s s s "\t" (i % 2 ? "A" : "B") }' \
         \
         >ligatures.tsv
-    expect 0 "letters" "done: " "$trf" train --objective mask --text letters.arabic \
+    expect 0 "subwords of Arabic letters" "done: " "$trf" train --objective mask --text letters.arabic \
         --tokens sentencepiece \
         --vocab-size 16 $quick --updates 2 --model m
     expect 0 "a character that becomes eighteen" "^95 texts" "$trf" train --objective tag \

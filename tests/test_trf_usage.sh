@@ -13,16 +13,16 @@ stays() { check "$2 stays" same "$1" "$1.before"; }
 # --- nothing that exists is replaced unless --overwrite is given --------------------------------
 expect 0 "a training run" "^done" "$trf" train $plain --updates 30 --model keep --log keep.log
 for file in keep keep.checkpoint keep.log; do cp $file $file.before; done
-expect 1 "the same name again" \
+expect 1 "training to a name that exists" \
     "'keep', 'keep.checkpoint' exist: --resume continues that training run, --overwrite starts a new one" \
     \
     "$trf" train $plain --updates 5 --model keep
-silent "a refusal"
-expect 1 "a log" \
+silent "a name that exists"
+expect 1 "a log that exists" \
     "'keep.log' exists: --overwrite replaces it (--resume needs the checkpoint 'new.checkpoint'" \
     "$trf" train $plain --updates 5 --model new --log keep.log
 for file in keep keep.checkpoint keep.log; do stays $file "a $file"; done
-check "no other file was made" test ! -e new
+check "a refused training makes no other file" test ! -e new
 mkdir alone
 cp keep alone/keep
 expect 1 "a model without a checkpoint" \
@@ -44,19 +44,20 @@ expect 1 "an average, without its checkpoint" \
     "'alone/other.checkpoint.average-7' exists: --overwrite" "$trf" train $plain --updates 5 \
     --model alone/other
 cp keep alone/kept.update-10
-expect 1 "kept models" "'alone/kept.update-10' exists: --overwrite" "$trf" train $plain \
+expect 1 "kept models that exist" "'alone/kept.update-10' exists: --overwrite" "$trf" train $plain \
     --updates 5 --keep 2 --model alone/kept
-expect 0 "which others leave alone" "^done" "$trf" train $plain --updates 1 --model alone/kept
+expect 0 "a training of the same name leaves kept models alone" "^done" "$trf" train $plain --updates 1 \
+    --model alone/kept
 check "kept models stay" same alone/kept.update-10 keep.before
 : >alone/empty
 expect 0 "an empty file has nothing to lose" "^done" "$trf" train $plain --updates 1 \
     --model alone/empty
 expect 0 "asked for, it is replaced" "^done: 5 updates" "$trf" train $plain --updates 5 \
     --model keep --log keep.log --overwrite
-check "and its log" test "$(grep -c '"event":"start"' keep.log)" -eq 1
-expect 0 "going on needs nothing else" "^done: 5 updates" "$trf" train $plain --updates 10 \
+check "a refused training leaves the log" test "$(grep -c '"event":"start"' keep.log)" -eq 1
+expect 0 "--resume needs nothing else" "^done: 5 updates" "$trf" train $plain --updates 10 \
     --model keep --log keep.log --resume
-check "and adds to the log" test "$(grep -c '"event":"start"' keep.log)" -eq 2
+check "--resume adds to the log" test "$(grep -c '"event":"start"' keep.log)" -eq 2
 cp keep alone/mine
 expect 1 "a checkpoint of another model" \
     "'alone/mine' exists, but 'keep.checkpoint' belongs to the model 'keep'" \
@@ -143,8 +144,8 @@ expect 1 "a sentence instead of a file" \
 "$trf" score --model keep --source test.digits --target test.names >wanted 2>/dev/null
 expect 0 "source and target" "" "$trf" score test.digits test.names --model keep
 check "are scored" same out wanted
-expect 0 "pairs" "" "$trf" score --model keep test.tsv
-check "are scored alike" same out wanted
+expect 0 "trf score of a file of pairs" "" "$trf" score --model keep test.tsv
+check "trf score of too many files" same out wanted
 expect 2 "more than two" "'train.tsv' is one too many" "$trf" score test.digits test.names train.tsv \
     --model keep
 awk 'BEGIN { for (i = 0; i < 200; i++) print "one two three four" }' >counting
@@ -154,12 +155,12 @@ expect 0 "a language model" "^done" "$trf" train --objective causal --text count
 "$trf" generate --model lm --prompt 'one two' --temperature 0 >wanted 2>/dev/null
 expect 0 "a text to go on with" "" "$trf" generate 'one two' --model lm --temperature 0
 check "is a prompt" same out wanted
-expect 2 "without quotation marks" \
+expect 2 "a text of several words without quotation marks" \
     "give one text, got 'one' and 'two': a text of several words needs quotation marks" \
     "$trf" generate --model lm one two
 expect 0 "a text is scored alone" "^-[0-9.]*	5$" "$trf" score --model lm counting
 awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" n " digits" }' train.tsv >counts.tsv
-expect 0 "a classifier" "^done" "$trf" train --objective classify --tsv counts.tsv --d-model 16 \
+expect 0 "a classifier of counts" "^done" "$trf" train --objective classify --tsv counts.tsv --d-model 16 \
     --n-heads 2 --d-ff 32 --encoder-layers 1 --updates 5 --warmup 5 \
     --threads 1 --model counts
 "$trf" classify --model counts --input test.digits >wanted 2>/dev/null
@@ -168,42 +169,42 @@ check "is labelled" same out wanted
 
 trf=$anew
 # --- help and usage errors ----------------------------------------------------------------------
-expect 0 "overview" "usage: trf COMMAND" "$trf" --help
+expect 0 "trf --help" "usage: trf COMMAND" "$trf" --help
 expect 0 "version" "trf [0-9]" "$trf" --version
 expect 0 "help of help" "usage: trf train" "$trf" help train
-expect 2 "a letter" "unknown option '-x'" "$trf" train -xyz
-expect 2 "no command" "usage: trf COMMAND" "$trf"
+expect 2 "an option of one letter" "unknown option '-x'" "$trf" train -xyz
+expect 2 "trf without a command" "usage: trf COMMAND" "$trf"
 expect 2 "unknown command" "did you mean 'trf train'" "$trf" trian
 for command in train translate score inspect attention; do
     expect 0 "help of $command" "usage: trf $command" "$trf" $command --help
     expect 2 "unknown option of $command" "unknown option" "$trf" $command --nonsense-of-this-kind
 done
 expect 0 "defaults in the help" "default 1e-05; paper: 1e-06" "$trf" train --help
-expect 2 "hint" "did you mean --d-model?" "$trf" train --d-modle 3
-expect 2 "ambiguous option" "--batch-tokens --batch-sentences" "$trf" train --batch 3
-expect 2 "no value" "needs a value" "$trf" train --d-model
+expect 2 "an option that is misspelled" "did you mean --d-model?" "$trf" train --d-modle 3
+expect 2 "an option that is ambiguous" "--batch-tokens --batch-sentences" "$trf" train --batch 3
+expect 2 "an option without a value" "needs a value" "$trf" train --d-model
 expect 2 "value too many" "takes no value" "$trf" train --resume=3
 expect 2 "not a number" "--d-model takes a whole number" "$trf" train --d-model 3x
 expect 2 "not a choice" "--tying takes untied|decoder|all|embeddings" "$trf" train --tying none
-expect 2 "stray argument" "not an option" "$trf" train here
-expect 2 "no data" "--source FILE" "$trf" train --model m --updates 1
-expect 2 "no model" "--model" "$trf" train --tsv train.tsv --updates 1
-expect 2 "no end" "--updates, --epochs or --minutes" "$trf" train --tsv train.tsv --valid-size 0 \
+expect 2 "an argument that is no option" "not an option" "$trf" train here
+expect 2 "training without data" "--source FILE" "$trf" train --model m --updates 1
+expect 2 "training without a model" "--model" "$trf" train --tsv train.tsv --updates 1
+expect 2 "training without an end" "--updates, --epochs or --minutes" "$trf" train --tsv train.tsv --valid-size 0 \
     --model m
 expect 2 "an option twice" "--seed is given twice" "$trf" train --seed 1 --tsv train.tsv --seed 2
-expect 2 "no model to translate with" "--model" "$trf" translate
-expect 2 "no file to inspect" "one file" "$trf" inspect
+expect 2 "trf translate without a model" "--model" "$trf" translate
+expect 2 "trf inspect without a file" "one file" "$trf" inspect
 expect 0 "help about help" "usage: trf COMMAND" "$trf" help help
 expect 2 "help about nothing" "unknown command 'trian'; did you mean 'trf train'" "$trf" help trian
 expect 2 "an option before a command" "unknown option '-v'" "$trf" -v
 
 # --- options that contradict each other or have no effect ---------------------------------------
-expect 2 "one vocabulary and two" "--joint-vocabulary no makes two" "$trf" train $files $model \
+expect 2 "--tying all and two vocabularies" "--joint-vocabulary no makes two" "$trf" train $files $model \
     --tying all --joint-vocabulary no --updates 1 --model m
 expect 2 "pairs to validate on, and some held out" "validation pairs are given" "$trf" \
     train $files $model \
     --valid-source test.digits --valid-target test.names --valid-size 9 --updates 1 --model m
-expect 0 "none is to be held out then" "^done" "$trf" train $files $model --batch-tokens 256 \
+expect 0 "with files to validate on no pair is held out" "^done" "$trf" train $files $model --batch-tokens 256 \
     --threads 1 \
     --valid-source test.digits --valid-target test.names --valid-size 0 --updates 1 --model m
 expect 2 "random cuts of one copy" "is for --subword-samples" "$trf" train $files $model \
@@ -218,17 +219,17 @@ expect 2 "answers to no question" "is for translations" "$trf" train $files $mod
     --valid-beam 3 --updates 1 --model m
 expect 2 "patience with nobody" "but there are none" "$trf" train $files $model --valid-size 0 \
     --patience 3 --updates 1 --model m
-expect 2 "the last of one" "is for --average" "$trf" train $files $model --average-of last \
+expect 2 "--average-of without --average" "is for --average" "$trf" train $files $model --average-of last \
     --updates 1 --model m
 expect 2 "a vocabulary that is there" "the vocabulary is that of the model" "$trf" train $files \
     --init-from keep \
     --sentencepiece train.digits --updates 1 --model m
-expect 2 "its size too" "without --extend-vocabulary" "$trf" train $files --init-from keep \
+expect 2 "--vocab-size with --init-from" "without --extend-vocabulary" "$trf" train $files --init-from keep \
     --vocab-size 9 --updates 1 --model m
 cp keep keep.checkpoint.average-65
 expect 2 "a beginning that training removes" "choose another name" "$trf" train $files \
     --init-from keep.checkpoint.average-65 --updates 1 --model keep
-check "is still there" test -s keep.checkpoint.average-65
+check "an average beside a checkpoint is still there" test -s keep.checkpoint.average-65
 expect 2 "a field that makes no sense" "--n-heads must divide" "$trf" train --tsv train.tsv \
     --d-model 16 --n-heads 3 --updates 1 --model m
 expect 2 "a cosine without an end" "--total-steps" \
@@ -247,18 +248,19 @@ for wrong in "--learning-rate -1:--learning-rate must be between" \
     expect 2 "${wrong%%:*}, before the data are read" "${wrong#*:}" "$trf" train \
         --tsv not-there.tsv ${wrong%%:*} --updates 5 --model m
 done
-expect 2 "no minutes" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
+expect 2 "--minutes 0" "--minutes takes" "$trf" train --tsv train.tsv $small --minutes 0 --model m
 expect 2 "a share of the average" "--ema takes" "$trf" train --tsv train.tsv $small --ema 2 \
     --updates 1 --model m
 expect 2 "tokens seen seldom" "--min-count is not for subwords" "$trf" train $files $quick \
     --tokens sentencepiece --min-count 2 --updates 1 --model m
-expect 2 "the end of no cosine" "--final-rate is for" "$trf" train $files $quick --final-rate 1e-5 \
+expect 2 "--final-rate without a cosine" "--final-rate is for" "$trf" train $files $quick --final-rate 1e-5 \
     --updates 1 --model m
-expect 2 "the beginning of noam" "--initial-rate is not for" "$trf" train $files $quick \
+expect 2 "--initial-rate with noam" "--initial-rate is not for" "$trf" train $files $quick \
     --schedule noam --initial-rate 1e-5 --updates 1 --model m
-expect 2 "nothing to judge" "--metric needs validation pairs" "$trf" train $files $model \
+expect 2 "--metric without validation pairs" "--metric needs validation pairs" "$trf" train $files $model \
     --valid-size 0 --metric wer --updates 1 --model m
-expect 2 "nor when" "--valid-every needs validation pairs" "$trf" train $files $model --valid-size 0 \
+expect 2 "--valid-every without validation pairs" "--valid-every needs validation pairs" "$trf" train $files $model \
+    --valid-size 0 \
     --valid-every 5 --updates 1 --model m
 expect 2 "beta1 of 1" "beta1 must be 0 or more and below 1" "$trf" train $files $quick --beta1 1 \
     --updates 1 --model m
@@ -270,18 +272,18 @@ expect 2 "a layer too many for the kind" "--encoder-layers must be 0 in a decode
     "$trf" train --objective causal --text train.tsv --encoder-layers 2 --updates 1 --model m
 
 # --- names of files that trf cannot write, or that it reads -------------------------------------
-expect 1 "no such folder" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 \
+expect 1 "a model in a folder that is not there" "cannot write 'no/m'" "$trf" train --tsv train.tsv $small --updates 1 \
     --model no/m
 cp train.tsv precious
-expect 1 "the model over the text" "is the file that --tsv reads" \
+expect 1 "a model that would replace the text" "is the file that --tsv reads" \
     "$trf" train --tsv precious $small --updates 1 --model precious
-expect 1 "the checkpoint over the text" "is the file that --source reads" \
+expect 1 "a checkpoint that would replace the text" "is the file that --source reads" \
     "$trf" train --source precious --target train.names $small --updates 1 --model m \
     --checkpoint precious
-expect 1 "the model over validation" "is the file that --valid-tsv reads" \
+expect 1 "a model that would replace the validation pairs" "is the file that --valid-tsv reads" \
     "$trf" train --tsv train.tsv --valid-tsv precious $small --updates 1 --model precious
-check "and it is whole too" same precious train.tsv
-expect 0 "a model" "^done" "$trf" train $plain --updates 40 --model one
+check "validation pairs that would be replaced stay whole" same precious train.tsv
+expect 0 "a model to link to" "^done" "$trf" train $plain --updates 40 --model one
 mkdir links
 echo old >links/real
 ln -s real links/link
@@ -289,9 +291,9 @@ ln -s missing links/nowhere
 for link in link nowhere; do
     expect 1 "a model's name that is a link" "'links/$link': it is a symbolic link" "$trf" train \
         --tsv train.tsv $small --updates 1 --model links/$link
-    expect 1 "and a checkpoint's" "'links/$link': it is a symbolic link" \
+    expect 1 "a symbolic link in place of a checkpoint" "'links/$link': it is a symbolic link" \
         "$trf" train --tsv train.tsv $small --updates 1 --model m --checkpoint links/$link
-    expect 1 "and a mean's" "'links/$link': it is a symbolic link" "$trf" average one one \
+    expect 1 "a symbolic link in place of a mean" "'links/$link': it is a symbolic link" "$trf" average one one \
         --output links/$link
 done
 expect 0 "a log is written through a link" "^done" "$trf" train --tsv train.tsv $small --updates 1 \
@@ -302,7 +304,7 @@ check "which stays one" eval '[ "$(cat links/link)" = old ] && [ -L links/nowher
 if [ -d /proc/self ]; then
     expect 1 "a folder in which nothing can be made, whoever asks" "cannot write '/proc/model'" \
         "$trf" train --tsv train.tsv $small --updates 1 --model /proc/model
-    check "is told before the training" test "$(grep -c "^update\|^source:" err)" -eq 0
+    check "a place that cannot be written is told before the training" test "$(grep -c "^update\|^source:" err)" -eq 0
 fi
 expect 2 "model and checkpoint in two spellings" "name the same file" \
     "$trf" train --tsv train.tsv $small --updates 1 --model fresh --checkpoint ./fresh
@@ -314,7 +316,7 @@ controls=$(printf 'a\302\2331mb')
 "$trf" train --tsv "$controls" $small --updates 1 --model m 2>err
 "$trf" train --tsv train.tsv $small --updates 1 --seeds 2 --model "$controls" 2>>err
 "$trf" train --tsv train.tsv $small --updates 1 --init-from "$controls" --model m 2>>err
-check "those of a path are told" test "$(grep -c 'a??1mb\|a?1mb' err)" -ge 5
+check "control characters of a path are told as other characters" test "$(grep -c 'a??1mb\|a?1mb' err)" -ge 5
 check "no control character reaches the terminal" \
     test "$(LC_ALL=C grep -c "$(printf '\302\233')" err)" -eq 0
 for command in "inspect same" "eval told" "plot told"; do
@@ -335,17 +337,17 @@ fi
 echo old >messages
 "$trf" train $plain --updates 2 --model m --log messages 2>>messages
 check "a log that messages go to" test $? -eq 1
-check "is named" grep -q "'messages' is the file that messages go to" messages
-check "and stays whole" grep -q "^old$" messages
+check "a log that messages go to is refused by name" grep -q "'messages' is the file that messages go to" messages
+check "a log that messages go to stays whole" grep -q "^old$" messages
 "$trf" train $plain --updates 2 --model m --log /dev/stderr 2>>messages
-check "by its other name too" test $? -eq 1
+check "a log that messages go to is refused by its other name" test $? -eq 1
 check "old lines stay" grep -q "^old$" messages
 expect 1 "no log in a folder's place" "Is a directory" "$trf" train $plain --updates 2 --model m \
     --log .
 expect 0 "a log of a name with words" "^done" "$trf" train $plain --updates 2 --keep 1 --model m \
     --log m.update-notes
-expect 1 "no file is called -" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model m --log -
-expect 1 "nor a model" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model -
+expect 1 "--log -" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model m --log -
+expect 1 "--model -" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model -
 expect 2 "a log of a kept model's name" "--log 'm.update-2' is a name that training" "$trf" train \
     $plain --updates 2 --keep 1 --model m --log m.update-2
 expect 2 "a checkpoint of such a name" "--checkpoint .* is a name that training" "$trf" train \
@@ -356,38 +358,40 @@ expect 1 "a name with no room for those beside it" "with names of up to .* bytes
     --updates 2 --model "$(printf 'x%.0s' $(seq 240))"
 expect 0 "seeds without a log" "2 seeds" "$trf" train $plain --updates 2 --seeds 2 --log /dev/null \
     --model grown
-check "write none" test ! -e /dev/null.seed-5
+check "models of /dev/null are not written" test ! -e /dev/null.seed-5
 for wrong in "--tsv own.update-7 --keep 1" "--tsv own.checkpoint.average-7" \
     "--tsv own.tmp-0badf00d" "--tsv own.checkpoint.average-7.tmp-0badf00d" \
     "--tsv train.tsv --log own.tmp-12345678" "--tsv train.tsv --valid-tsv own.update-9"; do
     for file in $wrong; do case $file in own.*) cp train.tsv $file ;; esac; done
-    expect 2 "$wrong" "is a name that training with --model 'own' uses for a file of its own" "$trf" \
+    expect 2 "a file of the training as data: $wrong" \
+        "is a name that training with --model 'own' uses for a file of its own" "$trf" \
         train $wrong $small --updates 7 --model own
-    for file in $wrong; do case $file in own.*) check "$file stays" same train.tsv $file; rm $file \
+    for file in $wrong; do case $file in own.*) check "data with a name of the training stay: $file" same train.tsv $file; rm $file \
         ;; esac; done
 done
 expect 2 "a model called like an average" "--model 'own.average-7'" "$trf" train $plain \
     --updates 1 --checkpoint own --model own.average-7
 
 # --- version, man page, completion, misspelt options --------------------------------------------
-expect 0 "what is built in" "^subwords: " "$trf" --version
+expect 0 "trf --version tells what is built in" "^subwords: " "$trf" --version
 for line in "^trf [0-9.]*$" "^transformer.h .*threads\|^transformer.h .*one thread" \
     "^products: built-in" "^pictures: .*gnuplot" "^compiler: "; do
-    check "is told: $line" grep -q "$line" out
+    check "trf --version has a line: $line" grep -q "$line" out
 done
 for wrong in --versoin:--version --hepl:--help -V:--version; do
-    expect 2 "${wrong%:*}" "unknown option '${wrong%:*}'; did you mean ${wrong#*:}?" "$trf" \
+    expect 2 "the option of another program: ${wrong%:*}" "unknown option '${wrong%:*}'; did you mean ${wrong#*:}?" \
+        "$trf" \
         ${wrong%:*}
 done
 expect 2 "an option in front of its command" \
     "'--model' is an option of a command and stands after it, as in: trf train --model" "$trf" --model=m translate
-expect 2 "no option at all" "unknown option '--nonsense'; all commands: trf --help" "$trf" \
+expect 2 "an option that trf does not know" "unknown option '--nonsense'; all commands: trf --help" "$trf" \
     --nonsense
-expect 2 "nearly completion" "did you mean 'trf completion'" "$trf" completon
+expect 2 "a command that is nearly completion" "did you mean 'trf completion'" "$trf" completon
 expect 0 "help about completion" "usage: trf completion bash|zsh" "$trf" completion --help
-expect 0 "the same by trf help" "usage: trf completion bash|zsh" "$trf" help completion
+expect 0 "trf help completion" "usage: trf completion bash|zsh" "$trf" help completion
 expect 0 "a rule is the only default" "(default: max-length - 1)$" "$trf" train --help
-expect 2 "another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" completion tcsh
+expect 2 "completion of another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" completion tcsh
 expect 0 "a man page" '^\.TH TRF 1' "$trf" help --man
 cp out trf.1
 for two in "(default.*(default: from" "Without it: .*(default"; do
@@ -395,22 +399,22 @@ for two in "(default.*(default: from" "Without it: .*(default"; do
 done
 missing=
 commands=$("$trf" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
-check "commands: $commands" test "$(echo "$commands" | wc -l)" -ge 10
+check "the man page has commands: $commands" test "$(echo "$commands" | wc -l)" -ge 10
 for command in $commands; do
     for option in $("$trf" $command --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'); do
         grep -q "^.fB.-.-$(echo "$option" | sed 's/-/.-/g').fR" trf.1 \
             || missing="$missing $command:$option"
     done
 done
-check "has every option ($missing)" test -z "$missing"
-check "as many as the help has" test "$(grep -c '^.fB.-.-' trf.1)" -eq \
+check "the man page has every option ($missing)" test -z "$missing"
+check "the man page has as many options as the help" test "$(grep -c '^.fB.-.-' trf.1)" -eq \
     "$(for command in $commands; do
     "$trf" $command --help | grep '^  --'; done | wc -l)"
 if command -v man >/dev/null && man --version 2>/dev/null | grep -q 'man-db\|^man 2'; then
     man -l --warnings -E UTF-8 trf.1 2>roff >/dev/null
-    check "without a warning" test ! -s roff
+    check "the man page is shown without a warning" test ! -s roff
 fi
-if command -v mandoc >/dev/null; then check "or an error" mandoc -T lint -W error trf.1; fi
+if command -v mandoc >/dev/null; then check "mandoc finds no error in the man page" mandoc -T lint -W error trf.1; fi
 "$trf" completion bash >complete.bash
 "$trf" completion zsh >_trf
 if command -v bash >/dev/null; then
@@ -425,7 +429,7 @@ EOF
     printf \
         'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\n--only\n' \
         >wanted
-    check "and completes" same got wanted
+    check "bash completes as expected" same got wanted
 fi
 if command -v zsh >/dev/null; then check "zsh reads its own" zsh -n _trf; fi
 
