@@ -55,7 +55,7 @@ void begin_batches(struct batches *b, struct settings *s, void *user,
 
 int answer_lines(struct batches *b, FILE *in)
 {
-    int flush = b->writes_lines && (b->s->interactive || isatty(fileno(in))), status = DONE;
+    int flush = b->writes_lines && (b->s->answer.interactive || isatty(fileno(in))), status = DONE;
     if (!b->line && !(b->line = zeroed_batch(b->s->batch, sizeof *b->line))) return FAILED;
     if (flush) b->s->batch = 1;
     while (!status && read_batch(b) > 0) {

@@ -40,7 +40,7 @@ static const char *add_tagged(struct labelling *t, struct word_tokens *words, ch
 {
     int32_t at, end;
     if (encode_words(t->vocab, t->lines.in.line, words)) return words->why;
-    if (words->n > t->limit && !t->s->split) {
+    if (words->n > t->limit && !t->s->answer.split) {
         snprintf(why, 300, "%d tokens, at most %d", (int)words->n, (int)t->limit);
         return why;
     }
@@ -61,7 +61,7 @@ static const char *add_line(void *user, char why[300])
     if (!fault)
         fault = t->tags ? add_tagged(t, &t->words[b->n], why)
                         : add_source(&b->side, t->vocab, trf_model_config(t->model), b->in.line,
-                                     t->limit, t->s->truncate ? &t->cut : NULL, &n, why);
+                                     t->limit, t->s->answer.truncate ? &t->cut : NULL, &n, why);
     if (!fault) note_unknown(&t->unknown, t->vocab, b->in.line, b->in.number);
     return fault;
 }
@@ -73,7 +73,7 @@ static int write_attention(struct labelling *t, const struct batch_line *line)
     const int32_t *ids = side->ids;
     trf_sequences one;
     int32_t i;
-    if (!t->s->attention) return DONE;
+    if (!t->s->answer.attention) return DONE;
     if (!line->n) { fputs(",\"tokens\":[],\"attention\":[]", t->lines.out); return DONE; }
     for (i = 0; i < line->first; i++) ids += side->lengths[i];
     one.ids = ids;
@@ -82,7 +82,7 @@ static int write_attention(struct labelling *t, const struct batch_line *line)
     print_json_tokens(t->lines.out, "tokens", t->vocab, ids, *one.lengths);
     if (read_attention(t->translator, t->model, TRF_ENCODER_SELF, &one, NULL, &t->attention))
         return FAILED;
-    print_json_attention(t->lines.out, &t->attention, t->s->attention);
+    print_json_attention(t->lines.out, &t->attention, t->s->answer.attention);
     return DONE;
 }
 
@@ -90,10 +90,11 @@ static int write_attention(struct labelling *t, const struct batch_line *line)
 static int write_label(struct labelling *t, trf_real *p, const struct batch_line *line)
 {
     FILE *out = t->lines.out;
-    int32_t n = t->labels.n, shown = t->s->labels_shown < n ? (int32_t)t->s->labels_shown : n, k;
+    int32_t n = t->labels.n, shown = t->s->answer.labels_shown < n
+        ? (int32_t)t->s->answer.labels_shown : n, k;
     if (!t->s->json) {
         int32_t best = best_of(p, n);
-        if (t->s->scores) fprintf(out, "%.6f\t", (double)p[best]);
+        if (t->s->answer.scores) fprintf(out, "%.6f\t", (double)p[best]);
         fprintf(out, "%s\n", t->labels.name[best]);
         return DONE;
     }
@@ -216,9 +217,10 @@ int command_classify(struct settings *s, int argc, char **argv)
     t.s = s;
     begin_batches(&t.lines, s, &t, add_line, label_batch);
     t.tags = !strcmp(program, "trf tag");
-    if (!s->json && is_given(s, AT(labels_shown))) { say("--n-best needs --json"); return USAGE; }
-    if (s->attention && !s->json) { say("--attention needs --json"); return USAGE; }
-    if (s->attention && s->split) {
+    if (!s->json && is_given(s, AT(answer.labels_shown)))
+        { say("--n-best needs --json"); return USAGE; }
+    if (s->answer.attention && !s->json) { say("--attention needs --json"); return USAGE; }
+    if (s->answer.attention && s->answer.split) {
         say("--attention needs whole lines, but --split labels a line in parts");
         return USAGE;
     }

@@ -44,7 +44,8 @@ static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 /* A line, or --query. */
 static const char *add_line(struct embedding *t, const char *text, int32_t *n, char why[300])
 {
-    return add_words(&t->lines.side, t->vocab, text, t->limit, t->s->truncate ? &t->cut : NULL, n,
+    return add_words(&t->lines.side, t->vocab, text, t->limit, t->s->answer.truncate ? &t->cut
+                     : NULL, n,
                      why);
 }
 
@@ -69,7 +70,7 @@ static int embed_sequences(struct embedding *t)
                       (size_t)sources.count * (size_t)t->width + 1, sizeof *t->vectors);
     out = trf_tensor_of(t->vectors, 2, sources.count, t->width, 0);
     if (!sources.count || !trf_embed(t->translator, &sources, (trf_pooling)t->s->pooling,
-                                     t->s->unit_vectors, &out, &err))
+                                     t->s->embed.unit_vectors, &out, &err))
         return DONE;
     say_error("encoder", &err);
     return FAILED;
@@ -174,7 +175,7 @@ static int by_score(const void *a, const void *b)
 /* Sorts the lines and forgets all but the best. */
 static void keep_best(struct embedding *t)
 {
-    size_t top = (size_t)t->s->top;
+    size_t top = (size_t)t->s->embed.top;
     if (t->n_near) qsort(t->near, t->n_near, sizeof *t->near, by_score);
     while (t->n_near > top) free(t->near[--t->n_near].text);
     if (t->n_near == top) t->cutoff = t->near[top - 1].score;
@@ -190,7 +191,7 @@ static void compare(struct embedding *t, struct batch_line *line)
     if (!vector) return;
     for (i = 0; i < t->width; i++) score += (double)vector[i] * (double)t->query[i];
     if (!(score > t->cutoff)) return;
-    if (t->n_near == 2 * (size_t)t->s->top) keep_best(t);
+    if (t->n_near == 2 * (size_t)t->s->embed.top) keep_best(t);
     t->near = grow(t->near, &t->near_capacity, t->n_near + 1, sizeof *t->near);
     to = &t->near[t->n_near++];
     to->score = score;
@@ -224,13 +225,13 @@ static int read_query(struct embedding *t)
     struct unknown unknown;
     char why[300];
     int32_t n = 0;
-    const char *fault = add_line(t, t->s->query, &n, why);
+    const char *fault = add_line(t, t->s->embed.query, &n, why);
     if (fault) { say("--query: %s", fault); return FAILED; }
     if (n == 0) { say("--query has no tokens, so it has no vector"); return FAILED; }
     if (t->cut) say("--query: its first %d tokens are used (--truncate)", (int)t->limit);
     t->cut = 0;
     memset(&unknown, 0, sizeof unknown);
-    note_unknown(&unknown, t->vocab, t->s->query, 0);
+    note_unknown(&unknown, t->vocab, t->s->embed.query, 0);
     say_unknown_share(&unknown, "--query", 0);
     if (embed_sequences(t)) return FAILED;
     t->query = t->vectors;
@@ -287,23 +288,23 @@ static int embed_files(struct embedding *t, int n, char **files)
 static int check_options(const struct settings *s)
 {
     int npy = is_npy(s->output);
-    if (s->query && !*s->query) {
+    if (s->embed.query && !*s->embed.query) {
         say("--query is empty: give the text that lines are compared with");
         return USAGE;
     }
-    if (!s->query && is_given(s, AT(top))) { say("--top needs --query"); return USAGE; }
-    if (s->query && is_given(s, AT(unit_vectors))) {
+    if (!s->embed.query && is_given(s, AT(embed.top))) { say("--top needs --query"); return USAGE; }
+    if (s->embed.query && is_given(s, AT(embed.unit_vectors))) {
         say("--normalize is for vectors: a cosine does not depend on their lengths");
         return USAGE;
     }
-    if (s->interactive && (s->query || npy)) {
+    if (s->answer.interactive && (s->embed.query || npy)) {
         say("--interactive answers each line at once, but %s needs all lines",
-            s->query ? "--query" : "an .npy");
+            s->embed.query ? "--query" : "an .npy");
         return USAGE;
     }
-    if (npy && (s->query || s->json)) {
+    if (npy && (s->embed.query || s->json)) {
         say("--output '%s' is an array of numbers, but %s writes text", s->output,
-            s->query ? "--query" : "--json");
+            s->embed.query ? "--query" : "--json");
         return USAGE;
     }
     return DONE;
@@ -313,7 +314,7 @@ static int check_options(const struct settings *s)
 static int check_files(struct settings *s, int *n, char **files)
 {
     int i, status;
-    if (!s->query) {
+    if (!s->embed.query) {
         if ((status = take_input(s, *n, files))) return status;
         *n = 0;
     }
@@ -355,7 +356,7 @@ static int start(struct embedding *t)
     t->width = config->d_model;
     t->limit = source_limit(config);
     t->bytes = zeroed((size_t)t->width, 4);
-    if (t->s->query && read_query(t)) return FAILED;
+    if (t->s->embed.query && read_query(t)) return FAILED;
     if (is_npy(t->s->output)) return open_npy(t);
     return (t->lines.out = open_output(t->s)) ? DONE : FAILED;
 }
@@ -368,9 +369,9 @@ int command_embed(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     begin_batches(&t.lines, s, &t, add_next_line, embed_batch);
-    if (s->query) t.lines.instead = "left out";
+    if (s->embed.query) t.lines.instead = "left out";
     else if (is_npy(s->output)) t.lines.instead = "answered with a row of zeros";
-    t.lines.writes_lines = !s->query && !is_npy(s->output);
+    t.lines.writes_lines = !s->embed.query && !is_npy(s->output);
     if ((status = check_options(s)) || (status = check_files(s, &argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_encoder(s, t.model);

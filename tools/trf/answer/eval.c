@@ -36,7 +36,7 @@ static int first_figure(const char *list, const char **next)
 
 static int read_figures(struct evaluation *e)
 {
-    const char *at = e->s->metrics, *next;
+    const char *at = e->s->eval.metrics, *next;
     for (; at; at = next) {
         int figure = first_figure(at, &next);
         if (figure < 0) {
@@ -51,7 +51,7 @@ static int read_figures(struct evaluation *e)
 
 static int open_files(struct evaluation *e, const char *references, const char *hypotheses)
 {
-    const struct texts *more = &e->s->references;
+    const struct texts *more = &e->s->eval.references;
     int i, k, status = DONE;
     for (i = -2; i < more->n && !status; i++) {
         const char *path = i == -2 ? hypotheses : i == -1 ? references : more->item[i];
@@ -98,8 +98,8 @@ static int split_references(struct evaluation *e)
     for (i = 1; i < e->n; i++) {
         char *at = e->readers[i].line, *tab = NULL;
         do {
-            if (e->s->alternatives && (tab = strchr(at, '\t'))) *tab++ = 0;
-            if (e->s->alternatives && !*at) continue;
+            if (e->s->eval.alternatives && (tab = strchr(at, '\t'))) *tab++ = 0;
+            if (e->s->eval.alternatives && !*at) continue;
             e->references = grow(e->references, &e->capacity, n + 1, sizeof *e->references);
             e->references[n++] = at;
         } while ((at = tab));
@@ -119,7 +119,7 @@ static enum figure ranking(const struct evaluation *e)
 {
     const char *rest;
     if (e->figures >> FIGURE_CHRF & 1) return FIGURE_CHRF;
-    return (enum figure)first_figure(e->s->metrics, &rest);
+    return (enum figure)first_figure(e->s->eval.metrics, &rest);
 }
 
 static int is_error_rate(enum figure which) { return which == FIGURE_WER || which == FIGURE_CER; }
@@ -128,9 +128,9 @@ static int is_error_rate(enum figure which) { return which == FIGURE_WER || whic
 static void note_line(struct evaluation *e, const struct metrics_sums *sums)
 {
     struct compared *c;
-    int64_t units = count_units(e->references[0], e->s->tokenize == METRICS_CHAR);
+    int64_t units = count_units(e->references[0], e->s->eval.tokenize == METRICS_CHAR);
     metrics_sums_add(&e->by_length[length_class(units)], sums, 1);
-    if (!e->s->worst) return;
+    if (!e->s->eval.worst) return;
     e->lines = grow(e->lines, &e->lines_capacity, e->n_lines + 1, sizeof *e->lines);
     c = &e->lines[e->n_lines++];
     c->number = e->readers[0].number;
@@ -153,7 +153,7 @@ static void print_worst(const struct evaluation *e)
 {
     const double perfect = is_error_rate(ranking(e)) ? 0 : 100;
     const char *name = metrics_figures[ranking(e)].title;
-    size_t i, n = (size_t)e->s->worst < e->n_lines ? (size_t)e->s->worst : e->n_lines;
+    size_t i, n = (size_t)e->s->eval.worst < e->n_lines ? (size_t)e->s->eval.worst : e->n_lines;
     qsort(e->lines, e->n_lines, sizeof *e->lines, by_value);
     printf(e->s->json ? ",\"worst\":[" : "\nworst lines by %s\n", name);
     for (i = 0; i < n; i++) {
@@ -187,7 +187,7 @@ static double value_of(const struct metrics_sums *sums, int figure)
 
 static void print_by_length(const struct evaluation *e)
 {
-    const char *unit = e->s->tokenize == METRICS_CHAR ? "characters" : "words", *comma = "";
+    const char *unit = e->s->eval.tokenize == METRICS_CHAR ? "characters" : "words", *comma = "";
     int k, i;
     if (e->s->json) printf(",\"by_length\":[");
     else printf("\n%12s  %7s", unit, "lines");
@@ -226,7 +226,7 @@ static int evaluate(struct evaluation *e)
         if (!metrics_add(e->metrics, e->readers[0].line, e->references, n)) {
             line = *metrics_sums(e->metrics);
             metrics_sums_add(&line, &before, -1);
-            if (e->s->worst || e->s->by_length) note_line(e, &line);
+            if (e->s->eval.worst || e->s->eval.by_length) note_line(e, &line);
             continue;
         }
         say("%s:%lld: out of memory", e->readers[0].name, (long long)e->readers[0].number);
@@ -315,8 +315,8 @@ static void print_results(const struct evaluation *e)
                           sizeof signature);
         (e->s->json ? print_json_figure : print_figure)(e, (enum figure)i, signature);
     }
-    if (e->s->by_length) print_by_length(e);
-    if (e->s->worst) print_worst(e);
+    if (e->s->eval.by_length) print_by_length(e);
+    if (e->s->eval.worst) print_worst(e);
     if (e->s->json) puts("}");
 }
 
@@ -335,8 +335,8 @@ int command_eval(struct settings *s, int argc, char **argv)
     if ((status = read_figures(&e))) return status;
     memset(&options, 0, sizeof options);
     options.figures = e.figures;
-    options.tokens = s->tokenize;
-    options.lowercase = s->lowercase;
+    options.tokens = s->eval.tokenize;
+    options.lowercase = s->eval.lowercase;
     status = open_files(&e, argv[0], argc > 1 ? argv[1] : NULL);
     if (!status && !(e.metrics = metrics_create(&options))) {
         say("out of memory");

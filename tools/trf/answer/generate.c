@@ -131,7 +131,7 @@ static void write_whole(struct generating *t)
             print_json_field(t->out, "log_probability", answer->log_probability);
             fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"", (int)answer->n,
                     answer->ended == TRF_ENDED_EOS ? "end" : "length");
-            if (t->s->token_scores) {
+            if (t->s->answer.token_scores) {
                 print_json_tokens(t->out, "drawn", t->vocab, answer->ids, answer->n);
                 print_json_list(t->out, "token_log_probabilities", answer->log_probabilities,
                                 answer->n + (answer->ended == TRF_ENDED_EOS));
@@ -212,7 +212,7 @@ static int leave_out(struct generating *t, const char *fault)
     else say("%s:%lld: cannot be continued: %s", t->in.name, (long long)t->in.number, fault);
     t->unusable++;
     if (draw(t)) return FAILED;
-    for (i = 0; t->in.file && i < t->s->count; i++) {
+    for (i = 0; t->in.file && i < t->s->generate.count; i++) {
         if (t->s->json)
             fputs("{\"text\":\"\",\"log_probability\":null,\"tokens\":0,\"ended\":\"unusable\"}",
                   t->out);
@@ -229,7 +229,7 @@ static int begin(struct generating *t, const char *text)
     int status = DONE;
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
     if (!limit && !trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL)) limit = n;
-    for (i = 0; i < t->s->count && !status; i++) {
+    for (i = 0; i < t->s->generate.count && !status; i++) {
         if (add_text(&t->prompts, t->source_vocab, text, limit, &n, why))
             return leave_out(t, why);
         t->given = grow(t->given, &t->given_capacity, t->prompts.count, sizeof *t->given);
@@ -269,17 +269,17 @@ int command_generate(struct settings *s, int argc, char **argv)
     int status;
     memset(&t, 0, sizeof t);
     t.s = s;
-    if (argc > 1 || (argc && (s->prompt || s->input))) {
+    if (argc > 1 || (argc && (s->generate.prompt || s->input))) {
         say("give one text, got '%s' and '%s': a text of several words needs quotation marks",
             argv[0],
             argc > 1    ? argv[1]
-            : s->prompt ? s->prompt
+            : s->generate.prompt ? s->generate.prompt
                         : s->input);
         return USAGE;
     }
-    if (argc) s->prompt = argv[0];
-    if (s->prompt && s->input) { say("give --prompt or --input, not both"); return USAGE; }
-    if (s->token_scores && !s->json) { say("--token-scores needs --json"); return USAGE; }
+    if (argc) s->generate.prompt = argv[0];
+    if (s->generate.prompt && s->input) { say("give --prompt or --input, not both"); return USAGE; }
+    if (s->answer.token_scores && !s->json) { say("--token-scores needs --json"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
     if (!status) status = read_rules(s, NULL, t.source_vocab, t.vocab, &t.rules);
@@ -294,8 +294,9 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) {
         const trf_config *config = trf_model_config(t.model);
         t.limit = config->kind == TRF_DECODER_ONLY ? 0 : source_limit(config);
-        if (config->kind == TRF_ENCODER_DECODER && !s->prompt && !s->input) s->input = "-";
-        status = s->input ? begin_lines(&t) : begin(&t, s->prompt ? s->prompt : "");
+        if (config->kind == TRF_ENCODER_DECODER && !s->generate.prompt && !s->input) s->input = "-";
+        status = s->input ? begin_lines(&t)
+            : begin(&t, s->generate.prompt ? s->generate.prompt : "");
     }
     if (!status) status = draw(&t);
     if (t.beyond)

@@ -99,7 +99,8 @@ static const char *add_to_score(void *user, char why[300])
     if (!t->alone && add_tagged_text(t->s, 0, sources, t->vocab[0], t->pairs.source,
                                      source_limit(config), &n, why))
         return why;
-    if (t->s->split ? add_parts(t, config, part_tokens(t), why) : add_target(t, config, why)) {
+    if (t->s->answer.split ? add_parts(t, config, part_tokens(t), why)
+        : add_target(t, config, why)) {
         if (!t->alone) drop_last(sources);
         if (!t->pairs.tsv) t->lines.at = &t->pairs.side[1];
         return why;
@@ -188,11 +189,11 @@ static int open_scoring(struct scoring *t)
         say("%s is a language model and reads no source: give only --target FILE", s->model);
         return USAGE;
     }
-    if (s->split && !t->alone) {
+    if (s->answer.split && !t->alone) {
         say("--split needs a language model: a part of a pair has no probability of its own");
         return USAGE;
     }
-    if (s->split && trf_model_config(t->model)->target_eos) {
+    if (s->answer.split && trf_model_config(t->model)->target_eos) {
         say("--split needs a model made by trf train: '%s' ends every part with EOS", s->model);
         return USAGE;
     }

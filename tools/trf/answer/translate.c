@@ -60,7 +60,8 @@ static const char *of_prefix(const struct translating *t, const char *fault, cha
 static struct around before_prefix(const struct translating *t)
 {
     struct around tags = tags_of(t->s, 1);
-    if (is_given(t->s, AT(forced_first))) tags.first = -1;     /* a prefix replaces this option */
+    if (is_given(t->s, AT(rules.forced_first)))
+        tags.first = -1;     /* a prefix replaces this option */
     tags.n = tags.first >= 0;
     return tags;
 }
@@ -198,7 +199,7 @@ static int choose_copies(struct translating *t, const int32_t *source, int32_t n
 
 static int replaces_unknown(const struct translating *t)
 {
-    return t->s->unknown == UNKNOWN_COPY || t->s->unknown == UNKNOWN_DROP;
+    return t->s->answer.unknown == UNKNOWN_COPY || t->s->answer.unknown == UNKNOWN_DROP;
 }
 
 /* In t->text. Returns NULL after a message. */
@@ -209,7 +210,7 @@ static const char *answer_text(struct translating *t, const int32_t *source, int
     char *text = NULL;
     if (!replaces_unknown(t))
         return text_of(t->target_vocab, a->ids, a->n, &t->text, &t->text_capacity);
-    if (t->s->unknown == UNKNOWN_COPY)
+    if (t->s->answer.unknown == UNKNOWN_COPY)
         copies = (const struct span **)zeroed((size_t)a->n, sizeof *copies);
     if (!copies || !choose_copies(t, source, n_source, a, copies))
         text = text_without_unknown(t->target_vocab, a->ids, a->n, copies);
@@ -235,7 +236,7 @@ static int write_lines(struct translating *t, const struct batch_line *line, con
         const char *text = a ? answer_text(t, source, n_source, a) : "";
         if (!text) return FAILED;
         if (n_best) fprintf(out, "%lld\t%d\t", (long long)line->number, (int)rank + 1);
-        if (n_best || t->s->scores) fprintf(out, "%.6f\t", score);
+        if (n_best || t->s->answer.scores) fprintf(out, "%.6f\t", score);
         fprintf(out, "%s\n", text);
     }
     return DONE;
@@ -254,7 +255,7 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
     int64_t i, j;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
     if (read_answer_attention(t, source, n_source, a)) return FAILED;
-    if (t->s->alignments) {
+    if (t->s->answer.alignments) {
         fputs(",\"alignment\":[", out);
         for (i = 0; i < a->n; i++) {
             const trf_real *row = attention_of(t, a, (int32_t)i);
@@ -264,7 +265,7 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
         }
         fputc(']', out);
     }
-    if (t->s->attention) print_json_attention(out, &t->attention, t->s->attention);
+    if (t->s->answer.attention) print_json_attention(out, &t->attention, t->s->answer.attention);
     return DONE;
 }
 
@@ -298,9 +299,9 @@ static int write_object(struct translating *t, const struct batch_line *line, co
         print_json_field(out, "log_probability", answers[k].log_probability);
         fprintf(out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
         print_json_tokens(out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
-        if (t->s->token_scores)
+        if (t->s->answer.token_scores)
             print_json_list(out, "token_log_probabilities", answers[k].each, answers[k].n_each);
-        if ((t->s->alignments || t->s->attention) &&
+        if ((t->s->answer.alignments || t->s->answer.attention) &&
             write_attention(t, source, n_source, &answers[k]))
             return FAILED;
         fputc('}', out);
@@ -329,9 +330,10 @@ static int write_batch(struct translating *t)
         const struct batch_line *line = &b->line[i];
         int32_t n = line->n ? b->side.lengths[line->first] : 0;
         t->spans.n = 0;
-        if (n && (t->s->json || t->s->unknown == UNKNOWN_REPORT || t->s->unknown == UNKNOWN_COPY))
+        if (n && (t->s->json || t->s->answer.unknown == UNKNOWN_REPORT ||
+                  t->s->answer.unknown == UNKNOWN_COPY))
             find_unknown(t->source_vocab, line->text, source, n, &t->spans);
-        if (t->s->unknown == UNKNOWN_REPORT)
+        if (t->s->answer.unknown == UNKNOWN_REPORT)
             report_unknown(&t->spans, b->in.name, line->number);
         status = (t->s->json ? write_object : write_lines)(t, line, source, n, t->answers + begin,
                                                            end[i] - begin);
@@ -395,7 +397,8 @@ static int translate_lines(struct translating *t)
 /* Fails if attention is asked for although the search replaces the start token. */
 static int check_attention(const struct settings *s, const trf_vocab *vocab)
 {
-    if (s->search.start < 0 || !(s->alignments || s->attention || s->unknown == UNKNOWN_COPY))
+    if (s->search.start < 0 ||
+        !(s->answer.alignments || s->answer.attention || s->answer.unknown == UNKNOWN_COPY))
         return DONE;
     say("--alignments, --attention and --unknown copy cannot be combined with another start token "
         "(%s): attention is computed with the model's own",
@@ -405,11 +408,11 @@ static int check_attention(const struct settings *s, const trf_vocab *vocab)
 
 static int check_options(const struct settings *s)
 {
-    if ((s->alignments || s->attention || s->token_scores) && !s->json) {
+    if ((s->answer.alignments || s->answer.attention || s->answer.token_scores) && !s->json) {
         say("--alignments, --attention and --token-scores need --json");
         return USAGE;
     }
-    if (s->unknown == UNKNOWN_COPY && s->search.ban_unk) {
+    if (s->answer.unknown == UNKNOWN_COPY && s->search.ban_unk) {
         say("--unknown copy needs unknown tokens to replace, but --ban-unk yes allows none");
         return USAGE;
     }
@@ -438,11 +441,11 @@ static int settle_beam(struct settings *s)
 static int check_source(const struct settings *s, const trf_model *model)
 {
     if (trf_model_config(model)->kind == TRF_ENCODER_DECODER) return DONE;
-    if (s->alignments || s->attention) {
+    if (s->answer.alignments || s->answer.attention) {
         say("--alignments and --attention need source tokens, but '%s' reads none", s->model);
         return USAGE;
     }
-    if (s->unknown == UNKNOWN_COPY) {
+    if (s->answer.unknown == UNKNOWN_COPY) {
         say("--unknown copy needs source words, but '%s' reads none", s->model);
         return USAGE;
     }
@@ -460,7 +463,7 @@ static int load_translator(struct translating *t)
                                      &t->rules);
     if (!status) status = check_attention(s, t->target_vocab);
     if (status) return status;
-    if (!is_given(s, AT(search.ban_unk)) && s->unknown != UNKNOWN_COPY)
+    if (!is_given(s, AT(search.ban_unk)) && s->answer.unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);
     if (trf_translator_create(&t->translator, t->model, &s->search, &err))
         return refused("search", &err);
@@ -472,9 +475,9 @@ static int open_files(struct translating *t)
 {
     const struct settings *s = t->s;
     int status = open_reader(&t->lines.in, s->input);
-    if (!status && s->prefixes) status = open_reader(&t->prefix, s->prefixes);
+    if (!status && s->answer.prefixes) status = open_reader(&t->prefix, s->answer.prefixes);
     if (status) return status;
-    if (s->prefixes && same_stream(t->lines.in.file, t->prefix.file)) {
+    if (s->answer.prefixes && same_stream(t->lines.in.file, t->prefix.file)) {
         say("only one of --prefixes and the input can be %s", t->lines.in.name);
         return USAGE;
     }

@@ -143,6 +143,38 @@ struct train_settings {
     int32_t accumulate, reduce;                                 /* reduce: 1: fast */
 };
 
+/* What several of the commands have that answer lines: translate, generate, classify, tag, embed,
+   score. */
+struct answer_settings {
+    int32_t unknown;                                            /* enum on_unknown */
+    int32_t search_rule;                                        /* a preset */
+    int32_t interactive, scores, token_scores, alignments, attention, truncate, split;
+    int64_t labels_shown;
+    const char *prefixes;
+};
+
+/* Tokens that a search must, or must not, write (rules.c). */
+struct rule_settings {
+    const char *start, *forced_first, *source_first, *source_last, *ban_file;
+    struct texts bans, phrases;
+};
+
+struct generate_settings { const char *prompt; int32_t count; };
+struct embed_settings { int32_t unit_vectors, top; const char *query; };
+
+struct eval_settings {
+    const char *metrics;
+    int32_t tokenize, lowercase, alternatives, worst, by_length;
+    struct texts references;
+};
+
+/* trf average, quantize, import, export. */
+struct publish_settings {
+    int32_t weights;                /* a trf_weights */
+    int32_t format;
+    const char *as;                 /* a model_type, or NULL */
+};
+
 struct inspect_settings { int32_t shape, source_length, target_length, labels, trace; };
 
 struct attend_settings {
@@ -170,18 +202,13 @@ struct settings {
     int32_t objective, pooling, batch, json, resume, overwrite, quiet;
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
 
-    int32_t unknown, search_rule, interactive, scores, token_scores, alignments, attention;
-    int32_t truncate, split;
-    int64_t labels_shown;
-    const char *prefixes, *prompt;
-    const char *start, *forced_first, *source_first, *source_last, *ban_file;
-    struct texts bans, phrases;
-    int32_t count, weights, unit_vectors, top, format;
-    const char *query, *as, *metrics;
-    int32_t tokenize, lowercase, alternatives, worst, by_length;
-    struct texts references;
-
     struct train_settings train;
+    struct answer_settings answer;
+    struct rule_settings rules;
+    struct generate_settings generate;
+    struct embed_settings embed;
+    struct eval_settings eval;
+    struct publish_settings publish;
     struct inspect_settings inspect;
     struct attend_settings attend;
     struct plot_settings plot;

@@ -33,9 +33,10 @@ void default_text(const struct row *row, char *text, size_t size)
 {
     static const struct { size_t field; const char *value; } presets[] = {
         {AT(train.conventions), "pytorch"}, {AT(train.conventions), "paper"},
-            {AT(search_rule), "fairseq"},
-        {AT(search_rule), "ctranslate2"}, {AT(search_rule), "marian"}, {AT(search_rule), "raw"},
-        {AT(search_rule), "hugging-face"}};
+            {AT(answer.search_rule), "fairseq"},
+        {AT(answer.search_rule), "ctranslate2"}, {AT(answer.search_rule), "marian"},
+            {AT(answer.search_rule), "raw"},
+        {AT(answer.search_rule), "hugging-face"}};
     static const struct { size_t field; const char *value; } fixed[] = { /* by recipe.c */
         {AT(config.norm_place), "pre-norm"}, {AT(config.generator_bias), "no"},
         {AT(training.schedule), "inverse-sqrt"}, {AT(training.attention_dropout), "0"},

@@ -79,7 +79,7 @@ const struct row rows[] = {
     {TRANSLATE | CLASSIFY | TAG | EMBED, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
      "or with '-': standard input", NULL},
-    {TRANSLATE, TEXT, "prefixes", AT(prefixes), "FILE",
+    {TRANSLATE, TEXT, "prefixes", AT(answer.prefixes), "FILE",
      "line n is the beginning of the translation of line n (forced decoding). Words that the "
      "model does not know become its unknown token. An empty or missing line sets no beginning. "
      "Before it stands the tag of the target language, or the token with which an imported model "
@@ -368,34 +368,34 @@ const struct row rows[] = {
      "is the number of the line. N is at most --beam; without --beam, the beam grows to N. The "
      "search may find fewer. Subwords may cut the same text in several ways, so a text may come "
      "twice", NULL},
-    {TRANSLATE, FLAG, "scores", AT(scores), NULL,
+    {TRANSLATE, FLAG, "scores", AT(answer.scores), NULL,
      "write the score and a tab before each translation", NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: line, source, and answers with text, score, "
      "log-probability, tokens and how each ended; \"unusable\" if a line was not translated", NULL},
-    {TRANSLATE, FLAG, "token-scores", AT(token_scores), NULL,
+    {TRANSLATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
      "with --json: add the log-probability of each token; EOS is the last", NULL},
-    {TRANSLATE, FLAG, "alignments", AT(alignments), NULL,
+    {TRANSLATE, FLAG, "alignments", AT(answer.alignments), NULL,
      "with --json: for each target token, add the source token with the largest attention weight",
      NULL},
-    {TRANSLATE, MAYBE, "attention", AT(attention), "mean|all",
+    {TRANSLATE, MAYBE, "attention", AT(answer.attention), "mean|all",
      "with --json: add the attention weights. mean, or the option alone: the mean of the heads of "
      "the last decoder layer; all: a list of layers, each a list of heads, each a matrix", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
-    {GENERATE, TEXT, "prompt", AT(prompt), "TEXT",
+    {GENERATE, TEXT, "prompt", AT(generate.prompt), "TEXT",
      "text to continue; --prompt may be omitted before it. Without a prompt and without --input, a "
      "language model starts from nothing, and an encoder-decoder model reads standard input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
      "continue each line of this file ('-': standard input); an encoder-decoder model writes an "
      "output for each line", NULL},
-    {GENERATE, COUNT, "count", AT(count), "N", "draw N texts for each beginning", NULL},
-    {GENERATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
+    {GENERATE, COUNT, "count", AT(generate.count), "N", "draw N texts for each beginning", NULL},
+    {GENERATE, TEXT, "forced-first", AT(rules.forced_first), "TOKEN",
      "with an encoder-decoder model: a token with which every text begins, for instance the tag of "
      "its language, instead of the one that an imported folder names (forced_bos_token_id); the "
      "output does not show it. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
-    {GENERATE, FLAG, "token-scores", AT(token_scores), NULL,
+    {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
      "with --json: add the tokens drawn and the log-probability of each; EOS is the last", NULL},
     {GENERATE, HEADING, "Sampling (applied in this order)", 0, NULL, NULL, NULL},
     {GENERATE, SEED, "seed", AT(seed), "N", "the same seed draws the same texts", NULL},
@@ -404,10 +404,10 @@ const struct row rows[] = {
      "by X (Keskar et al. 2019)", NULL},
     {GENERATE, NUMBER, "no-repeat-ngram", AT(sampling.no_repeat_ngram), "N",
      "never write the same N tokens in a row twice, the beginning included; 0: off", NULL},
-    {GENERATE, TEXTS, "ban", AT(bans), "TEXT",
+    {GENERATE, TEXTS, "ban", AT(rules.bans), "TEXT",
      "a text that is never written, as the vocabulary cuts it at the beginning of a line; may be "
      "given several times", NULL},
-    {GENERATE, TEXT, "ban-file", AT(ban_file), "FILE", "more such texts, one per line", NULL},
+    {GENERATE, TEXT, "ban-file", AT(rules.ban_file), "FILE", "more such texts, one per line", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
      "smallest number of tokens before a text may end", NULL},
     {GENERATE, SWITCH, "allow-unk", AT(sampling.allow_unk), NO_YES,
@@ -431,28 +431,28 @@ const struct row rows[] = {
      "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
      "the largest number of each column. The row of EOS counts if the model adds EOS. An imported "
      "sentence encoder has the pooling of its folder, unless this option is given", NULL},
-    {EMBED, SWITCH, "normalize", AT(unit_vectors), NO_YES,
+    {EMBED, SWITCH, "normalize", AT(embed.unit_vectors), NO_YES,
      "divide each vector by its length; a vector of zeros stays", NULL},
-    {EMBED, TEXT, "query", AT(query), "TEXT",
+    {EMBED, TEXT, "query", AT(embed.query), "TEXT",
      "write the lines that are nearest to this text by cosine instead of vectors: SCORE tab LINE, "
      "the best first; lines with equal scores keep their order", NULL},
-    {EMBED, COUNT, "top", AT(top), "N", "with --query: write the N nearest lines", NULL},
+    {EMBED, COUNT, "top", AT(embed.top), "N", "with --query: write the N nearest lines", NULL},
     {EMBED, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: line, text and embedding; with --query: line, score, file "
      "and text", NULL},
     {CLASSIFY | TAG, HEADING, "Labels", 0, NULL, NULL, NULL},
-    {CLASSIFY | EMBED, FLAG, "truncate", AT(truncate), NULL,
+    {CLASSIFY | EMBED, FLAG, "truncate", AT(answer.truncate), NULL,
      "read the first tokens of a line that is too long, as many as the model takes; without it, "
      "the line is reported and has no answer", NULL},
-    {TAG, FLAG, "split", AT(split), NULL,
+    {TAG, FLAG, "split", AT(answer.split), NULL,
      "cut a line that is too long between words, and label each part as if it were a line; "
      "without it, the answer is an empty line", NULL},
     {SCORE, HEADING, "Long texts", 0, NULL, NULL, NULL},
-    {SCORE, FLAG, "split", AT(split), NULL,
+    {SCORE, FLAG, "split", AT(answer.split), NULL,
      "for a language model: cut a text that is longer than the training chunks, as trf train "
      "does, and score each part as if nothing came before it; without it, a text that is too long "
      "for the model has no score", NULL},
-    {CLASSIFY, FLAG, "scores", AT(scores), NULL,
+    {CLASSIFY, FLAG, "scores", AT(answer.scores), NULL,
      "write the probability and a tab before each label", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: all labels with their probabilities, the most probable first",
@@ -460,13 +460,13 @@ const struct row rows[] = {
     {TAG, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: the words, each with its label and the probability of that "
      "label", NULL},
-    {CLASSIFY | TAG, MAYBE, "attention", AT(attention), "mean|all",
+    {CLASSIFY | TAG, MAYBE, "attention", AT(answer.attention), "mean|all",
      "with --json: add the tokens and, for each of them, a row of the encoder's attention; EOS is "
      "the last. mean, or the option alone: the mean of the heads of the last layer; all: a list "
      "of layers, each a list of heads, each a matrix", NULL},
-    {CLASSIFY, LONG_COUNT, "n-best", AT(labels_shown), "N",
+    {CLASSIFY, LONG_COUNT, "n-best", AT(answer.labels_shown), "N",
      "with --json: only the N most probable labels", NULL},
-    {TRANSLATE, CHOICE, "unknown", AT(unknown), "count|report|copy|drop",
+    {TRANSLATE, CHOICE, "unknown", AT(answer.unknown), "count|report|copy|drop",
      "what to do about words that the model does not know. count: report their number at the end "
      "if they are more than 5 % of the tokens; report: report each source line that has some; "
      "copy: replace each <unk> of a translation by the unknown source word with the largest "
@@ -505,7 +505,7 @@ const struct row rows[] = {
      "largest number of sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N",
      "largest number of source tokens searched at a time", NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(interactive), NULL,
+    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(answer.interactive), NULL,
      "answer each line at once; this is the default if the input is a terminal", NULL},
     {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
@@ -528,25 +528,26 @@ const struct row rows[] = {
      "use)", NULL},
 
     {EVAL, HEADING, "Metrics", 0, NULL, NULL, NULL},
-    {EVAL, TEXT, "metrics", AT(metrics), "LIST",
+    {EVAL, TEXT, "metrics", AT(eval.metrics), "LIST",
      "some of bleu,chrf,chrf++,exact,wer,cer. BLEU and chrF are those of sacreBLEU; exact counts "
      "lines with all words right; wer and cer are errors per 100 words and per 100 characters, as "
      "in jiwer", NULL},
-    {EVAL, CHOICE, "tokenize", AT(tokenize), "13a|none|char",
+    {EVAL, CHOICE, "tokenize", AT(eval.tokenize), "13a|none|char",
      "how BLEU finds words. 13a: as WMT does; none: between spaces; char: each character is one",
      NULL},
-    {EVAL, FLAG, "lowercase", AT(lowercase), NULL, "convert to lower case, for all metrics", NULL},
+    {EVAL, FLAG, "lowercase", AT(eval.lowercase), NULL, "convert to lower case, for all metrics",
+     NULL},
     {EVAL, HEADING, "References", 0, NULL, NULL, NULL},
-    {EVAL, TEXTS, "reference", AT(references), "FILE",
+    {EVAL, TEXTS, "reference", AT(eval.references), "FILE",
      "one more file of references, line by line; may be given several times", NULL},
-    {EVAL, FLAG, "alternatives", AT(alternatives), NULL,
+    {EVAL, FLAG, "alternatives", AT(eval.alternatives), NULL,
      "each line of the references file holds several references with tabs between them; any of "
      "them counts", NULL},
     {EVAL, HEADING, "Output", 0, NULL, NULL, NULL},
-    {EVAL, NUMBER, "worst", AT(worst), "N",
+    {EVAL, NUMBER, "worst", AT(eval.worst), "N",
      "also list the N worst lines, the worst first: by chrF if it is one of --metrics, else by "
      "the first metric", NULL},
-    {EVAL, FLAG, "by-length", AT(by_length), NULL,
+    {EVAL, FLAG, "by-length", AT(eval.by_length), NULL,
      "also report the metrics for references of 1 word, of 2 and 3, 4 to 7, 8 to 15 and so on. "
      "The first reference decides. Words end at spaces; with --tokenize char, characters count "
      "instead", NULL},
@@ -557,16 +558,16 @@ const struct row rows[] = {
     {INSPECT, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
     {WRITES, HEADING, "Files", 0, NULL, NULL, NULL},
     {WRITES, TEXT, "output", AT(output), "FILE", "the model to write; -o is short for it", NULL},
-    {IMPORT, TEXT, "as", AT(as), "TYPE", "read config.json as this model_type", NULL},
-    {WRITES, CHOICE, "weights", AT(weights), "full|bf16|f16|int8",
+    {IMPORT, TEXT, "as", AT(publish.as), "TYPE", "read config.json as this model_type", NULL},
+    {WRITES, CHOICE, "weights", AT(publish.weights), "full|bf16|f16|int8",
      "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
      "bits, a quarter, and the model can no longer be trained. trf quantize needs this option; "
      "with it trf average takes a single model too", NULL},
     {WRITES, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {EXPORT, HEADING, "Files", 0, NULL, NULL, NULL},
     {EXPORT, TEXT, "output", AT(output), "FOLDER", "the folder to write", NULL},
-    {EXPORT, CHOICE, "format", AT(format), "huggingface", "whose files to write", NULL},
-    {EXPORT, TEXT, "as", AT(as), "TYPE",
+    {EXPORT, CHOICE, "format", AT(publish.format), "huggingface", "whose files to write", NULL},
+    {EXPORT, TEXT, "as", AT(publish.as), "TYPE",
      "the model_type; without it, the one that the model was imported from, or the first that fits",
      NULL},
     {EXPORT, TEXT, "source-language", AT(source_language), "CODE",

@@ -3,7 +3,7 @@
 // SPDX-License-Identifier: MIT
 
     {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
-    {TRANSLATE, CHOICE, "search-rule", AT(search_rule), RULES,
+    {TRANSLATE, CHOICE, "search-rule", AT(answer.search_rule), RULES,
      "search as the named system does (paper: Vaswani et al. 2017; raw: rank by the sum of "
      "log-probabilities): sets the options from --length-rule to --renormalize-logits below",
      then_rule},
@@ -47,17 +47,17 @@
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B", "B for --max-length-a", NULL},
-    {TRANSLATE, TEXT, "start", AT(start), "TOKEN",
+    {TRANSLATE, TEXT, "start", AT(rules.start), "TOKEN",
      "a token that the decoder reads first, instead of the model's own: the tag of the target "
      "language in mBART-25. TOKEN is the text of a token, or else an id", NULL},
-    {TRANSLATE, TEXT, "forced-first", AT(forced_first), "TOKEN",
+    {TRANSLATE, TEXT, "forced-first", AT(rules.forced_first), "TOKEN",
      "a token with which every answer begins, instead of the one that an imported folder names "
      "(forced_bos_token_id: <s> in BART); the output does not show it. --prefixes replace it. TOKEN "
      "is the text of a token, or else an id",
      NULL},
-    {TRANSLATE, TEXT, "source-first", AT(source_first), "TOKEN",
+    {TRANSLATE, TEXT, "source-first", AT(rules.source_first), "TOKEN",
      "a token to put before each source, for instance the tag of its language", NULL},
-    {TRANSLATE, TEXT, "source-last", AT(source_last), "TOKEN",
+    {TRANSLATE, TEXT, "source-last", AT(rules.source_last), "TOKEN",
      "a token to put behind each source and its EOS", NULL},
     {TRANSLATE, TEXT, "source-language", AT(source_language), "CODE",
      "the language of the sources, for imported models of many languages: puts its tag where the "
@@ -66,11 +66,12 @@
     {TRANSLATE, TEXT, "target-language", AT(target_language), "CODE",
      "the language to translate into, for such models. Without this option: the one fine-tuned "
      "on last, or the one that the folder named (forced_bos_token_id, tgt_lang)", NULL},
-    {TRANSLATE, TEXTS, "ban", AT(bans), "TEXT",
+    {TRANSLATE, TEXTS, "ban", AT(rules.bans), "TEXT",
      "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
      "line; may be given several times", NULL},
-    {TRANSLATE, TEXT, "ban-file", AT(ban_file), "FILE", "more such texts, one per line", NULL},
-    {TRANSLATE, TEXTS, "phrase", AT(phrases), "TEXT",
+    {TRANSLATE, TEXT, "ban-file", AT(rules.ban_file), "FILE", "more such texts, one per line",
+     NULL},
+    {TRANSLATE, TEXTS, "phrase", AT(rules.phrases), "TEXT",
      "a text that every answer contains, cut like those of --ban; may be given several times. An "
      "answer at the longest length may lack it. With --beam 1 it stands at the beginning: a beam "
      "wider than the phrases have tokens together finds the best place", NULL},

@@ -109,7 +109,8 @@ static const char *language_given(const struct settings *s, const trf_model *mod
 static int is_replaced(const struct settings *s, const char *rule)
 {
     const char *const names[] = {"start", "forced-first", "source-first", "source-last"};
-    const char *const given[] = {s->start, s->forced_first, s->source_first, s->source_last};
+    const char *const given[] =
+        {s->rules.start, s->rules.forced_first, s->rules.source_first, s->rules.source_last};
     size_t n = rule ? strcspn(rule, " ") : 0;
     int i;
     for (i = 0; i < 4; i++)
@@ -177,13 +178,15 @@ int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const
     trf_search before;
     trf_error err;
     int status = model ? check_languages_given(s, model) : DONE;
-    if (!status) status = set_token("--start", vocab[1], s->start, &s->search.start);
+    if (!status) status = set_token("--start", vocab[1], s->rules.start, &s->search.start);
     if (!status)
-        status = set_token("--forced-first", vocab[1], s->forced_first, &s->search.forced_first);
+        status = set_token("--forced-first", vocab[1], s->rules.forced_first,
+                           &s->search.forced_first);
     if (!status)
-        status = set_token("--source-first", vocab[0], s->source_first, &s->search.source_first);
+        status = set_token("--source-first", vocab[0], s->rules.source_first,
+                           &s->search.source_first);
     if (!status)
-        status = set_token("--source-last", vocab[0], s->source_last, &s->search.source_last);
+        status = set_token("--source-last", vocab[0], s->rules.source_last, &s->search.source_last);
     s->search.source_tagged = s->search.source_last >= 0;
     if (status || !model) return status;
     before = s->search;
@@ -199,7 +202,7 @@ int read_first(struct settings *s, const trf_model *model)
     const char *text = trf_model_metadata(model, first_key);
     char *end;
     long id;
-    if (!text || s->forced_first || trf_model_config(model)->kind != TRF_ENCODER_DECODER)
+    if (!text || s->rules.forced_first || trf_model_config(model)->kind != TRF_ENCODER_DECODER)
         return DONE;
     id = strtol(text, &end, 10);
     if (end == text || *end || id < 0 || id >= trf_model_config(model)->target_vocab) {
@@ -255,11 +258,11 @@ int read_rules(struct settings *s, const trf_model *model, const trf_vocab *sour
 {
     const trf_vocab *const vocab[2] = {source, target};
     int k, status = read_tags(s, model, vocab);
-    for (k = 0; k < s->bans.n && !status; k++)
-        status = add_listed(&rules->banned, target, "--ban", s->bans.item[k]);
-    if (!status && s->ban_file) status = add_lines(&rules->banned, target, s->ban_file);
-    for (k = 0; k < s->phrases.n && !status; k++)
-        status = add_listed(&rules->phrases, target, "--phrase", s->phrases.item[k]);
+    for (k = 0; k < s->rules.bans.n && !status; k++)
+        status = add_listed(&rules->banned, target, "--ban", s->rules.bans.item[k]);
+    if (!status && s->rules.ban_file) status = add_lines(&rules->banned, target, s->rules.ban_file);
+    for (k = 0; k < s->rules.phrases.n && !status; k++)
+        status = add_listed(&rules->phrases, target, "--phrase", s->rules.phrases.item[k]);
     s->search.banned = sequences_of(&rules->banned);
     s->search.phrases = sequences_of(&rules->phrases);
     return status;

@@ -42,15 +42,15 @@ void set_defaults(struct settings *s)
         s->train.subword_samples = 1;
     s->train.subword_alpha = 0.1;
     s->train.chunk = s->config.max_length - 1;
-    s->count = 1;
-    s->labels_shown = INT64_MAX;
+    s->generate.count = 1;
+    s->answer.labels_shown = INT64_MAX;
     s->batch = 32;
-    s->unit_vectors = 1;
-    s->top = 5;
+    s->embed.unit_vectors = 1;
+    s->embed.top = 5;
     s->report.lines = 200;
     s->inspect.labels = 2;
     s->inspect.source_length = s->inspect.target_length = 32;
-    s->metrics = "bleu,chrf,exact,wer,cer";
+    s->eval.metrics = "bleu,chrf,exact,wer,cer";
 }
 
 /* What an option does beyond writing its field. Rows are applied in the order of the table,
@@ -116,7 +116,7 @@ void then_sentencepiece(struct settings *s)
 void then_dropout(struct settings *s) { trf_train_set_dropout(&s->training, s->train.dropout); }
 void then_rule(struct settings *s)
 {
-    trf_search_set_rule(&s->search, (trf_search_rule)s->search_rule);
+    trf_search_set_rule(&s->search, (trf_search_rule)s->answer.search_rule);
 }
 
 void then_device(struct settings *s) { s->config.device = s->device; }

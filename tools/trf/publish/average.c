@@ -54,7 +54,7 @@ int command_average(struct settings *s, int argc, char **argv)
     size_t capacity = 0;
     trf_error err;
     int i, n = 0, status = DONE;
-    if (argc < 1 || (argc < 2 && !is_given(s, AT(weights)))) {
+    if (argc < 1 || (argc < 2 && !is_given(s, AT(publish.weights)))) {
         say("give two or more models, or one model and --weights");
         return USAGE;
     }
@@ -94,7 +94,8 @@ int command_average(struct settings *s, int argc, char **argv)
         status = FAILED;
     }
     if (!status && ((n > 1 && forget_training(models[0], &err)) ||
-                    trf_model_save_as(models[0], s->output, (trf_weights)s->weights, &err))) {
+                    trf_model_save_as(models[0], s->output, (trf_weights)s->publish.weights,
+                                      &err))) {
         say_error(NULL, &err);
         status = FAILED;
     }
@@ -109,7 +110,7 @@ int command_quantize(struct settings *s, int argc, char **argv)
         say("give one model, such as trf quantize model.safetensors --weights int8 --output small");
         return USAGE;
     }
-    if (!is_given(s, AT(weights))) {
+    if (!is_given(s, AT(publish.weights))) {
         say("give --weights: int8, bf16, f16 or full");
         return USAGE;
     }

@@ -40,17 +40,18 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
 {
     static const char *const kinds[] = {"an encoder-decoder", "encoder-only", "decoder-only"};
     const trf_config *c = trf_model_config(model);
-    const struct recipe *r = recipe_of(s->as ? s->as : trf_model_metadata(model, origin_key));
+    const struct recipe *r =
+        recipe_of(s->publish.as ? s->publish.as : trf_model_metadata(model, origin_key));
     memset(fit, 0, sizeof *fit);
-    if (s->as && !r) {
-        say("--as %s: trf knows no such model_type; trf export --help lists them", s->as);
+    if (s->publish.as && !r) {
+        say("--as %s: trf knows no such model_type; trf export --help lists them", s->publish.as);
         return USAGE;
     }
-    if (s->as && r->kind != c->kind)
+    if (s->publish.as && r->kind != c->kind)
         return refuse("%s: the model is %s, but %s is %s", path, kinds[c->kind], r->type,
                       kinds[r->kind]);
-    if (s->as && fit_recipe(r, c, fit, 1)) return FAILED;
-    if (s->as) return fit->faults ? FAILED : DONE;
+    if (s->publish.as && fit_recipe(r, c, fit, 1)) return FAILED;
+    if (s->publish.as) return fit->faults ? FAILED : DONE;
     if (r && r->kind == c->kind && !fit_recipe(r, c, fit, 0) && !fit->faults) return DONE;
     for (r = recipes; r->type; r++) {
         cJSON_Delete(fit->json);

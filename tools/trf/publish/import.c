@@ -286,7 +286,7 @@ static void look_at_the_rest(struct importing *m)
 
 static int find_recipe(struct importing *m, const cJSON *json)
 {
-    const char *type = m->s->as ? m->s->as : json_text(json, "model_type");
+    const char *type = m->s->publish.as ? m->s->publish.as : json_text(json, "model_type");
     const cJSON *quantised = cJSON_GetObjectItemCaseSensitive(json, "quantization_config");
     if (quantised && !cJSON_IsNull(quantised))
         return refuse("%s: its weights are quantised (\"quantization_config\"): give the model "
@@ -528,7 +528,7 @@ static int import_folder(struct importing *m)
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_set_metadata(m->model, pooling_key, pooling, &err) ||
         trf_model_set_metadata(m->model, origin_key, m->recipe->type, &err) ||
-        trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->weights, &err)) {
+        trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->publish.weights, &err)) {
         say_error(NULL, &err);
         goto done;
     }
