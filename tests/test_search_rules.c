@@ -1104,7 +1104,7 @@ static void test_languages(void **state)
                                          "target.language", "fr"};
     static const char *const starts[] = {"languages", "bos en", "target.tag", "start <*>"};
     static const char *const first[] = {"target.first", "7"};
-    static const char *const wrong[] = {"target.first", "9x"};
+    static const char *const wrong[] = {"target.first", "7x"};
     static const char *const high[] = {"target.first", "8"};
     trf_search s = trf_search_defaults();
     trf_error err;
