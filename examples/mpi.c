@@ -50,7 +50,7 @@ static int all_reduce(void *user, trf_real *gradients, size_t count, void *strea
 /* FNV-1a of all weights. */
 static unsigned long long hash_weights(const trf_model *model)
 {
-    unsigned long long hash = 1469598103934665603u;
+    unsigned long long hash = 14695981039346656037u;
     trf_error err;
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {

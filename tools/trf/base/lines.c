@@ -303,10 +303,13 @@ void free_text(struct text *text)
     memset(text, 0, sizeof *text);
 }
 
-/* FNV-1a */
+/* FNV-1a but for the basis: that of the library (TRF__HASH_BASIS). It stays, because what is held
+   out, and the marks of trf prepare, depend on it. */
+#define HASH_BASIS 1469598103934665603u
+
 uint64_t hash_line(const char *line)
 {
-    uint64_t hash = 1469598103934665603u;
+    uint64_t hash = HASH_BASIS;
     for (; *line; line++) hash = (hash ^ (unsigned char)*line) * 1099511628211u;
     return hash ^ hash >> 32;
 }
