@@ -192,7 +192,7 @@ TRF__FN int trf__by_random(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The basis of FNV-1a without its last digit but one: a slip that stays, because the hashes decide
+/* The basis of FNV-1a without its last digit: a slip that stays, because the hashes decide
    which pairs are held out, also of a run that goes on. */
 #define TRF__HASH_BASIS 1469598103934665603u
 
