@@ -132,7 +132,7 @@ sound()
 {
     if mkdir "$work/sound/$1" 2>/dev/null; then
         log=$work/sound/$1.log answer=no
-        until mkdir "$work/making" 2>/dev/null; do sleep 1; done    # suites share build/gpu.o
+        until mkdir "$work/making" 2>/dev/null; do sleep 1; done    # suites share build/gpu.o and transformer.o
         compile base "" "$log" "build/$1" && answer=yes
         rmdir "$work/making"
         began=$(date +%s)
