@@ -213,6 +213,7 @@
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
+//                     >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>answers
@@ -235,7 +236,8 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-read >>labels >>hold-out >>dataset-ids >>dataset-finish
+//                     >>labels >>dataset-ids >>dataset-give >>dataset-add >>dataset-read
+//                     >>hold-out >>dataset-lines >>dataset-finish
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
@@ -23419,7 +23421,8 @@ struct trf_trainer {
                                        weights of trf_learn's best validation. Checkpoints have
                                        them. */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    int left;                       /* 1: the model has others: the average, or the best ones */
+    const trf_real *left;           /* those that the model has instead: the average, or the best
+                                       ones; NULL: it has its own */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
 };
@@ -23454,9 +23457,9 @@ TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *fro
    those. */
 TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
 {
-    trf__weights_copy(t, t->raw, t->model->weights);
+    if (!t->left) trf__weights_copy(t, t->raw, t->model->weights);
     trf__weights_copy(t, t->model->weights, from);
-    t->left = 1;
+    t->left = from;
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -23866,7 +23869,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    if (trainer) { trainer->written = 1; trainer->left = 0; }
+    if (trainer) { trainer->written = 1; trainer->left = NULL; }
     return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 
@@ -24434,7 +24437,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     }
     trf__update(trainer);
     trf_trainer_end_step(trainer);
-    trainer->left = 0;
+    trainer->left = NULL;
     trainer->updated = trainer->step;
     trainer->rate = trainer->pass.block.now.learning_rate;
     return report ? trf_trainer_report(trainer, report, err) : TRF_OK;
@@ -27200,9 +27203,8 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     TRF__TRY(trf__search_language(&found, model, 1, target, err));
     first = trf_model_metadata(model, "target.first");
     if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
-        char *end;
-        long id = strtol(first, &end, 10);
-        if (end == first || *end || id < 0 || id >= trf_model_config(model)->target_vocab)
+        int64_t id = -1;
+        if (!trf__parse_int(first, &id) || id < 0 || id >= trf_model_config(model)->target_vocab)
             return trf__fail(err, TRF_E_FORMAT, -1, "target.first",
                              "expected an id in the metadata \"target.first\", got \"%.60s\"",
                              first);
@@ -29379,9 +29381,7 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
     TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
     pass = &translator->pass;
     d = pass->config->d_model;
-    if ((int)pooling < 0 || pooling >= TRF_POOLING_COUNT)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
-                         "pooling must be 0 to 2 (trf_pooling), got %d", (int)pooling);
+    TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
     TRF__GROW(double, translator->numbers, translator->numbers_capacity, d, &pass->run.hooks);
     while (batch.source.count > 0) {
@@ -33250,6 +33250,7 @@ struct trf_ema {
     trf_trainer *trainer;       /* keeps the average, and the weights while it is applied */
     double share;
     trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
+    const trf_real *before;     /* what the model had instead of its weights, while applied */
     int applied;
 };
 
@@ -33312,6 +33313,7 @@ TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
     if (ema->applied) return TRF_OK;
     t = ema->trainer;
     ema->applied = 1;
+    ema->before = t->left;
     return trf__weights_show(t, t->average, err);
 }
 
@@ -33321,8 +33323,9 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
     TRF__TRY(trf__begin(ema, "ema", err));
     if (!ema->applied) return TRF_OK;
     t = ema->trainer;
-    trf__weights_copy(t, t->model->weights, t->raw);
-    ema->applied = t->left = 0;
+    trf__weights_copy(t, t->model->weights, ema->before ? ema->before : t->raw);
+    t->left = ema->before;
+    ema->applied = 0;
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -34062,7 +34065,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
         t->average_read = t->average != NULL;
         if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
     }
-    t->left = 0;
+    t->left = NULL;
     l->began = trf__seconds() - t->learning.seconds;
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
@@ -36677,4 +36680,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1477963374
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3629614242

@@ -1493,7 +1493,7 @@ static void learn_averages(void **state)
     trf_learn_report report;
     trf_ema *ema;
     trf_batch batch;
-    uint64_t want[3];
+    uint64_t want[3], apart;
     judged j;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     int i;
@@ -1523,6 +1523,24 @@ static void learn_averages(void **state)
     assert_int_equal(j.n, 3);
     for (i = 0; i < 3; i++) assert_true(j.weights[i] == want[i]);
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
+    /* an average that is applied over the best weights gives these back, and the run still goes on
+       from those of its last update */
+    OK(trf_ema_create(&ema, r.trainer, 0.05, &err));
+    OK(trf_ema_apply(ema, &err));
+    assert_true(weights_hash(r.model) == want[2]);
+    OK(trf_ema_restore(ema, &err));
+    assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
+    trf_ema_destroy(ema);
+    o.updates = 24; o.resume = 1;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    apart = j.weights[5];
+    end_rig(&r);
+    r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    memset(&j, 0, sizeof j);
+    j.model = r.model;
+    o.resume = 0;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(j.n == 6 && j.weights[5] == apart);
     end_rig(&r);
 }
 

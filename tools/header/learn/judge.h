@@ -30,6 +30,7 @@ struct trf_ema {
     trf_trainer *trainer;       /* keeps the average, and the weights while it is applied */
     double share;
     trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
+    const trf_real *before;     /* what the model had instead of its weights, while applied */
     int applied;
 };
 
@@ -92,6 +93,7 @@ TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
     if (ema->applied) return TRF_OK;
     t = ema->trainer;
     ema->applied = 1;
+    ema->before = t->left;
     return trf__weights_show(t, t->average, err);
 }
 
@@ -101,8 +103,9 @@ TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
     TRF__TRY(trf__begin(ema, "ema", err));
     if (!ema->applied) return TRF_OK;
     t = ema->trainer;
-    trf__weights_copy(t, t->model->weights, t->raw);
-    ema->applied = t->left = 0;
+    trf__weights_copy(t, t->model->weights, ema->before ? ema->before : t->raw);
+    t->left = ema->before;
+    ema->applied = 0;
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 

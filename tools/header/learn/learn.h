@@ -410,7 +410,7 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
         t->average_read = t->average != NULL;
         if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
     }
-    t->left = 0;
+    t->left = NULL;
     l->began = trf__seconds() - t->learning.seconds;
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;

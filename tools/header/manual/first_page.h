@@ -213,6 +213,7 @@
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
+//                     >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>answers
@@ -235,7 +236,8 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-read >>labels >>hold-out >>dataset-ids >>dataset-finish
+//                     >>labels >>dataset-ids >>dataset-give >>dataset-add >>dataset-read
+//                     >>hold-out >>dataset-lines >>dataset-finish
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual

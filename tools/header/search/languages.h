@@ -7,6 +7,7 @@
 #include "api/translate.h"
 #include "base/impl.h"
 #include "base/errors.h"
+#include "system/text.h"
 #include "model/texts.h"
 
 // >>languages      the tokens that stand for languages
@@ -82,9 +83,8 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     TRF__TRY(trf__search_language(&found, model, 1, target, err));
     first = trf_model_metadata(model, "target.first");
     if (first && found.forced_first < 0 && trf_model_config(model)->kind == TRF_ENCODER_DECODER) {
-        char *end;
-        long id = strtol(first, &end, 10);
-        if (end == first || *end || id < 0 || id >= trf_model_config(model)->target_vocab)
+        int64_t id = -1;
+        if (!trf__parse_int(first, &id) || id < 0 || id >= trf_model_config(model)->target_vocab)
             return trf__fail(err, TRF_E_FORMAT, -1, "target.first",
                              "expected an id in the metadata \"target.first\", got \"%.60s\"",
                              first);

@@ -168,9 +168,7 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
     TRF__TRY(trf__encode_check(translator, sources, &batch, &need, err));
     pass = &translator->pass;
     d = pass->config->d_model;
-    if ((int)pooling < 0 || pooling >= TRF_POOLING_COUNT)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "pooling",
-                         "pooling must be 0 to 2 (trf_pooling), got %d", (int)pooling);
+    TRF__TRY(trf__check_range("pooling", (double)pooling, 0, TRF_POOLING_COUNT - 1, err));
     TRF__TRY(trf__shape_check(vectors, "vectors", need.sentences, d, err));
     TRF__GROW(double, translator->numbers, translator->numbers_capacity, d, &pass->run.hooks);
     while (batch.source.count > 0) {

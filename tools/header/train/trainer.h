@@ -60,7 +60,8 @@ struct trf_trainer {
                                        weights of trf_learn's best validation. Checkpoints have
                                        them. */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
-    int left;                       /* 1: the model has others: the average, or the best ones */
+    const trf_real *left;           /* those that the model has instead: the average, or the best
+                                       ones; NULL: it has its own */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
 };
@@ -95,9 +96,9 @@ TRF__FN void trf__weights_copy(trf_trainer *t, trf_real *to, const trf_real *fro
    those. */
 TRF__FN trf_status trf__weights_show(trf_trainer *t, const trf_real *from, trf_error *err)
 {
-    trf__weights_copy(t, t->raw, t->model->weights);
+    if (!t->left) trf__weights_copy(t, t->raw, t->model->weights);
     trf__weights_copy(t, t->model->weights, from);
-    t->left = 1;
+    t->left = from;
     return t->pass.run.backend->sync(&t->pass.run, err);
 }
 
@@ -507,7 +508,7 @@ TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index)
 
 TRF_API trf_tensor trf_trainer_parameter(trf_trainer *trainer, int32_t index)
 {
-    if (trainer) { trainer->written = 1; trainer->left = 0; }
+    if (trainer) { trainer->written = 1; trainer->left = NULL; }
     return trf_model_parameter(trainer ? trainer->model : NULL, index);
 }
 

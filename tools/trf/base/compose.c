@@ -164,10 +164,10 @@ static void free_ways(struct ways *w)
 // -----------------------------------------------------------------------------------------------
 
 /* Up to n characters; 0 ends them before. */
-static size_t write_characters(char *to, const uint32_t *characters, size_t n)
+static size_t write_characters(char *to, const uint32_t *from, size_t n)
 {
     size_t i, bytes = 0;
-    for (i = 0; i < n && characters[i]; i++) bytes += write_character(to + bytes, characters[i]);
+    for (i = 0; i < n && from[i]; i++) bytes += write_character(to + bytes, from[i]);
     to[bytes] = 0;
     return bytes;
 }

@@ -407,32 +407,32 @@ static int by_pair(const void *a, const void *b)
 
 enum { DECOMPOSITIONS, COMPOSITIONS, CLASSES_OF_MARKS, TABLES };
 
-static void add_row(int32_t (*rows)[3], int32_t *n, uint32_t a, uint32_t b, uint32_t c)
+static void add_row(int32_t (*table)[3], int32_t *n, uint32_t a, uint32_t b, uint32_t c)
 {
-    rows[*n][0] = (int32_t)a;
-    rows[*n][1] = (int32_t)b;
-    rows[(*n)++][2] = (int32_t)c;
+    table[*n][0] = (int32_t)a;
+    table[*n][1] = (int32_t)b;
+    table[(*n)++][2] = (int32_t)c;
 }
 
 /* The tables for composing; malloc'd. */
-static void composing_tables(int32_t (*rows[TABLES])[3], int32_t n[TABLES])
+static void composing_tables(int32_t (*tables[TABLES])[3], int32_t n[TABLES])
 {
     enum { MOST = UNICODE_COUNT(unicode_one) + UNICODE_COUNT(unicode_two) };
     uint32_t (*parts)[2] = zeroed(UNICODE_POINTS, sizeof *parts);
     struct unicode_range range = {0, 0, 0};
     uint32_t c, class_of;
     size_t i;
-    for (i = 0; i < TABLES; i++) rows[i] = zeroed(MOST, sizeof *rows[i]);
+    for (i = 0; i < TABLES; i++) tables[i] = zeroed(MOST, sizeof *tables[i]);
     unicode_parts(parts, 0);
     for (c = 0; c < UNICODE_POINTS; c++) {
         if (!parts[c][0]) continue;
-        add_row(rows[DECOMPOSITIONS], &n[DECOMPOSITIONS], c, parts[c][0], parts[c][1]);
+        add_row(tables[DECOMPOSITIONS], &n[DECOMPOSITIONS], c, parts[c][0], parts[c][1]);
         if (unicode_composes(parts, c))
-            add_row(rows[COMPOSITIONS], &n[COMPOSITIONS], parts[c][0], parts[c][1], c);
+            add_row(tables[COMPOSITIONS], &n[COMPOSITIONS], parts[c][0], parts[c][1], c);
     }
-    qsort(rows[COMPOSITIONS], (size_t)n[COMPOSITIONS], sizeof *rows[0], by_pair);
+    qsort(tables[COMPOSITIONS], (size_t)n[COMPOSITIONS], sizeof *tables[0], by_pair);
     while ((class_of = unicode_next_class(&range)) != 0)
-        add_row(rows[CLASSES_OF_MARKS], &n[CLASSES_OF_MARKS], range.first, range.end - 1, class_of);
+        add_row(tables[CLASSES_OF_MARKS], &n[CLASSES_OF_MARKS], range.first, range.end - 1, class_of);
     free(parts);
 }
 
