@@ -236,8 +236,8 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>labels >>dataset-ids >>dataset-give >>dataset-add >>dataset-read
-//                     >>hold-out >>dataset-lines >>dataset-finish
+//                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
+//                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
@@ -3304,7 +3304,8 @@ typedef struct trf_bad_line {
 typedef struct trf_data_lines {
     const char *const *source, *const *target;      /* (n + n_held_out) */
     int64_t n, n_held_out;
-    const char *used;           /* (n) 1: the pair is learned from; NULL before trf_dataset_finish */
+    const char *used;           /* (n) 1: the pair is learned from; NULL before
+                                   trf_dataset_finish */
 } trf_data_lines;
 
 typedef struct trf_dataset_options {
@@ -3353,8 +3354,8 @@ typedef struct trf_dataset_options {
     int (*bad_line)(void *user, const trf_bad_line *line);
     /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
        makes from the texts, for example of subwords; they belong to the data set, and may be the
-       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
-       NULL */
+       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A
+       failure is that of trf_dataset_finish. default NULL */
     trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                               trf_error *err);
     /* Gets each pair instead of the corpus, as trf_token_file_add does. A pair that is added is
@@ -26524,7 +26525,7 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     hooks = corpus->options.hooks;
     if (corpus->epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a corpus at its first batch, got one that has delivered batches");
+                         "expected a corpus at its first batch, got one that has delivered some");
     if (corpus->longest > options->max_length)
         return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
                          "the longest pair has %lld ids on a side, more than max_length = %d",
@@ -27142,7 +27143,8 @@ TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
                                &search->start};
     static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
     int i;
-    for (i = 0; rule && i < 4; i++) if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
+    for (i = 0; rule && i < 4; i++)
+        if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
     return NULL;
 }
 
@@ -27166,7 +27168,8 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
-    const trf_vocab *vocab = answers ? trf_model_target_vocab(model) : trf_model_source_vocab(model);
+    const trf_vocab *vocab = answers ? trf_model_target_vocab(model)
+                                     : trf_model_source_vocab(model);
     char text[128];
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;
@@ -34104,7 +34107,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates);
     status = trf__learn_begin(&l, err);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save; lost weights are not kept */
+    /* after an error of this rank alone the others do not come to save; lost weights are not
+       kept */
     if (status == TRF_OK || status == TRF_E_CANCELLED ||
         (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */
@@ -34211,6 +34215,8 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     o.seed = 1;
     return o;
 }
+
+// >>dataset-store  options, and texts with the places where they come from
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
@@ -34898,7 +34904,8 @@ TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf
 
 /* Encodes a line, and gives its pair away. *used: whether it has one. */
 TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
-                                    const trf__line_from *from, int held, char *used, trf_error *err)
+                                    const trf__line_from *from, int held, char *used,
+                                    trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
     trf__text_ids *ids = d->encoding.ids;
@@ -34923,7 +34930,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
 
 // >>dataset-add    pairs of the caller
 //
-// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at once.
+// A pair is stored until the data set is finished. If pairs go to the caller, it is encoded at
+// once.
 
 /* Encodes the only line, and gives it to the caller. */
 TRF__FN trf_status trf__dataset_pass(trf_dataset *d, trf_error *err)
@@ -36680,4 +36688,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3629614242
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1318066061

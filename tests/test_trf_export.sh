@@ -15,22 +15,26 @@ fi
 # near FILE FILE: whether both have the same numbers, within 1e-5 of their size
 near()
 {
-    paste -d ' ' "$1" "$2" | awk '{ n = NF / 2; for (i = 1; i <= n; i++) { a = $i; b = $(i + n); d = a - b; if (d < 0) d = -d; if (b < 0) b = -b
+    paste -d ' ' "$1" "$2" |
+        awk '{ n = NF / 2; for (i = 1; i <= n; i++) { a = $i; b = $(i + n); d = a - b; if (d < 0) d = -d; if (b < 0) b = -b
         if (!(d <= 1e-5 * (1 + b))) { print "line " NR ", number " i ": " a " and " $(i + n); bad = 1 } } if (NF % 2) bad = 1 }
         END { exit bad || !NR }'
 }
 
 # --- imported models: the folder that trf export writes becomes the same file, byte for byte -----------
 for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next:bert bert_tokens:bert bert_masked:bert bert_both:bert roberta_first:roberta \
-    roberta_masked:roberta marian:marian bart:bart t5:t5 gpt2:gpt2 llama:llama m2m_100:m2m_100 nllb:m2m_100 mbart:mbart mbart50:mbart; do
+    roberta_masked:roberta marian:marian bart:bart t5:t5 gpt2:gpt2 llama:llama m2m_100:m2m_100 nllb:m2m_100 \
+    mbart:mbart mbart50:mbart; do
     type=${folder#*:} folder=${folder%:*}
     "$trf" import "$golden/$folder" --output $folder.model 2>err
-    expect 0 "export of $folder" "^$folder: $type, [A-Za-z0-9]*, [0-9]* weights$" "$trf" export $folder.model --output $folder
+    expect 0 "export of $folder" "^$folder: $type, [A-Za-z0-9]*, [0-9]* weights$" "$trf" export $folder.model \
+        --output $folder
     expect 0 "import of what it wrote" "$type, " "$trf" import $folder --output $folder.again
     check "$folder: the same model" cmp -s $folder.model $folder.again
 done
 # a WordPiece vocabulary that does not tell its settings, as in files of earlier versions: its rules tell them
-patch() { printf "$3" | dd of="$1" bs=1 seek=$(($(grep -abo "$2" "$1" | head -n 1 | cut -d : -f 1) + $4)) conv=notrunc 2>err; }
+patch() { printf "$3" | dd of="$1" bs=1 seek=$(($(grep -abo "$2" "$1" | head -n 1 | cut -d : -f 1) + $4)) conv=notrunc \
+    2>err; }
 older() { cp "$1" older; patch older trf.crc32 x 0; patch older TRFWP '\001' 8; }
 older bert.model
 expect 0 "export of an older file" "^of_older: bert" "$trf" export older --output of_older
@@ -79,12 +83,14 @@ check "the same numbers" near bert.numbers other.numbers
 "$trf" quantize bert.model --weights bf16 --output half.model
 expect 0 "16 bits become 32" "bert, BertModel" "$trf" export half.model --output half
 "$trf" quantize bert.model --weights int8 --output eighth.model
-expect 1 "8 bits" "its weights have 8 bits: give the model that it was made from" "$trf" export eighth.model --output eighth
+expect 1 "8 bits" "its weights have 8 bits: give the model that it was made from" "$trf" export eighth.model \
+    --output eighth
 check "nothing is written" test ! -e eighth
 
 # --- models of several languages: their tokenizers have all languages and the tags -------------------
 for folder in m2m_100 mbart mbart50; do
-    check "$folder: the pieces as they were" cmp -s $folder/sentencepiece.bpe.model "$golden/$folder/sentencepiece.bpe.model"
+    check "$folder: the pieces as they were" cmp -s $folder/sentencepiece.bpe.model \
+        "$golden/$folder/sentencepiece.bpe.model"
 done
 for class in m2m_100:M2M100Tokenizer nllb:NllbTokenizer mbart:MBartTokenizer mbart50:MBart50Tokenizer; do
     check "a ${class#*:}" has ${class%:*}/tokenizer_config.json "\"tokenizer_class\":.\"${class#*:}\""
@@ -101,7 +107,8 @@ check "its list of languages" has m2m_100/tokenizer_config.json '"language_codes
 check "a language of NLLB" has nllb/tokenizer_config.json '"zho_Hans", "zho_Hant", "zul_Latn"\]'
 for class in nllb:true mbart:false mbart50:false; do
     plain ${class%:*}/tokenizer_config.json >got; plain ${class%:*}/tokenizer.json >>got 2>err
-    check "${class%:*}: its mask takes blanks" has got "\"content\":\"<mask>\",[^}]*\"lstrip\":true,\"normalized\":${class#*:}}"
+    check "${class%:*}: its mask takes blanks" has got \
+        "\"content\":\"<mask>\",[^}]*\"lstrip\":true,\"normalized\":${class#*:}}"
 done
 check "mBART-25 begins with its language" has mbart/config.json '"decoder_start_token_id":.58'
 check "which is not its BOS for transformers" has mbart/config.json '"bos_token_id":.0'
@@ -111,7 +118,8 @@ check "NLLB's folder names its source" has nllb/tokenizer_config.json '"src_lang
 check "mBART-25's folder names its target" has mbart/tokenizer_config.json '"tgt_lang":.*"ro_RO"'
 check "NLLB's names none" [ "$(cat nllb/*.json | grep -c 'tgt_lang\|forced_bos')" -eq 0 ]
 # other forms: tokenizer.json of mBART-50 with a map of characters; the file of SentencePiece for NLLB
-original() { rm -rf from; cp -R "$golden/$1" from; rm -f from/tokenizer.json from/tokenizer_config.json from/sentencepiece.bpe.model from/vocab.json; }
+original() { rm -rf from; cp -R "$golden/$1" from; rm -f from/tokenizer.json from/tokenizer_config.json \
+    from/sentencepiece.bpe.model from/vocab.json; }
 # data_of MODEL: all bytes of its weights and vocabularies, which follow the header
 data_of() { tail -c +$(($(od -An -t u4 -N 4 "$1") + 9)) "$1"; }
 again()     # WHAT [TYPE]: the folder `from` becomes the folder `to`, and the same model; TYPE: how its model_type begins
@@ -121,17 +129,20 @@ again()     # WHAT [TYPE]: the folder `from` becomes the folder `to`, and the sa
     expect 0 "import of $1" "m" "$trf" import to --output again.model --overwrite
     check "$1: the same model" cmp -s from.model again.model
 }
-original mbart50; cp "$golden/json/mbart50.json" from/tokenizer.json; echo '{"tokenizer_class": "MBart50Tokenizer"}' >from/tokenizer_config.json
+original mbart50; cp "$golden/json/mbart50.json" from/tokenizer.json; echo '{"tokenizer_class": "MBart50Tokenizer"}' \
+    >from/tokenizer_config.json
 again "mBART-50 from tokenizer.json"
 check "it has no file of SentencePiece" [ ! -e to/sentencepiece.bpe.model ]
 map() { plain "$1" | sed 's/.*"precompiled_charsmap":"\([^"]*\)".*/\1/'; }
 map to/tokenizer.json >got; map from/tokenizer.json >want
 check "its map of characters" cmp got want
 check "is one" grep -q '^AAQA.*==$' got
-part to/tokenizer.json vocab | tr ']' '\n' | sed 's/.*"\(.*\)",.*/\1/' >got; part from/tokenizer.json vocab | tr ']' '\n' | sed 's/.*"\(.*\)",.*/\1/' >want
+part to/tokenizer.json vocab | tr ']' '\n' | sed 's/.*"\(.*\)",.*/\1/' >got; part from/tokenizer.json vocab |
+    tr ']' '\n' | sed 's/.*"\(.*\)",.*/\1/' >want
 check "its tokens" cmp got want
 check "are ninety-two" [ "$(grep -c . got)" -ge 92 ]
-original nllb; cp "$golden/m2m_100/sentencepiece.bpe.model" from; echo '{"tokenizer_class": "NllbTokenizer"}' >from/tokenizer_config.json
+original nllb; cp "$golden/m2m_100/sentencepiece.bpe.model" from; echo '{"tokenizer_class": "NllbTokenizer"}' \
+    >from/tokenizer_config.json
 again "NLLB from its own file"
 check "the file is as it was" cmp -s to/sentencepiece.bpe.model from/sentencepiece.bpe.model
 plain to/tokenizer_config.json >got
@@ -145,8 +156,10 @@ check "which its tokenizer does" has to/tokenizer_config.json '"legacy_behaviour
 check "a token that a folder adds" has to/tokenizer_config.json '"zul_Latn", "<extra>"\]'
 sed 's/264/266/' from/tokenizer_config.json >new && mv new from/tokenizer_config.json
 "$trf" import from --output gap.model 2>err
-expect 1 "ids with a gap" "the id 264 has no token, but 266 has one: NllbTokenizer has no such gap" "$trf" export gap.model --output no
-original nllb; cp "$golden/nllb/tokenizer.json" from; echo '{"tokenizer_class": "NllbTokenizer"}' >from/tokenizer_config.json
+expect 1 "ids with a gap" "the id 264 has no token, but 266 has one: NllbTokenizer has no such gap" \
+    "$trf" export gap.model --output no
+original nllb; cp "$golden/nllb/tokenizer.json" from; echo '{"tokenizer_class": "NllbTokenizer"}' \
+    >from/tokenizer_config.json
 sed 's/"eng_Latn"/"<extra1>"/' from/tokenizer.json >new && mv new from/tokenizer.json
 "$trf" import from --output first.model --overwrite 2>err
 expect 0 "export of NLLB without English" "^to: m" "$anew" export first.model --output to --overwrite
@@ -166,12 +179,14 @@ check "its merges are in the order of scores" cmp got want
 echo '<mask>' >>after
 awk 'FNR == NR { code[n++] = $0; next } /"content": "(<mask>|[a-z]*_[A-Z][a-z]*)"/ { sub(/"content": "[^"]*"/, "\"content\": \"" code[i++] "\"") }
     /"added_tokens": \[/ { print; print "{\"id\": 264, \"content\": \"<u264>\", \"special\": false}, {\"id\": 265, \"content\": \"rean\", \"special\": false}," ; next }
-    /"k": 60/ { sub(/60/, "60, \"<u264>\": 264, \"rean\": 265") } { print }' after "$golden/nllb/tokenizer.json" >from/tokenizer.json
+    /"k": 60/ { sub(/60/, "60, \"<u264>\": 264, \"rean\": 265") } { print }' after "$golden/nllb/tokenizer.json" \
+        >from/tokenizer.json
 check "two words are added" has from/tokenizer.json '"<u264>": 264'
 again "NLLB with words of its own"      # no merges make "rean" of "re" and "an"
 check "its ids are not those of fairseq" [ -e to/tokenizer.json ] && [ ! -e to/sentencepiece.bpe.model ]
 check "its words are not special" sh -c "tr -d ' \t\n' <to/tokenizer.json | grep -q '\"id\":265,\"content\":\"rean\",[^}]*\"special\":false'"
-cp -R "$golden/m2m_100" wmt; echo '{"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21"}' >wmt/tokenizer_config.json
+cp -R "$golden/m2m_100" wmt; echo '{"tokenizer_class": "M2M100Tokenizer", "language_codes": "wmt21"}' \
+    >wmt/tokenizer_config.json
 rm -rf from; mv wmt from; again "the languages of WMT 21"
 check "its list" has to/tokenizer_config.json '"language_codes":.*"wmt21"'
 # XLM-R has no languages; its ids are those of fairseq too
@@ -186,14 +201,16 @@ check "its numbers are those of transformers" near from/numbers.txt got
 rm -rf from; cp -R "$golden/marian" from; sed 's/"f": 17/">>fra<<": 17/' "$golden/marian/vocab.json" >from/vocab.json
 again "Marian with a language"
 check "is Marian's" has to/tokenizer_config.json '"MarianTokenizer"'
-expect 2 "it is told no pair" "has no tokenizer that is told its languages" "$trf" export from.model --output no --target-language fra
+expect 2 "it is told no pair" "has no tokenizer that is told its languages" "$trf" export from.model --output no \
+    --target-language fra
 # a pair
 for pair in m2m_100:de:fr:forced_bos_token_id:85 nllb:fra_Latn:eng_Latn:forced_bos_token_id:108 mbart50:en_XX:sl_SI:forced_bos_token_id:90 mbart:de_DE:ar_AR:decoder_start_token_id:39; do
     IFS=: read -r folder from to field id <<END
 $pair
 END
     rm -rf paired
-    expect 0 "a pair of $folder" "^paired: " "$trf" export $folder.model --output paired --source-language "$from" --target-language "$to"
+    expect 0 "a pair of $folder" "^paired: " "$trf" export $folder.model --output paired --source-language "$from" \
+        --target-language "$to"
     check "$folder: its source" has paired/tokenizer_config.json "\"src_lang\":.*\"$from\""
     check "$folder: its target" has paired/tokenizer_config.json "\"tgt_lang\":.*\"$to\""
     check "$folder: $field is $id" has paired/generation_config.json "\"$field\":.$id,"
@@ -208,7 +225,8 @@ done
 cut -f 2 train.tsv >text
 awk -F '\t' '{ print $2 "\t" (length($1) > 5 ? "long" : "short") }' train.tsv >labelled
 awk -F '\t' '{ n = split($1, d, " "); t = ""; for (i = n; i > 0; i--) t = t (i < n ? " " : "") (d[i] % 2 ? "odd" : "even"); print $2 "\t" t }' train.tsv >tagged
-decoder="--objective causal --text text --decoder-layers 2" encoder="--encoder-layers 2" both="--tsv train.tsv --encoder-layers 1 --decoder-layers 2"
+decoder="--objective causal --text text --decoder-layers 2" encoder="--encoder-layers 2" \
+    both="--tsv train.tsv --encoder-layers 1 --decoder-layers 2"
 bert="--source-bos yes --pooling first --head-layer yes"
 llama="--norm-rule rms --positions rotary --feed-forward-gate yes --activation silu --qkv-bias no --out-bias no --feed-forward-bias no"
 t5="--norm-rule rms --positions relative --attention-scale 1 --scale-embeddings no --qkv-bias no --out-bias no --feed-forward-bias no --decoder-start pad --joint-vocabulary yes"
@@ -216,8 +234,10 @@ post="--norm-place post-norm --final-norm no"
 learn()     # NAME OPTIONS of trf train
 {
     this=$1; shift
-    "$anew" train "$@" --model $this.model --d-model 16 --n-heads 2 --d-ff 32 --updates 40 --warmup 5 --batch-tokens 256 --metric loss --seed 5 --threads 1 \
-        --quiet --max-length 64 --valid-size 0 --schedule constant --learning-rate 0.01 --dropout 0 --log-every 40 >out 2>err || cat err
+    "$anew" train "$@" --model $this.model --d-model 16 --n-heads 2 --d-ff 32 --updates 40 --warmup 5 \
+        --batch-tokens 256 --metric loss --seed 5 --threads 1 \
+        --quiet --max-length 64 --valid-size 0 --schedule constant --learning-rate 0.01 --dropout 0 \
+        --log-every 40 >out 2>err || cat err
 }
 numbers()   # MODEL
 {
@@ -247,7 +267,8 @@ fits marian both-post $both --joint-vocabulary yes $post
 fits marian both-two $both $post --activation gelu --qkv-bias no
 check "the target's vocabulary is in a folder" has folder/target_tokenizer/tokenizer.json '"three"'
 check "its template ends a target" has folder/target_tokenizer/tokenizer.json '"TemplateProcessing"'
-fits bart both-bart $both --joint-vocabulary yes $post --embedding-norm yes --positions learned --position-offset 5 --source-bos yes --decoder-start eos
+fits bart both-bart $both --joint-vocabulary yes $post --embedding-norm yes --positions learned --position-offset 5 \
+    --source-bos yes --decoder-start eos
 fits mbart both-mbart $both --joint-vocabulary yes --embedding-norm yes --positions none
 fits m2m_100 both-m2m $both --joint-vocabulary yes --positions halves-n1 --position-offset 1
 fits t5 both-t5 $both $t5 --tying all --scale-logits yes --d-head 6 --relative-buckets 8 --relative-distance 20
@@ -258,7 +279,8 @@ fits gpt2 decoder-tied $decoder --positions learned --scale-embeddings no --acti
 check "others are" has folder/config.json '"tie_word_embeddings":.true'
 fits gpt2 decoder-untied $decoder --tying untied --positions none --out-bias no
 fits llama decoder-llama $decoder $llama
-fits llama decoder-groups $decoder $llama --kv-heads 1 --d-head 6 --rotary-scale 2 --rotary-base 50000 --scale-embeddings no
+fits llama decoder-groups $decoder $llama --kv-heads 1 --d-head 6 --rotary-scale 2 --rotary-base 50000 \
+    --scale-embeddings no
 fits llama decoder-scaled $decoder $llama --rotary-scale 8 --rotary-trained 8 --rotary-low 0.5 --rotary-high 3
 fits llama decoder-biases $decoder $(echo "$llama" | sed 's/--qkv-bias no//')
 fits megatron-bert class --objective classify --tsv labelled $encoder $bert
@@ -266,7 +288,8 @@ fits megatron-bert class-segments --objective classify --tsv labelled $encoder $
 fits bert class-bert --objective classify --tsv labelled $encoder $bert $post --embedding-norm yes --activation gelu
 fits megatron-bert tag --objective tag --tsv tagged $encoder --source-bos yes
 fits megatron-bert mask --objective mask --text text $encoder --head-layer yes --source-bos yes --scale-embeddings no
-fits megatron-bert class-pretrain --objective pretrain --tsv labelled $encoder --head-layer yes --source-bos yes --scale-embeddings no
+fits megatron-bert class-pretrain --objective pretrain --tsv labelled $encoder --head-layer yes --source-bos yes \
+    --scale-embeddings no
 check "its class" has folder/config.json '"MegatronBertForPreTraining"'
 check "its labels" has folder/config.json '"1":.*"short"'
 if ! "$trf" --version | grep -q "without libsentencepiece"; then
@@ -309,25 +332,38 @@ damaged()   # NAME MODEL SED MESSAGE
     check "$1: it is another file" sh -c "! cmp -s '$2' damaged.model"
     refuses "$1" damaged.model "damaged.model: $4"
 }
-damaged "tags in other places" nllb.model 's/"target.tag":"forced-first \*"/"target.tag":"start        *"/' "source.tag is \"source-first \*\" and target.tag is \"start        \*\", but no tokenizer"
-damaged "no tags of sources" m2m_100.model 's/"source.tag"/"source.tax"/' "source.tag is \"\" and target.tag is \"forced-first __\*__\", but no"
-damaged "languages of another class" nllb.model 's/"languages":"ace_Arab/"languages":"xxx_Arab/' "languages begins with \"xxx_Arab\", which is a code of no tokenizer"
+damaged "tags in other places" nllb.model 's/"target.tag":"forced-first \*"/"target.tag":"start        *"/' \
+    "source.tag is \"source-first \*\" and target.tag is \"start        \*\", but no tokenizer"
+damaged "no tags of sources" m2m_100.model 's/"source.tag"/"source.tax"/' \
+    "source.tag is \"\" and target.tag is \"forced-first __\*__\", but no"
+damaged "languages of another class" nllb.model 's/"languages":"ace_Arab/"languages":"xxx_Arab/' \
+    "languages begins with \"xxx_Arab\", which is a code of no tokenizer"
 damaged "no language" nllb.model 's/"languages":"ace_Arab/"languages":"        /' "languages begins with \"\", which"
-damaged "a language of another class" nllb.model 's/ ace_Latn acm/ xxx_Latn acm/' "languages has \"xxx_Latn\", but NllbTokenizer has no such language"
-damaged "a language without a token" english.model 's/ ace_Latn acm/ ars_Arab acm/; s/"languages":"ace_Arab/"languages":"eng_Latn/' "languages has \"eng_Latn\", but no token of the vocabulary is its tag"
-damaged "a language that is missing" mbart.model 's/"languages":"ar_AR cs_CZ/"languages":"cs_CZ cs_CZ/' "languages lacks \"ar_AR\", but MBartTokenizer has a token for it"
+damaged "a language of another class" nllb.model 's/ ace_Latn acm/ xxx_Latn acm/' \
+    "languages has \"xxx_Latn\", but NllbTokenizer has no such language"
+damaged "a language without a token" english.model \
+    's/ ace_Latn acm/ ars_Arab acm/; s/"languages":"ace_Arab/"languages":"eng_Latn/' \
+    "languages has \"eng_Latn\", but no token of the vocabulary is its tag"
+damaged "a language that is missing" mbart.model 's/"languages":"ar_AR cs_CZ/"languages":"cs_CZ cs_CZ/' \
+    "languages lacks \"ar_AR\", but MBartTokenizer has a token for it"
 codes_of() { "$trf" export $1.model --output no --source-language xx 2>&1 | sed 's/.* knows //' | tr ' ' '\n'; }
 codes_of m2m_100 >codes; codes_of nllb >others
 check "M2M-100 has a hundred languages" lines_are 100 codes
 check "NLLB has two hundred and two" lines_are 202 others
 paste -d ' ' others codes | awk 'NF == 2 { print "s/\"" $1 "\"/\"__" $2 "__\"/" }' >rename
-original nllb; sed -f rename "$golden/nllb/tokenizer.json" >from/tokenizer.json; echo '{"tokenizer_class": "M2M100Tokenizer"}' >from/tokenizer_config.json
+original nllb; sed -f rename "$golden/nllb/tokenizer.json" >from/tokenizer.json; echo \
+    '{"tokenizer_class": "M2M100Tokenizer"}' >from/tokenizer_config.json
 "$trf" import from --output behind.model 2>err
-refuses "tokens behind the languages" behind.model "the ids of the languages are not a row behind all other tokens, but M2M100Tokenizer has no others"
-damaged "languages in another order" m2m_100.model 's/"languages":"af am/"languages":"am af/' "languages has another order than M2M100Tokenizer"
-expect 2 "a source that is no language" "^trf export: --source-language xx: 'mbart50.model' knows ar_AR cs_CZ" "$trf" export mbart50.model --output no --source-language xx --target-language ar_AR
-expect 2 "a target that is no language" "^trf export: --target-language fr: 'mbart50.model' knows ar_AR cs_CZ" "$trf" export mbart50.model --output no --target-language fr
-expect 2 "a part of a code" "^trf export: --target-language ar: 'mbart50.model' knows" "$trf" export mbart50.model --output no --target-language ar
+refuses "tokens behind the languages" behind.model \
+    "the ids of the languages are not a row behind all other tokens, but M2M100Tokenizer has no others"
+damaged "languages in another order" m2m_100.model 's/"languages":"af am/"languages":"am af/' \
+    "languages has another order than M2M100Tokenizer"
+expect 2 "a source that is no language" "^trf export: --source-language xx: 'mbart50.model' knows ar_AR cs_CZ" \
+    "$trf" export mbart50.model --output no --source-language xx --target-language ar_AR
+expect 2 "a target that is no language" "^trf export: --target-language fr: 'mbart50.model' knows ar_AR cs_CZ" \
+    "$trf" export mbart50.model --output no --target-language fr
+expect 2 "a part of a code" "^trf export: --target-language ar: 'mbart50.model' knows" "$trf" export mbart50.model \
+    --output no --target-language ar
 expect 2 "a pair of codes" "knows ar_AR" "$trf" export mbart50.model --output no --target-language "ar_AR cs_CZ"
 expect 2 "no code" "knows ar_AR" "$trf" export mbart50.model --output no --target-language ""
 expect 2 "a model without languages" "^trf export: --target-language: 'marian.model' has no tokenizer that is told its languages" "$trf" export marian.model --output no --target-language fr
@@ -340,14 +376,20 @@ misfit()    # MESSAGE NAME OPTIONS of trf train
     refuses "$1: the field" $1.model "$message"
 }
 misfit "--tying is decoder, but pegasus needs all" both-separate $both
-misfit "--pooling is mean and --head-layer no, but megatron-bert needs --pooling first --head-layer yes" class-mean --objective classify --tsv labelled $encoder --source-bos yes
+misfit "--pooling is mean and --head-layer no, but megatron-bert needs --pooling first --head-layer yes" class-mean \
+    --objective classify --tsv labelled $encoder --source-bos yes
 misfit "--source-bos is no, but megatron-bert needs yes" tag-bos --objective tag --tsv tagged $encoder
-misfit "--head-layer is no, but megatron-bert needs yes" mask-plain --objective mask --text text $encoder --source-bos yes
-misfit "--scale-embeddings is yes, but megatron-bert needs no" mask-scaled --objective mask --text text $encoder --source-bos yes --head-layer yes
-misfit "the model has 2 labels of sequences and --head-layer no; only bert and megatron-bert" pretrain-plain --objective pretrain --tsv labelled $encoder --source-bos yes
+misfit "--head-layer is no, but megatron-bert needs yes" mask-plain --objective mask --text text $encoder \
+    --source-bos yes
+misfit "--scale-embeddings is yes, but megatron-bert needs no" mask-scaled --objective mask --text text $encoder \
+    --source-bos yes --head-layer yes
+misfit "the model has 2 labels of sequences and --head-layer no; only bert and megatron-bert" pretrain-plain \
+    --objective pretrain --tsv labelled $encoder --source-bos yes
 awk -F '\t' '{ print $2 "\t" length($1) % 3 "of" }' train.tsv >three
-misfit "the model has 3 labels of sequences and --head-layer yes; only bert and megatron-bert" pretrain-three --objective pretrain --tsv three $encoder --source-bos yes --head-layer yes
-refuses "no RoBERTa either" class-pretrain.model "the model has 2 labels of sequences and --head-layer yes; only bert" --as roberta
+misfit "the model has 3 labels of sequences and --head-layer yes; only bert and megatron-bert" pretrain-three \
+    --objective pretrain --tsv three $encoder --source-bos yes --head-layer yes
+refuses "no RoBERTa either" class-pretrain.model "the model has 2 labels of sequences and --head-layer yes; only bert" \
+    --as roberta
 misfit "--positions is alibi, but gpt2 needs learned" decoder-alibi $decoder --positions alibi
 misfit "--norm-rule is annotated, but" decoder-annotated $decoder --norm-rule annotated
 misfit "--generator-bias is yes, but gpt2 needs no" decoder-bias $decoder --generator-bias yes
@@ -357,12 +399,14 @@ misfit "--kv-heads is 1, but gpt2 needs 0" decoder-kv $decoder --kv-heads 1
 misfit "--attention-scale is 0.5, but gpt2 needs 0" decoder-scale $decoder --attention-scale 0.5
 misfit "--norm-epsilon is 0.001, but pegasus needs 1e-05" both-epsilon $both --joint-vocabulary yes --norm-epsilon 0.001
 misfit "--decoder-start is zero, but pegasus needs pad" both-zero $both --joint-vocabulary yes --decoder-start zero
-misfit "--activation is gelu, but t5 needs gelu-tanh" both-gate $both $t5 --tying embeddings --feed-forward-gate yes --activation gelu
+misfit "--activation is gelu, but t5 needs gelu-tanh" both-gate $both $t5 --tying embeddings --feed-forward-gate yes \
+    --activation gelu
 misfit "--position-offset is 3, but pegasus needs 0" both-offset $both --joint-vocabulary yes --position-offset 3
 misfit "--final-norm is encoder, but pegasus needs yes" both-norm $both --joint-vocabulary yes --final-norm encoder
 
 # --- folders -------------------------------------------------------------------------------------------
-expect 1 "a folder with files" "--output 'marian' is a folder with files: --overwrite replaces" "$trf" export bert.model --output marian
+expect 1 "a folder with files" "--output 'marian' is a folder with files: --overwrite replaces" \
+    "$trf" export bert.model --output marian
 check "it stays as it was" has marian/config.json '"marian"'
 cp bert/config.json marian/mine.txt
 expect 0 "unless told so" "^marian: bert" "$trf" export bert.model --output marian --overwrite
@@ -382,26 +426,32 @@ expect 0 "an empty folder" "^empty/: bert" "$trf" export bert.model --output emp
 check "it is one" cmp -s empty/config.json marian/config.json
 mkdir own
 cp bert.model own/model.safetensors
-expect 1 "over the model itself" "--output 'own' would overwrite the model 'own/model.safetensors'" "$trf" export own/model.safetensors --output own --overwrite
+expect 1 "over the model itself" "--output 'own' would overwrite the model 'own/model.safetensors'" \
+    "$trf" export own/model.safetensors --output own --overwrite
 check "the model is as it was" cmp -s bert.model own/model.safetensors
 expect 1 "a file" "--output 'text' is a file, but trf export writes a folder" "$trf" export bert.model --output text
-expect 1 "no folder above" "cannot write 'none/folder': No such file or directory" "$trf" export bert.model --output none/folder
+expect 1 "no folder above" "cannot write 'none/folder': No such file or directory" "$trf" export bert.model \
+    --output none/folder
 expect 1 "no model" "cannot read 'nothing'" "$trf" export nothing --output no
-expect 1 "a file of another program" "a safetensors file of another program" "$trf" export "$golden/bert/model.safetensors" --output no
+expect 1 "a file of another program" "a safetensors file of another program" \
+    "$trf" export "$golden/bert/model.safetensors" --output no
 expect 2 "no folder" "give --output FOLDER" "$trf" export bert.model
 expect 2 "no model" "give one model" "$trf" export --output no
 expect 2 "another format" "format" "$trf" export bert.model --output no --format onnx
 expect 0 "the format by its name" "bert" "$trf" export bert.model --output named --format huggingface
 expect 1 "a full disk" "File too large" sh -c "ulimit -f 4; '$trf' export bert.model --output no"
 awk 'BEGIN { for (i = 0; i < 3000; i++) print "number" i " number" i }' >many
-"$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 2 --n-heads 1 --d-ff 4 --decoder-layers 1 --positions learned \
+"$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 2 --n-heads 1 \
+    --d-ff 4 --decoder-layers 1 --positions learned \
     --scale-embeddings no --updates 1 --valid-size 0 --model many.model --threads 1 --max-length 8 --quiet >out 2>err
 expect 0 "more tokens than weights" "gpt2" "$trf" export many.model --output many.out
-check "the tokenizer is larger" [ "$(wc -c <many.out/model.safetensors)" -lt 40960 ] && [ "$(wc -c <many.out/tokenizer.json)" -gt 61440 ]
+check "the tokenizer is larger" [ "$(wc -c <many.out/model.safetensors)" -lt 40960 ] &&
+    [ "$(wc -c <many.out/tokenizer.json)" -gt 61440 ]
 expect 1 "a disk that is full later" "File too large" sh -c "ulimit -f 100; '$trf' export many.model --output no"
 check "nothing is left" [ -z "$(ls -d no* ./*.tmp-* 2>ls.err)" ]
 # a signal while files are written: whether it comes in time is a matter of milliseconds, so it is tried often
-"$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 512 --n-heads 1 --d-ff 4 --decoder-layers 1 --positions learned \
+"$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 512 --n-heads 1 \
+    --d-ff 4 --decoder-layers 1 --positions learned \
     --scale-embeddings no --updates 1 --valid-size 0 --model wide.model --threads 1 --max-length 8 --quiet >out 2>err
 tries=0 ended=0
 while [ $ended -ne 143 ] && [ $tries -lt 40 ]; do

@@ -87,11 +87,15 @@ pairs 300 5 >held.tsv
 expect 0 "a checkpoint" '' "$trf" train --tsv held.tsv --model held.m $small --updates 10
 expect 0 "goes on with the same pairs" '' "$trf" train --tsv held.tsv --model held.m $small --updates 20 --resume
 check "which are the same" sh -c '! grep -q "validation pairs or their scoring have changed" err'
-expect 0 "a checkpoint with 37 pairs held out" '' "$trf" train --tsv held.tsv --model size.m $small --updates 10 --valid-size 37
-expect 0 "holds out 37 again" 'held out: 37 of 300' "$trf" train --tsv held.tsv --model size.m $small --updates 20 --resume
+expect 0 "a checkpoint with 37 pairs held out" '' "$trf" train --tsv held.tsv --model size.m $small --updates 10 \
+    --valid-size 37
+expect 0 "holds out 37 again" 'held out: 37 of 300' "$trf" train --tsv held.tsv --model size.m $small --updates 20 \
+    --resume
 check "holds out the same 37" sh -c '! grep -q "validation pairs or their scoring have changed" err'
-expect 0 "a checkpoint with nothing held out" '' "$trf" train --tsv held.tsv --model size.n $small --updates 10 --valid-size 0
-expect 0 "goes on with nothing held out" 'not validated' "$trf" train --tsv held.tsv --model size.n $small --updates 20 --resume
+expect 0 "a checkpoint with nothing held out" '' "$trf" train --tsv held.tsv --model size.n $small --updates 10 \
+    --valid-size 0
+expect 0 "goes on with nothing held out" 'not validated' "$trf" train --tsv held.tsv --model size.n $small \
+    --updates 20 --resume
 awk 'BEGIN { for (i = 0; i < 300; i++) print "n" i " a\tm" i }' >all.tsv
 awk 'NR % 20 == 11' all.tsv >comb.tsv           # every twentieth: what (k + 0.5) n / picks was
 awk 'NR % 20 != 11' all.tsv >rest.tsv

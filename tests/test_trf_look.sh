@@ -16,7 +16,8 @@ quietly() { eval "\"$trf\" train $* $brief" >/dev/null 2>err || { echo "training
 quietly --tsv train.tsv $small $layers --updates 40 --model translator
 awk 'BEGIN { for (i = 0; i < 60; i++) print "good film\tpos\nbad film\tneg\na good good song\tpos\na bad bad song\tneg" }' >moods.tsv
 quietly --objective classify --tsv moods.tsv $small --encoder-layers 2 --updates 4 --model classifier
-awk -F '\t' '{ tags = $1; gsub(/good|bad/, "ADJ", tags); gsub(/[a-z]+/, "X", tags); print $1 "\t" tags }' moods.tsv >tags.tsv
+awk -F '\t' '{ tags = $1; gsub(/good|bad/, "ADJ", tags); gsub(/[a-z]+/, "X", tags); print $1 "\t" tags }' moods.tsv \
+    >tags.tsv
 quietly --objective tag --tsv tags.tsv $small --encoder-layers 2 --updates 4 --model tagger
 cut -f1 moods.tsv >moods.text
 quietly --objective causal --text moods.text $small --decoder-layers 2 --tokens words --updates 4 --model speaker
@@ -115,7 +116,8 @@ target=$("$trf" translate --model translator three 2>/dev/null)
 sed 's/}\]}$//' all | numbers >all.numbers
 check "all of trf translate is that of trf attention" near all.numbers heads.numbers
 sed 's/}\]}$//' mean | numbers >mean.numbers
-awk '{ x[NR] = $1 } END { n = NR / 4; for (i = 1; i <= n; i++) print (x[2 * n + i] + x[3 * n + i]) / 2 }' all.numbers >mean.wanted
+awk '{ x[NR] = $1 } END { n = NR / 4; for (i = 1; i <= n; i++) print (x[2 * n + i] + x[3 * n + i]) / 2 }' all.numbers \
+    >mean.wanted
 check "the mean is that of the last layer's heads" near mean.numbers mean.wanted
 expect 0 "alignments beside all" '"alignment":\[.*"attention":\[\[\[\[' \
     "$trf" translate --model translator three --json --alignments --attention all
@@ -214,7 +216,8 @@ seen = json.load(open("hostile.json"))
 assert len(seen["columns"]) == 1 + len(open("hostile.sources", encoding="utf-8", newline="\n").read().split("\n")[int(sys.argv[1]) - 1].split(" "))
 xml.dom.minidom.parse("hostile%s.svg" % sys.argv[1])' $n
     fi
-    ! command -v gnuplot >/dev/null || { expect 0 "gnuplot ($n)" "" "$trf" attention hostile --source "$line" --output hostile.png; check "draws it" test ! -s err; }
+    ! command -v gnuplot >/dev/null || { expect 0 "gnuplot ($n)" "" "$trf" attention hostile --source "$line" \
+        --output hostile.png; check "draws it" test ! -s err; }
 done <hostile.sources
 mkdir pretends
 printf '#!/bin/sh\ncat >%s/script\n' "$here" >pretends/gnuplot
@@ -222,7 +225,8 @@ chmod +x pretends/gnuplot
 expect 0 "a gnuplot that writes down what it gets" "" env PATH="$here/pretends:$PATH" \
     "$real" attention hostile --source "%s 'x' $(sed -n 4p hostile.sources)" --kind encoder \
     --output no.pdf
-check "labels are texts, and none begins with a quote" eval 'grep -q "^set label .%s. at screen [0-9.]*,[0-9.]* right\$" script &&
+check "labels are texts, and none begins with a quote" \
+    eval 'grep -q "^set label .%s. at screen [0-9.]*,[0-9.]* right\$" script &&
     ! grep -q "\x27\x27" script && ! grep -q "$(printf "\360\237")" script'
 expect 1 "broken UTF-8" "^trf attention: --source: expected UTF-8, got the byte 0xE9 at offset 3" \
     "$trf" attention translator --source "$(printf 'nin\351')"
@@ -233,7 +237,8 @@ expect 0 "500 tokens" "" \
     "$trf" attention translator --source "$long" --kind encoder --output long.svg
 check "are an image" grep -q '<image ' long.svg
 check "of moderate size" test "$(wc -c <long.svg)" -lt 8000000
-! command -v gnuplot >/dev/null || { expect 0 "as PNG" "" "$trf" attention translator --source "$long" --kind encoder --head 0 --output long.png
+! command -v gnuplot >/dev/null || { expect 0 "as PNG" "" "$trf" attention translator --source "$long" --kind encoder \
+    --head 0 --output long.png
     check "of a thousand pixels" test "$(wc -c <long.png)" -gt 50000; }
 expect 0 "500 tokens in the terminal" "501 tokens" \
     "$trf" attention translator --source "$long" --kind encoder --head 0
@@ -262,10 +267,12 @@ for wrong in 2 -1 1x '' All 99999999999999999999; do
     expect 2 "--head '$wrong'" "--head takes a number from 0 to 1, all or mean, got '$wrong'" \
         "$trf" attention translator --source 3 --head "$wrong"
 done
-expect 2 "cross of a language model" "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" "$trf" attention speaker --source a --kind cross
+expect 2 "cross of a language model" "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" \
+    "$trf" attention speaker --source a --kind cross
 expect 2 "encoder of a language model" "--kind encoder needs an encoder" \
     "$trf" attention speaker --source a --kind encoder
-expect 2 "decoder of a classifier" "--kind decoder needs a decoder; 'classifier' has only an encoder" "$trf" attention classifier --source a --kind decoder
+expect 2 "decoder of a classifier" "--kind decoder needs a decoder; 'classifier' has only an encoder" \
+    "$trf" attention classifier --source a --kind decoder
 expect 2 "a target of a language model" "reads only one text, --source" \
     "$trf" attention speaker --source a --target b
 expect 2 "a target of the encoder" "the encoder does not read it" \
@@ -285,7 +292,9 @@ for shape in bert-base bert-large opus-mt; do
     expect 0 "$shape" "with these differences the count here is the published one" \
         "$trf" inspect --shape $shape
 done
-for shape in paper-base paper-big; do expect 0 "$shape" "is not explained: the paper rounds" "$trf" inspect --shape $shape; done
+for shape in paper-base paper-big; do
+    expect 0 "$shape" "is not explained: the paper rounds" "$trf" inspect --shape $shape
+done
 expect 0 "a changed shape" "comes from other options" "$trf" inspect --shape gpt2 --vocab-size 50000
 check "other options win" grep -q "^weights: 124242432$" out
 expect 2 "another objective" "--shape gpt2 sets what the model learns" \
@@ -300,16 +309,19 @@ for model in translator classifier tagger speaker masker; do
     masker) kind="--objective mask --encoder-layers 2" ;;
     esac
     "$trf" inspect $model >file
-    vocab=$(sed -n 's/^model: .* \([0-9]*\) source and \([0-9]*\) target.*/\1 \2/p' file | tr ' ' '\n' | sort -n | tail -n 1)
+    vocab=$(sed -n 's/^model: .* \([0-9]*\) source and \([0-9]*\) target.*/\1 \2/p' file | tr ' ' '\n' | sort -n |
+        tail -n 1)
     case $kind in *vocab*) ;; *) kind="$kind --vocab-size $vocab" ;; esac
-    case $model in tagger) kind=$(echo "$kind" | sed "s/--labels 2/--labels $(sed -n 's/^\([0-9]*\) label.*/\1/p' file)/") ;; esac
+    case $model in tagger) kind=$(echo "$kind" |
+        sed "s/--labels 2/--labels $(sed -n 's/^\([0-9]*\) label.*/\1/p' file)/") ;; esac
     "$trf" inspect $narrow $kind >options 2>err || cat err
     sed -n 's/ in [0-9]* parameters//; /^weights/,/^shapes/p' file | sed '/^memory/q' >file.parts
     sed -n '/^weights/,/^shapes/p' options | sed '/^memory/q' >options.parts
     check "$model: options say what the file says" \
         eval '[ -s file.parts ] && same file.parts options.parts'
 done
-total=$("$trf" inspect --size base --json | sed 's/,"bytes".*//; s/.*"parts":{\([^}]*\)}.*/\1/' | tr ',' '\n' | sed 's/.*://' | awk '{ n += $1 } END { printf "%d", n }')
+total=$("$trf" inspect --size base --json | sed 's/,"bytes".*//; s/.*"parts":{\([^}]*\)}.*/\1/' | tr ',' '\n' |
+    sed 's/.*://' | awk '{ n += $1 } END { printf "%d", n }')
 check "parts sum to the whole" test "$total" = "$(weights --size base)"
 flops=$("$trf" inspect --size base --json --source-length 9 --target-length 7 | sed 's/.*"flops":{\(.*\)}}.*/\1/')
 check "FLOPs sum to the whole" \
@@ -324,15 +336,18 @@ check "memory of training" test "$(sed -n 's/.* weights; \([0-9]*\) MB of memory
     "$(sed 's/.*"training":\([0-9]*\),.*/\1/' out | awk '{ printf "%.0f", $1 / 1e6 }')"
 # A file in 8 bits: what it takes is told of the file that it was made from, and what stays floats is counted.
 "$trf" quantize translator --weights int8 --output small8 --overwrite
-bytes() { "$trf" inspect $2 --json --threads 1 | sed 's/.*"bytes":{\([^}]*\)}.*/\1/' | tr ',' '\n' | sed -n "s/^\"$1\"://p"; }
+bytes() { "$trf" inspect $2 --json --threads 1 | sed 's/.*"bytes":{\([^}]*\)}.*/\1/' | tr ',' '\n' |
+    sed -n "s/^\"$1\"://p"; }
 for what in model translating; do
-    check "$what: an 8-bit file says what its source says of 8 bits" test "$(bytes $what small8)" = "$(bytes ${what}_in_8_bits translator)"
+    check "$what: an 8-bit file says what its source says of 8 bits" \
+        test "$(bytes $what small8)" = "$(bytes ${what}_in_8_bits translator)"
 done
 check "an 8-bit model is not trained" test -z "$(bytes training small8)$(bytes file small8)$(bytes checkpoint small8)"
 expect 0 "as text" "^  model  *[0-9.]* kB  its matrices in 8 bits" "$trf" inspect small8
 wide="--d-model 64 --n-heads 2 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --vocab-size 16 --positions learned"
 for what in model translating; do
-    check "$what in 8 and 16 bits: less than in 32" test "$(bytes ${what}_in_8_bits "--size base")" -lt "$(bytes ${what}_in_16_bits "--size base")" \
+    check "$what in 8 and 16 bits: less than in 32" test "$(bytes ${what}_in_8_bits "--size base")" \
+        -lt "$(bytes ${what}_in_16_bits "--size base")" \
         -a "$(bytes ${what}_in_16_bits "--size base")" -lt "$(bytes $what "--size base")"
 done
 check "learned positions stay floats" test $(($(bytes model_in_8_bits "$wide --max-length 2064") - $(bytes model_in_8_bits "$wide --max-length 1040"))) -eq $((2 * 1024 * 64 * 4))

@@ -17,19 +17,22 @@ check "progress has the token accuracy" test "$(grep -c '"event":"progress".*"ac
 
 # What is drawn, as numbers.
 numbers first.json >all
-check "training and validation, metric, accuracy, rate, speed, gradient" test "$(cut -d, -f2,3 all | sort -u | tr '\n' ' ')" = \
+check "training and validation, metric, accuracy, rate, speed, gradient" test "$(cut -d, -f2,3 all | sort -u |
+    tr '\n' ' ')" = \
     "gradient norm,training learning rate,training loss,training loss,validation speed,training token accuracy,training token accuracy,validation wer,validation "
 check "four points of training" test "$(grep -c ',loss,training,' all)" -eq 4
 check "two of validation" test "$(grep -c ',wer,validation,' all)" -eq 2
 logged=$(sed -n 's/.*"progress","update":20,.*"loss":\([0-9.]*\),.*/\1/p' first.json)
 check "the loss of update 20" test "$(sed -n 's/^"first",loss,training,20,//p' all)" = "$logged"
 logged=$(sed -n 's/.*"validation","update":40,.*"accuracy":\([0-9.]*\),.*/\1/p' first.json)
-check "accuracy in per cent" awk -v of="$logged" -F, '/token accuracy,validation,40/ { ok = ($5 - 100 * of) ^ 2 < 1e-9 } END { exit !ok }' all
+check "accuracy in per cent" awk -v of="$logged" -F, \
+    '/token accuracy,validation,40/ { ok = ($5 - 100 * of) ^ 2 < 1e-9 } END { exit !ok }' all
 numbers first.json --only loss,rate >some
 check "some of it" test "$(cut -d, -f2 some | sort -u | tr '\n' ' ')" = "learning rate loss "
 numbers first.json second.json --only metric >both
 check "two metrics of two runs" test "$(cut -d, -f1,2 both | sort -u | tr '\n' ' ')" = '"first",wer "second",exact '
-expect 2 "only what" "some of loss,metric,accuracy,rate,speed,gradient, got 'los'" "$trf" plot first.json --only loss,los
+expect 2 "only what" "some of loss,metric,accuracy,rate,speed,gradient, got 'los'" "$trf" plot first.json \
+    --only loss,los
 expect 2 "only nothing" "got ''" "$trf" plot first.json --only ''
 line 10 2.5 1e-3 >point.json
 expect 1 "only what no log has" "no log has numbers for --only speed" "$trf" plot point.json --only speed
@@ -37,12 +40,14 @@ expect 1 "only what no log has" "no log has numbers for --only speed" "$trf" plo
 # The shortest names that differ.
 mkdir -p a/x b/x
 cp first.json a/x/log.json; cp second.json b/x/log.json
-check "the folders, where the files have one name" test "$(numbers a/x/log.json b/x/log.json | cut -d, -f1 | sort -u | tr '\n' ' ')" = '"a" "b" '
+check "the folders, where the files have one name" test "$(numbers a/x/log.json b/x/log.json | cut -d, -f1 | sort -u |
+    tr '\n' ' ')" = '"a" "b" '
 cp first.json b/x/other.json
 check "one folder has two: the folders without the extension" test "$(numbers a/x/log.json b/x/log.json b/x/other.json |
     cut -d, -f1 | sort -u | tr '\n' ' ')" = '"a/x/log" "b/x/log" "b/x/other" '
 cp second.json a/x/log.jsonl
-check "the extensions" test "$(numbers a/x/log.json a/x/log.jsonl | cut -d, -f1 | sort -u | tr '\n' ' ')" = '"log.json" "log.jsonl" '
+check "the extensions" test "$(numbers a/x/log.json a/x/log.jsonl | cut -d, -f1 | sort -u |
+    tr '\n' ' ')" = '"log.json" "log.jsonl" '
 cp first.json first
 check "all of it" test "$(numbers ./first a/x/log.json | cut -d, -f1 | sort -u | tr '\n' ' ')" = '"first" "log" '
 expect 2 "one log twice" "'first.json' and './first.json' are the same log" "$trf" plot first.json ./first.json
@@ -50,16 +55,20 @@ expect 2 "standard input twice" "are the same log" "$trf" plot - -
 check "standard input" test "$(numbers - <point.json | head -n 1)" = '"standard input",loss,training,10,2.5'
 
 # A run that was killed and resumed: what was behind the checkpoint is not drawn.
-{ line 10 3 1e-3; line 20 2 1e-3; line 30 1 1e-3; echo '{"event":"start","version":"0","update":20}'; line 30 1.5 1e-3; line 40 1.2 1e-3; } >killed.json
+{ line 10 3 1e-3; line 20 2 1e-3; line 30 1 1e-3; echo '{"event":"start","version":"0","update":20}'; line 30 1.5 \
+    1e-3; line 40 1.2 1e-3; } >killed.json
 check "resumed" test "$(numbers killed.json --only loss | cut -d, -f4,5 | tr '\n' ' ')" = "10,3 20,2 30,1.5 40,1.2 "
 { cat killed.json; line 30 9 1e-3; } >back.json
-check "a number that goes back" test "$(numbers back.json --only loss | cut -d, -f4,5 | tr '\n' ' ')" = "10,3 20,2 30,9 "
+check "a number that goes back" test "$(numbers back.json --only loss | cut -d, -f4,5 |
+    tr '\n' ' ')" = "10,3 20,2 30,9 "
 
 # Old logs, and those of another program that writes JSON with blanks.
 printf '{"event": "progress", "update": 5, "loss": 2.5}\n{"event":"validation","update":5,"loss":2,"metric":"wer","score":50}\n' >old.json
-check "an old log" test "$(numbers old.json | cut -d, -f2- | tr '\n' ' ')" = "loss,training,5,2.5 loss,validation,5,2 wer,validation,5,50 "
+check "an old log" test "$(numbers old.json | cut -d, -f2- |
+    tr '\n' ' ')" = "loss,training,5,2.5 loss,validation,5,2 wer,validation,5,50 "
 printf '{"event":"validation","update":5,"loss":2,"accuracy":0.5,"metric":"accuracy","score":50}\n' >labels.json
-check "accuracy of labels is drawn once" test "$(numbers labels.json --only metric,accuracy)" = '"labels",token accuracy,validation,5,50'
+check "accuracy of labels is drawn once" test "$(numbers labels.json --only metric,accuracy)" = \
+    '"labels",token accuracy,validation,5,50'
 
 # Broken logs.
 : >empty.json
@@ -74,14 +83,18 @@ head -c "$(($(wc -c <first.json) - 30))" first.json >cut.json
 expect 0 "a last line that is cut" "" "$trf" plot cut.json --csv
 check "nothing is said of it" test ! -s err
 { sed -n 1,3p first.json; echo '{"event":"progress","update":1'; sed -n '4,$p' first.json; echo '[]'; } >broken.json
-expect 1 "a line that is cut in the middle" "broken.json:4: not a complete JSON object; 2 such lines are left out" "$trf" plot broken.json --csv
+expect 1 "a line that is cut in the middle" "broken.json:4: not a complete JSON object; 2 such lines are left out" \
+    "$trf" plot broken.json --csv
 check "the rest is there" test "$(wc -l <out)" -eq "$(($(wc -l <all) + 1))"
-{ line 1 2 1e-3; printf '{"event":"progress",\0"update":2,"loss":3}\n'; printf '{"event":"progress","update":2,"loss":3,"\377":1}\n'; line 3 1 1e-3; } >bytes.json
+{ line 1 2 1e-3; printf '{"event":"progress",\0"update":2,"loss":3}\n'; printf \
+    '{"event":"progress","update":2,"loss":3,"\377":1}\n'; line 3 1 1e-3; } >bytes.json
 expect 1 "a NUL and a bad byte" "bytes.json:2: a NUL byte; 2 such lines are left out" "$trf" plot bytes.json --csv
 printf '{"event":"progress","update":null,"loss":3}\n{"update":2}\n' >keys.json; line 3 1 1e-3 >>keys.json
 expect 1 "no number of an update" 'keys.json:1: no number after "update"' "$trf" plot keys.json --csv
-{ line 1 NaN 1e-3; line 2 1.5 1e-3; line 3 null 1e-3; line 4 Infinity 1e-3; line 5 1e999 1e-3; line 6 2 1e-3; line 7 -1e308 1e-3; } >nan.json
-check "numbers that are none" test "$(numbers nan.json --only loss | cut -d, -f4,5 | tr '\n' ' ')" = "1, 2,1.5 3, 4, 5, 6,2 7,-1e+308 "
+{ line 1 NaN 1e-3; line 2 1.5 1e-3; line 3 null 1e-3; line 4 Infinity 1e-3; line 5 1e999 1e-3; line 6 2 1e-3; line 7 \
+    -1e308 1e-3; } >nan.json
+check "numbers that are none" test "$(numbers nan.json --only loss | cut -d, -f4,5 |
+    tr '\n' ' ')" = "1, 2,1.5 3, 4, 5, 6,2 7,-1e+308 "
 line 1 null null >none.json
 expect 1 "no number at all" "no numbers of a training run" "$trf" plot none.json
 sed 's/"metric":"wer"/"metric":"<script>alert(1)"/' first.json >metric.json
@@ -90,17 +103,22 @@ check "a metric that is none" test "$(numbers metric.json | grep -c 'script\|wer
 # Wrong options, and what the studies draw.
 expect 2 "no log" "give a log" "$trf" plot
 expect 2 "a schedule" "no log 'schedule'; examples/studies/schedules.c draws schedules" "$trf" plot schedule
-expect 2 "positions beside a log" "no log 'positions'; examples/studies/position_table.c draws positions" "$trf" plot first.json positions
+expect 2 "positions beside a log" "no log 'positions'; examples/studies/position_table.c draws positions" \
+    "$trf" plot first.json positions
 expect 2 "masks" "no log 'masks'; examples/studies/masks.c draws masks" "$trf" plot masks --output masks.svg
-for study in schedules position_table masks; do check "there is a study $study" test -f "$source/examples/studies/$study.c"; done
+for study in schedules position_table masks; do
+    check "there is a study $study" test -f "$source/examples/studies/$study.c"
+done
 cp first.json schedule
 check "a log of that name" test "$(numbers schedule | cut -d, -f1 | sort -u)" = '"schedule"'
 expect 2 "a misspelt option" "did you mean --only" "$trf" plot first.json --olny loss
 expect 2 "what is no picture" "takes an .svg, .png or .pdf, got 'x.gif'" "$trf" plot first.json --output x.gif
-expect 2 "numbers in a picture" "--csv writes numbers, but 'x.svg' is the name of a picture" "$trf" plot first.json --csv --output x.svg
+expect 2 "numbers in a picture" "--csv writes numbers, but 'x.svg' is the name of a picture" "$trf" plot first.json \
+    --csv --output x.svg
 expect 0 "numbers in a file" "" "$trf" plot first.json --csv --output numbers.csv
 check "are the same" eval '"$trf" plot first.json --csv | cmp -s - numbers.csv'
-expect 1 "where nothing can be written" "cannot write '/nonexistent/x.svg'" "$trf" plot first.json --output /nonexistent/x.svg
+expect 1 "where nothing can be written" "cannot write '/nonexistent/x.svg'" "$trf" plot first.json \
+    --output /nonexistent/x.svg
 echo mine >mine.svg
 expect 1 "over a file" "'mine.svg' exists: --overwrite replaces it" "$trf" plot first.json --output mine.svg
 check "which is as it was" test "$(cat mine.svg)" = mine
@@ -109,13 +127,15 @@ expect 1 "over the log itself" "--output names the log" "$trf" plot log.svg --ou
 check "which is as it was, too" same first.json log.svg
 
 # Without gnuplot.
-expect 1 "logs without gnuplot" "gnuplot, which draws curves, is not installed; --csv prints the numbers" env PATH=/nonexistent "$trf" plot first.json
+expect 1 "logs without gnuplot" "gnuplot, which draws curves, is not installed; --csv prints the numbers" \
+    env PATH=/nonexistent "$trf" plot first.json
 expect 1 "into a file" "is not installed" env PATH=/nonexistent "$trf" plot first.json --output without.svg
 check "there is none" test ! -e without.svg
 mkdir bin
 printf '#!/bin/sh\necho "a complaint" >&2\nexit 3\n' >bin/gnuplot
 chmod +x bin/gnuplot
-expect 1 "a gnuplot that fails" "gnuplot cannot draw the curves: a complaint" env PATH="$here/bin:$PATH" "$trf" plot first.json --output without.svg
+expect 1 "a gnuplot that fails" "gnuplot cannot draw the curves: a complaint" env PATH="$here/bin:$PATH" \
+    "$trf" plot first.json --output without.svg
 check "leaves nothing" test ! -e without.svg
 
 if command -v gnuplot >/dev/null; then

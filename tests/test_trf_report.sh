@@ -7,15 +7,18 @@
 . "$(dirname "$0")/trf.sh"
 
 # What a page says, without its elements.
-words() { sed -e '/<script nonce/,/<\/script>/d' -e '/<style>/,/<\/style>/d' -e 's/<[^>]*>/ /g' "$1" | tr -s ' \n' '  '; }
+words() { sed -e '/<script nonce/,/<\/script>/d' -e '/<style>/,/<\/style>/d' -e 's/<[^>]*>/ /g' "$1" |
+    tr -s ' \n' '  '; }
 has() { words "$1" | grep -q -e "$2"; }
 lacks() { ! words "$1" | grep -q -e "$2"; }
 # section PAGE NAME: that part of the page alone
 section() { sed -n "/<section id=$2>/,/<\/section>/p" "$1"; }
 
 common="--batch-tokens 256 --log-every 10 --warmup 20 --seed 5 --threads 1"
-"$trf" train --tsv train.tsv $model $common --updates 400 --valid-every 100 --metric wer --model m --log one.json 2>/dev/null
-"$trf" train --tsv train.tsv --d-model 24 --n-heads 2 --d-ff 32 --encoder-layers 2 --decoder-layers 1 $common --updates 40 \
+"$trf" train --tsv train.tsv $model $common --updates 400 --valid-every 100 --metric wer --model m \
+    --log one.json 2>/dev/null
+"$trf" train --tsv train.tsv --d-model 24 --n-heads 2 --d-ff 32 --encoder-layers 2 --decoder-layers 1 $common \
+    --updates 40 \
     --valid-size 0 --model other --log two.json 2>/dev/null
 
 # --- the table of the runs -------------------------------------------------------------------------------------------
@@ -35,7 +38,8 @@ check "and of the other" grep -q '<tr><th scope=row>two<td>.*<td>24<td>2<td>' ta
 weights=$("$trf" inspect m | sed -n 's/^weights: \([0-9]*\) .*/\1/p')
 check "weights: $weights" test "$(tr -d '\342\200\257' <table | grep -c "<td class=n>$weights<td")" -eq 1
 best=$(sed -n 's/.*"event":"validation".*"loss":\([0-9.]*\),"nll".*/\1/p' one.json | sort -n | head -n 1)
-check "the best validation loss: $best" grep -q "<tr><th scope=row>one.*<td class=n>$(printf %.4f "$best") <small>at" table
+check "the best validation loss: $best" grep -q "<tr><th scope=row>one.*<td class=n>$(printf %.4f "$best") <small>at" \
+    table
 check "no validation has none" grep -q '<tr><th scope=row>two<td>.*<td class=n>–<td class=n>–<td class=n>–' table
 check "how it ended" has two.html '--updates reached'
 check "a score with its name" grep -q 'class=n>best WER' table
@@ -50,25 +54,30 @@ mkdir -p a b '<img src=x onerror=alert(1)>'
 cp one.json a/run.json; cp two.json b/run.json; cp two.json '<img src=x onerror=alert(1)>/run.json'
 head -c $(($(wc -c <one.json) * 2 / 3)) one.json >cut.json
 grep -v '"event":"end"' one.json >killed.json
-{ echo 'no JSON at all'; cat one.json; printf '{"event":"progress","update":1e999,"loss":"x"}\n[1,2]\n{"a":{"b":{"c":1}}}\n\377\n'; } >odd.json
-expect 0 "all of them" "" "$trf" report again.json a/run.json b/run.json b/run.json '<img src=x onerror=alert(1)>/run.json' cut.json \
+{ echo 'no JSON at all'; cat one.json; printf \
+    '{"event":"progress","update":1e999,"loss":"x"}\n[1,2]\n{"a":{"b":{"c":1}}}\n\377\n'; } >odd.json
+expect 0 "all of them" "" "$trf" report again.json a/run.json b/run.json b/run.json \
+    '<img src=x onerror=alert(1)>/run.json' cut.json \
     killed.json odd.json --output many.html
 check "resumed" has many.html 'resumed 1 time'
-check "its updates are in order" test "$(section many.html curves | sed -n '/<h3>again/,/<\/table>/p' | grep -o 'row class=n>[0-9]*' | sort -t '>' -k 2 -n -c && echo yes)" = yes
+check "its updates are in order" test "$(section many.html curves | sed -n '/<h3>again/,/<\/table>/p' |
+    grep -o 'row class=n>[0-9]*' | sort -t '>' -k 2 -n -c && echo yes)" = yes
 check "equal names have their folders" has many.html ' a/run .* b/run .* b/run (2) '
 check "a name is text" has many.html '&lt;img src=x onerror=alert(1)&gt;/run'
 check "and no element" test "$(grep -c '<img' many.html)" -eq 0
 check "cut off" has many.html ' cut .*no end in the log: training is still running or was killed; 1 line of the log cut off or not JSON'
 check "killed" has many.html ' killed .*no end in the log: training is still running or was killed '
 check "odd lines are counted" has many.html ' odd .*reached; 4 lines of the log cut off or not JSON'
-expect 1 "no log" "train.tsv: no events of a training run; trf train --log writes them" "$trf" report train.tsv --output no.html
+expect 1 "no log" "train.tsv: no events of a training run; trf train --log writes them" "$trf" report train.tsv \
+    --output no.html
 expect 1 "an empty one" "no events of a training run" "$trf" report /dev/null --output no.html
 expect 1 "none there" "cannot read 'none.json'" "$trf" report none.json --output no.html
 check "nothing is written" test ! -e no.html
 
 # --- answers: the same figures as other commands -----------------------------------------------------------------------
 { cat test.tsv; seq -s ' ' 1 600 | sed 's/[0-9][0-9]*/1/g; s/$/\tone/'; printf '\t\n4 zz\tfour\n'; } >data.tsv
-expect 1 "model and data" "data.tsv:41: not read by the model: 600 tokens, at most 511" "$trf" report one.json --model m --data data.tsv \
+expect 1 "model and data" "data.tsv:41: not read by the model: 600 tokens, at most 511" "$trf" report one.json \
+    --model m --data data.tsv \
     --output data.html
 check "the others are counted" grep -q "1 of 43 lines could not be read by the model; the report has it with the reason" err
 cut -f1 data.tsv | "$trf" translate --model m >answers 2>/dev/null
@@ -79,11 +88,14 @@ for figure in BLEU chrF2 exact WER CER; do
     check "$figure $value, as trf eval has it" grep -q "<th scope=row>$figure<td class=n>$value<td>" data.html
 done
 check "scores by length too" grep -q "<tr><th scope=row>4 to 7<td class=n>$(awk '$1 == "4-7" {print $2 "<td class=n>" $3 "<td class=n>" $5 "<td class=n>" $4}' evaluated)<td>" data.html
-sed -n '/^worst lines/,$p' evaluated | sed -n 's/^ *\([0-9]*\) *[0-9.]* *reference.*/\1/p' | grep -v -x 41 | head -n 20 >worst
-section data.html answers | sed -n 's/<li data-line=\([0-9]*\) .*/\1/p' | grep -v -x 41 | head -n "$(wc -l <worst)" >listed
+sed -n '/^worst lines/,$p' evaluated | sed -n 's/^ *\([0-9]*\) *[0-9.]* *reference.*/\1/p' | grep -v -x 41 |
+    head -n 20 >worst
+section data.html answers | sed -n 's/<li data-line=\([0-9]*\) .*/\1/p' | grep -v -x 41 | head -n "$(wc -l <worst)" \
+    >listed
 check "the worst first, as trf eval has them" same worst listed
 check "there are some" test "$(wc -l <worst)" -ge 10
-check "what is too long comes before them" test "$(section data.html answers | sed -n 's/<li data-line=\([0-9]*\) .*/\1/p' | head -n 1)" -eq 41
+check "what is too long comes before them" test "$(section data.html answers |
+    sed -n 's/<li data-line=\([0-9]*\) .*/\1/p' | head -n 1)" -eq 41
 check "and counts as an empty answer" has data.html '1 of them is too long for the model and counts as an empty answer'
 check "its text is cut" has data.html 'not read by the model reason 600 tokens, at most 511 source 1 1 1'
 check "marks" grep -q '<dt>reference<dd dir=auto>.*<del>[a-z ]*</del>' data.html
@@ -94,7 +106,8 @@ check "three are shown" test "$(grep -c '<li data-line' few.html)" -eq 3
 check "all are counted" has few.html 'Of 40 lines of test.tsv .*The worst 3 of 40 lines'
 expect 0 "none" "" "$trf" report one.json --model m --data test.tsv --lines 0 --output none.html
 expect 0 "other columns" "" "$trf" report one.json --model m --data test.tsv --columns 2,1 --output columns.html
-check "of the parts of the model all weights" test "$(section data.html model | tr -d '\342\200\257' | sed -n 's/<tr><th scope=row>[a-z -]*<td class=n>\([0-9]*\)<td.*/\1/p' |
+check "of the parts of the model all weights" test "$(section data.html model | tr -d '\342\200\257' |
+    sed -n 's/<tr><th scope=row>[a-z -]*<td class=n>\([0-9]*\)<td.*/\1/p' |
     awk '{ n += $1 } END { print n }')" -eq "$weights"
 expect 0 "a model without data" "" "$trf" report one.json --model m --output model.html
 check "its vocabulary" has model.html 'Source vocabulary 14 tokens (words), the special ones included. Special ids: pad 0, begin 1, end 2, unknown 3.'
@@ -102,7 +115,8 @@ check "its vocabulary" has model.html 'Source vocabulary 14 tokens (words), the 
 # --- attention: two digits each, as trf translate has it ---------------------------------------------------------------
 sed 1q test.tsv >first.tsv
 "$trf" report one.json --model m --data first.tsv --output first.html
-cut -f1 first.tsv | "$trf" translate --model m --json --attention | sed 's/.*"attention":\[\[\(.*\)\]\].*/\1/; s/\],\[/,/g' >weights
+cut -f1 first.tsv | "$trf" translate --model m --json --attention |
+    sed 's/.*"attention":\[\[\(.*\)\]\].*/\1/; s/\],\[/,/g' >weights
 digits=$(sed -n 's/.*<figure class=map .*data-cross=\([0-9]*\).*/\1/p' first.html)
 check "every weight has two digits" test ${#digits} -eq $((2 * 2 * $(tr ',' '\n' <weights | wc -l)))
 check "the mean of both heads is that of trf translate" awk -v digits="$digits" -F , '{
@@ -111,26 +125,32 @@ check "the mean of both heads is that of trf translate" awk -v digits="$digits" 
         if (!(d < 0.0101 && d > -0.0101)) exit 1 } }' weights
 
 # --- labels, words, texts ----------------------------------------------------------------------------------------------
-awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" (n > 3 ? "long <b>" : n > 1 ? "mid" : "short") }' train.tsv >label.tsv
+awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" (n > 3 ? "long <b>" : n > 1 ? "mid" : "short") }' train.tsv \
+    >label.tsv
 awk -F '\t' '{ n = split($1, d, " "); s = ""; for (i = 1; i <= n; i++) s = s (i > 1 ? " " : "") (d[i] > 4 ? "high" : "low"); print $1 "\t" s }' \
     train.tsv >tags.tsv
 tiny="--d-model 16 --n-heads 2 --d-ff 32 --batch-tokens 256 --warmup 5 --threads 1 --seed 3 --updates 20 --valid-size 50 --log-every 5"
 "$trf" train --objective classify --tsv label.tsv --encoder-layers 2 $tiny --model label --log label.json 2>/dev/null
 "$trf" train --objective tag --tsv tags.tsv --encoder-layers 1 $tiny --model tag --log tag.json 2>/dev/null
-"$trf" train --objective causal --text train.names --tokens words --decoder-layers 1 $tiny --model text --log text.json 2>/dev/null
-"$trf" train --objective mask --text train.names --tokens words --encoder-layers 1 $tiny --model mask --log mask.json 2>/dev/null
+"$trf" train --objective causal --text train.names --tokens words --decoder-layers 1 $tiny --model text \
+    --log text.json 2>/dev/null
+"$trf" train --objective mask --text train.names --tokens words --encoder-layers 1 $tiny --model mask \
+    --log mask.json 2>/dev/null
 { head -n 50 label.tsv; printf '1 2\tunheard\n\tshort\n'; } >label.data
 expect 0 "labels" "" "$trf" report label.json --model label --data label.data --output label.html
 cut -f1 label.data | "$trf" classify --model label >given
 right=$(cut -f2 label.data | paste - given | awk -F '\t' '$1 == $2' | wc -l)
-check "$right of 52 are right" has label.html "Accuracy $(awk -v n="$right" 'BEGIN { printf "%.2f", 100 * n / 52 }') %: $right of 52 lines"
+check "$right of 52 are right" has label.html \
+    "Accuracy $(awk -v n="$right" 'BEGIN { printf "%.2f", 100 * n / 52 }') %: $right of 52 lines"
 check "one label is unknown" has label.html '1 of them should have a label that the model does not know'
 check "the head is a part" grep -q '<th scope=row>head<td class=n>' label.html
 check "confusions" grep -q "aria-label='Confusions'" label.html
 { head -n 50 tags.tsv; printf '1 2\tlow\n'; } >tags.data
-expect 1 "labels of words" "tags.data:51: not read by the model: 2 words, but 1 label" "$trf" report tag.json --model tag --data tags.data --output tag.html
+expect 1 "labels of words" "tags.data:51: not read by the model: 2 words, but 1 label" "$trf" report tag.json \
+    --model tag --data tags.data --output tag.html
 head -n 50 tags.tsv | cut -f1 | "$trf" tag --model tag >given
-right=$(head -n 50 tags.tsv | cut -f2 | paste - given | awk -F '\t' '{ n = split($1, a, " "); split($2, b, " "); for (i = 1; i <= n; i++) r += a[i] == b[i] } END { print r }')
+right=$(head -n 50 tags.tsv | cut -f2 | paste - given |
+    awk -F '\t' '{ n = split($1, a, " "); split($2, b, " "); for (i = 1; i <= n; i++) r += a[i] == b[i] } END { print r }')
 check "$right words are right" has tag.html "%: $right of [0-9]* words have the label"
 check "a line with too few labels is not counted" has tag.html 'Of 50 lines of tags.data . 1 more is not counted'
 head -n 30 train.names >texts
@@ -141,20 +161,27 @@ picture() { sed -n '/<svg class=decoder /,/<.svg>/p' text.html | sed '/<.svg>/q'
 beside() { picture | sed -n 's/.*text-anchor="end">\(.*\)<.text>.*/\1/p'; }
 above() { picture | grep -v 'anchor="end"' | sed 's/<.text>.*//; s/.*>//'; }
 check "there are several tokens" test "$(beside | wc -l)" -ge 2
-check "a column for each that the model reads, a row for each that it writes" test "$(above | tail -n +2)" = "$(beside | sed '$d')"
+check "a column for each that the model reads, a row for each that it writes" test "$(above |
+    tail -n +2)" = "$(beside | sed '$d')"
 shown=$(words text.html | sed -n 's/.*Perplexity \([0-9.]*\) .*/\1/p')
-check "perplexity $perplexity, shown as $shown" awk -v a="$perplexity" -v b="$shown" 'BEGIN { exit !(a > 1 && (a - b) * (a - b) < 1e-6) }'
-expect 1 "hidden tokens have no answers" "mask: this model fills in hidden tokens" "$trf" report mask.json --model mask --data texts --output mask.html
+check "perplexity $perplexity, shown as $shown" awk -v a="$perplexity" -v b="$shown" \
+    'BEGIN { exit !(a > 1 && (a - b) * (a - b) < 1e-6) }'
+expect 1 "hidden tokens have no answers" "mask: this model fills in hidden tokens" "$trf" report mask.json \
+    --model mask --data texts --output mask.html
 expect 0 "but parts" "" "$trf" report mask.json --model mask --output mask.html
-expect 2 "columns of texts" "text is a language model" "$trf" report text.json --model text --data texts --columns 1,2 --output no.html
+expect 2 "columns of texts" "text is a language model" "$trf" report text.json --model text --data texts --columns 1,2 \
+    --output no.html
 
 # --- refusals ----------------------------------------------------------------------------------------------------------
 printf '1\tone\n2 two\n' >wrong.tsv
-expect 1 "no tab" "wrong.tsv:2: no tab between source and target; --data takes a source, a tab and a reference" "$trf" report one.json --model m \
+expect 1 "no tab" "wrong.tsv:2: no tab between source and target; --data takes a source, a tab and a reference" \
+    "$trf" report one.json --model m \
     --data wrong.tsv --output no.html
 printf '1\tone\n2\ttwo\tmore\n' >wrong.tsv
-expect 1 "too many columns" "wrong.tsv:2: more than one tab; --columns chooses two columns" "$trf" report one.json --model m --data wrong.tsv --output no.html
-expect 1 "too few columns" "wrong.tsv:1: fewer columns than --columns needs" "$trf" report one.json --model m --data wrong.tsv --columns 1,3 --output no.html
+expect 1 "too many columns" "wrong.tsv:2: more than one tab; --columns chooses two columns" "$trf" report one.json \
+    --model m --data wrong.tsv --output no.html
+expect 1 "too few columns" "wrong.tsv:1: fewer columns than --columns needs" "$trf" report one.json --model m \
+    --data wrong.tsv --columns 1,3 --output no.html
 : >empty
 expect 1 "no data" "empty has no lines" "$trf" report one.json --model m --data empty --output no.html
 expect 2 "data without a model" "--data needs --model" "$trf" report one.json --data test.tsv --output no.html
@@ -170,11 +197,13 @@ expect 1 "an old page stays" "exists: --overwrite replaces it" "$trf" report one
 check "as it was" same two.html before.html
 expect 1 "the log is no page" "names the log" "$trf" report one.json two.json --output two.json --overwrite
 expect 1 "nor is the model" "names the file of --model" "$trf" report one.json --model m --output m --overwrite
-expect 1 "nor the data" "names the file of --data" "$trf" report one.json --model m --data test.tsv --output test.tsv --overwrite
+expect 1 "nor the data" "names the file of --data" "$trf" report one.json --model m --data test.tsv --output test.tsv \
+    --overwrite
 expect 1 "a folder" "cannot write 'a': Is a directory" "$trf" report one.json --output a --overwrite
 expect 1 "in no folder" "cannot write 'nowhere/x.html'" "$trf" report one.json --output nowhere/x.html
 expect 1 "a full disk" "cannot write '*/dev/full" "$trf" report one.json --output /dev/full
-expect 1 "an old page survives an error" "no tab" "$trf" report one.json --model m --data label.json --output two.html --overwrite
+expect 1 "an old page survives an error" "no tab" "$trf" report one.json --model m --data label.json --output two.html \
+    --overwrite
 check "whole" same two.html before.html
 echo "of a killed run" >two.html.tmp-0123abcd
 expect 1 "a disk that fills up" "cannot write 'two.html': File too large" \
@@ -213,7 +242,8 @@ mark=document.documentElement.dataset.ran
     printf 'e\314\201\314\201\314\247 \342\200\213\360\237\221\251\342\200\215\360\237\222\273\tcafe\314\201\n'
     printf '\t\n1\t\n\tone\n'
 } >hostile.tsv
-expect 1 "hostile data" "hostile.tsv:4: not read by the model: a NUL byte" "$trf" report one.json --model m --data hostile.tsv --output hostile.html
+expect 1 "hostile data" "hostile.tsv:4: not read by the model: a NUL byte" "$trf" report one.json --model m \
+    --data hostile.tsv --output hostile.html
 check "all 13 lines are there" test "$(grep -c '<li data-line' hostile.html)" -eq 13
 check "a tag is text" has hostile.html '&lt;script&gt;document.documentElement.dataset.ran=1&lt;/script&gt;'
 check "one script" test "$(grep -c -i '<script' hostile.html)" -eq 1
@@ -223,7 +253,8 @@ check "so has a byte" grep -q 'broken <span class=odd>0xFF</span><span class=odd
 check "and what turns text" grep -q '<span class=odd>U+202E</span>turned' hostile.html
 check "no such character is left" test "$(grep -c -e "$(printf '\342\200\256')" -e "$(printf '\342\200\213')" hostile.html)" -eq 0
 check "long text is cut" has hostile.html 'x … and 98.*000 more characters'
-check "nothing is loaded" test "$(grep -o -i -e 'src=[^x]' -e 'href=.http' -e '@import' -e 'url(.http' hostile.html | wc -l)" -eq 0
+check "nothing is loaded" test "$(grep -o -i -e 'src=[^x]' -e 'href=.http' -e '@import' -e 'url(.http' hostile.html |
+    wc -l)" -eq 0
 if command -v python3 >/dev/null; then
     check "it is UTF-8 without control characters" python3 -c "
 import sys
@@ -246,9 +277,12 @@ browse()
 {
     probed "$1" >inner.html
     printf '<!doctype html><iframe src=inner.html style="width:%dpx;height:900px;border:0"></iframe><script>
-        onmessage = function (e) { for (var k in e.data) document.documentElement.dataset[k] = e.data[k]; }</script>' "$2" >frame.html
-    timeout -k 5 60 $browser --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$here/profile" --virtual-time-budget=4000 \
-        --window-size=1400,1000 --blink-settings=preferredColorScheme=$3 --dump-dom "file://$here/frame.html" 2>/dev/null |
+        onmessage = function (e) { for (var k in e.data) document.documentElement.dataset[k] = e.data[k]; }</script>' \
+            "$2" >frame.html
+    timeout -k 5 60 $browser --headless --no-sandbox --disable-gpu --no-first-run --user-data-dir="$here/profile" \
+        --virtual-time-budget=4000 \
+        --window-size=1400,1000 --blink-settings=preferredColorScheme=$3 --dump-dom "file://$here/frame.html" \
+        2>/dev/null |
         grep -m 1 '<html' >answers
 }
 answers() { grep -q "data-$1=\"$2\"" answers; }
@@ -274,7 +308,8 @@ if [ -n "$browser" ]; then
     browse data.html 1280 1
     check "three kinds, a layer, two heads and their mean are drawn" answers drawn 9
     check "the arrow keys read a weight" answers square '[a-z<&][^"]* → [^"]*: [01]\.[0-9][0-9]'
-    check "and go on" test "$(grep -o 'data-square="[^"]*' answers | cut -d '"' -f 2)" != "$(grep -o 'data-below="[^"]*' answers | cut -d '"' -f 2)"
+    check "and go on" test "$(grep -o 'data-square="[^"]*' answers |
+        cut -d '"' -f 2)" != "$(grep -o 'data-below="[^"]*' answers | cut -d '"' -f 2)"
     sed '/<script nonce/,/<\/script>/d' data.html >still.html
     probed still.html >inner.html
     browse still.html 400 1

@@ -306,7 +306,8 @@ expect 0 "another start" "" "$trf" translate tagged --model tags --start 1
 cp out by_start
 expect 0 "the model's own" "" "$trf" translate tagged --model tags
 check "is the same token" same out by_start
-expect 2 "no such start" "^trf translate: --start '<de>' is neither a token of the model nor an id" "$trf" translate tagged \
+expect 2 "no such start" "^trf translate: --start '<de>' is neither a token of the model nor an id" \
+    "$trf" translate tagged \
     --model tags --start '<de>'
 expect 0 "a banned word" "" "$trf" translate tagged --model tags --ban three --ban 'one two'
 check "is in no answer, nor are banned words in a row" eval '! grep -q -e three -e "one two" out'
@@ -319,12 +320,15 @@ check "there is none" eval '! grep -q "three three" out'
 expect 0 "phrases that must occur" "" "$trf" translate tagged --model tags --phrase 'two three' --phrase one --beam 8
 check "are in every answer" [ "$(grep -c 'two three' out)$(grep -c one out)" = 22 ]
 expect 0 "a phrase of greedy search" "^un " "$trf" translate tagged --model tags --phrase un --beam 1
-expect 0 "a phrase for which there is no room" "" "$trf" translate tagged --model tags --phrase 'two three one' --beam 4 \
+expect 0 "a phrase for which there is no room" "" "$trf" translate tagged --model tags --phrase 'two three one' \
+    --beam 4 \
     --max-length-a 0 --max-length-b 2
 check "begins the answer" [ "$(grep -c 'two three' out)" = 2 ]
-expect 2 "an unknown phrase" "^trf translate: --phrase 'vier': the model does not know all of its tokens" "$trf" translate \
+expect 2 "an unknown phrase" "^trf translate: --phrase 'vier': the model does not know all of its tokens" \
+    "$trf" translate \
     tagged --model tags --phrase vier
-expect 2 "a phrase without tokens" "^trf translate: --phrase '' has no tokens$" "$trf" translate tagged --model tags --phrase ''
+expect 2 "a phrase without tokens" "^trf translate: --phrase '' has no tokens$" "$trf" translate tagged --model tags \
+    --phrase ''
 expect 1 "a phrase that is too long" "phrases must have at most 64 ids together" "$trf" translate tagged --model tags \
     --phrase "$(awk 'BEGIN { for (i = 0; i < 65; i++) printf "one " }')"
 expect 0 "a penalty" "" "$trf" translate tagged --model tags --repetition-penalty 1000 --beam 2
@@ -336,10 +340,12 @@ expect 0 "banned texts" "" "$trf" generate --model tags --input tagged --count 2
 check "are never drawn" eval '! grep -q -e three -e "one two" out'
 expect 0 "no word twice" "" "$trf" generate --model tags --input tagged --count 20 --no-repeat-ngram 1
 check "is drawn" eval '! grep -q -e "three.*three" -e "two.*two" -e "one.*one" out'
-expect 2 "nothing to ban in sampling" "^trf generate: --ban '' has no tokens$" "$trf" generate --model tags --input tagged --ban ''
+expect 2 "nothing to ban in sampling" "^trf generate: --ban '' has no tokens$" "$trf" generate --model tags \
+    --input tagged --ban ''
 expect 2 "EOS cannot be first" "^trf generate: --forced-first must not be EOS$" "$trf" generate --model tags \
     --input tagged --forced-first 2
-expect 2 "a language model's first token" "^trf generate: --forced-first needs an encoder-decoder model" "$trf" generate \
+expect 2 "a language model's first token" "^trf generate: --forced-first needs an encoder-decoder model" \
+    "$trf" generate \
     --model lm --forced-first one
 expect 2 "a negative n-gram" "no-repeat-ngram" "$trf" generate --model tags --input tagged --no-repeat-ngram -1
 expect 0 "a free EOS" "^0.000000	one$\|^-[0-9.]*	one$" "$trf" translate tagged --model tags --scores \
@@ -354,20 +360,24 @@ expect 1 "no such file" "nowhere" "$trf" translate tagged --model tags --ban-fil
 expect 2 "EOS cannot be banned" "--forced-first must not be EOS" "$trf" translate tagged --model tags --forced-first 2
 for file in tagged untagged; do
     if [ $file = tagged ]; then set --; else set -- --source-first '<en>'; fi
-    expect 0 "attention of $file" '"alignment":' "$trf" translate $file --model tags --json --alignments --attention "$@"
+    expect 0 "attention of $file" '"alignment":' "$trf" translate $file --model tags \
+        --json --alignments --attention "$@"
     sed 's/.*"attention"://' out >$file.attention
     sed 's/.*"alignment":.\([0-9],[0-9]\).*/\1/' out >$file.alignment
 done
 # a prefix replaces --forced-first: answers have as many rows of attention as tokens and EOS
 printf 'three\n\n' >starts
-expect 0 "attention behind a prefix" "" "$trf" translate tagged --model tags --json --alignments --attention --forced-first one --prefixes starts
+expect 0 "attention behind a prefix" "" "$trf" translate tagged --model tags --json --alignments --attention \
+    --forced-first one --prefixes starts
 check "has no row of the token that it replaces" [ "$(sed 's/.*"attention"://; s/\],\[/\n/g' out | wc -l)" -eq \
-    "$(sed 's/.*"alignment":.//; s/\].*//' out | awk -F , 'NR == 1 { n += NF + 1 } NR == 2 { n += NF + 2 } END { print n }')" ]
+    "$(sed 's/.*"alignment":.//; s/\].*//' out |
+    awk -F , 'NR == 1 { n += NF + 1 } NR == 2 { n += NF + 2 } END { print n }')" ]
 check "attention to a tag in the text is that to one of an option" same tagged.attention untagged.attention
 sed 's/\]\]}.*//; s/^\[\[//; s/\],\[/ /g' untagged.attention |        # columns: the tag, two words, EOS
     awk '{ for (i = 1; i < 3; i++) { split($i, w, ","); printf("%d%s", w[3] > w[2], i < 2 ? "," : "\n") } }' >wanted
 check "alignments do not count the tag" same untagged.alignment wanted
-expect 2 "a language model has no source" "--source-first needs an encoder-decoder model" "$trf" translate train.names --model lm \
+expect 2 "a language model has no source" "--source-first needs an encoder-decoder model" "$trf" translate train.names \
+    --model lm \
     --source-first one
 expect 1 "a tag takes room" "1 of 1 line" sh -c \
     "awk 'BEGIN { for (i = 0; i < 600; i++) printf \"1 \" }' | '$trf' translate --model tags --source-first '<en>'"

@@ -339,7 +339,8 @@ typedef struct trf_bad_line {
 typedef struct trf_data_lines {
     const char *const *source, *const *target;      /* (n + n_held_out) */
     int64_t n, n_held_out;
-    const char *used;           /* (n) 1: the pair is learned from; NULL before trf_dataset_finish */
+    const char *used;           /* (n) 1: the pair is learned from; NULL before
+                                   trf_dataset_finish */
 } trf_data_lines;
 
 typedef struct trf_dataset_options {
@@ -388,8 +389,8 @@ typedef struct trf_dataset_options {
     int (*bad_line)(void *user, const trf_bad_line *line);
     /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
        makes from the texts, for example of subwords; they belong to the data set, and may be the
-       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A failure is that of trf_dataset_finish. default
-       NULL */
+       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A
+       failure is that of trf_dataset_finish. default NULL */
     trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                               trf_error *err);
     /* Gets each pair instead of the corpus, as trf_token_file_add does. A pair that is added is

@@ -222,7 +222,7 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
     hooks = corpus->options.hooks;
     if (corpus->epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
-                         "expected a corpus at its first batch, got one that has delivered batches");
+                         "expected a corpus at its first batch, got one that has delivered some");
     if (corpus->longest > options->max_length)
         return trf__fail(err, TRF_E_LIMIT, options->max_length, "max_length",
                          "the longest pair has %lld ids on a side, more than max_length = %d",

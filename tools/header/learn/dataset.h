@@ -107,6 +107,8 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
+// >>dataset-store  options, and texts with the places where they come from
+
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
 {

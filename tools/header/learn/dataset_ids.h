@@ -324,7 +324,8 @@ TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf
 
 /* Encodes a line, and gives its pair away. *used: whether it has one. */
 TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
-                                    const trf__line_from *from, int held, char *used, trf_error *err)
+                                    const trf__line_from *from, int held, char *used,
+                                    trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
     trf__text_ids *ids = d->encoding.ids;

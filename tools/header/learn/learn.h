@@ -449,7 +449,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates);
     status = trf__learn_begin(&l, err);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
-    /* after an error of this rank alone the others do not come to save; lost weights are not kept */
+    /* after an error of this rank alone the others do not come to save; lost weights are not
+       kept */
     if (status == TRF_OK || status == TRF_E_CANCELLED ||
         (report->updates && !l.apart && l.in_a_row < TRF__MOST_SKIPPED)) {
         if (err) said = *err;           /* `save` may use the same struct */

@@ -236,8 +236,8 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>labels >>dataset-ids >>dataset-give >>dataset-add >>dataset-read
-//                     >>hold-out >>dataset-lines >>dataset-finish
+//                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
+//                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual

@@ -22,7 +22,8 @@ TRF__FN int32_t *trf__tag_field(trf_search *search, const char *rule)
                                &search->start};
     static const char *const names[] = {"source-first ", "source-last ", "forced-first ", "start "};
     int i;
-    for (i = 0; rule && i < 4; i++) if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
+    for (i = 0; rule && i < 4; i++)
+        if (!strncmp(rule, names[i], strlen(names[i]))) return fields[i];
     return NULL;
 }
 
@@ -46,7 +47,8 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     const char *codes = trf_model_metadata(model, "languages");
     int32_t *field = trf__tag_field(search, rule);
     int answers = field == &search->forced_first || field == &search->start;
-    const trf_vocab *vocab = answers ? trf_model_target_vocab(model) : trf_model_source_vocab(model);
+    const trf_vocab *vocab = answers ? trf_model_target_vocab(model)
+                                     : trf_model_source_vocab(model);
     char text[128];
     token = rule ? strchr(rule, ' ') : NULL;
     star = token ? strchr(token, '*') : NULL;
