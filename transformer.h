@@ -34601,7 +34601,7 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
 // A line that cannot be learned from is left out and counted, unless bad_line objects. Only memory
 // and invalid text are errors.
 
-/* What is wrong with a line; why is empty if nothing is. */
+/* The fault of a line. `why` is empty if the line has none. */
 typedef struct trf__misfit { trf_fault fault; int side; char why[200]; } trf__misfit;
 
 TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char *why)
@@ -34958,6 +34958,16 @@ TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_
     return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
 }
 
+/* Ends a file that is one text: marks its last line, or gives what is left of it to the caller.
+   count: of the lines before it. */
+TRF__FN trf_status trf__dataset_end_file(trf_dataset *d, int64_t count, trf_error *err)
+{
+    int64_t n = d->texts[0].count;
+    if (d->options.pair) return trf__end_stream(d, 0, err);
+    if (n > count) d->origins[n - 1].ends_document = 1;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
 {
     const trf_dataset_options *o;
@@ -34968,7 +34978,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
     pair = *line;
     if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
     if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
-    if (!pair.target) pair.target = "";
+    if (!pair.target) return trf__dataset_end_file(data, 0, err);
     /* texts alone have an empty side, so that both sides always have as many lines */
     pair.source = trf__is_alone(o) ? "" : pair.source;
     if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
@@ -35119,11 +35129,8 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
         l[i].bytes = l[i].n + 1;
     }
     if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
-    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
-        pair.source = pair.target = "";
-        pair.ends_document = 1;
-        status = trf__dataset_take(data, &pair, 0, 0, err);
-    }
+    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
+        status = trf__dataset_end_file(data, count, err);
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;
@@ -35146,14 +35153,12 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
 // And what is learned from the others: labels and vocabularies. Validation must not know more than
 // training, so held-out lines add no tokens.
 
-/* Chooses the pairs to hold out; the end of a text that is a file. Sources are compared, of texts
-   alone the texts. */
+/* Chooses the pairs to hold out by the lines in s->lines[0]. Of files of text it is the end. */
 TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
                                        trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    const trf__texts *lead = &d->texts[trf__lead_of(o)];
-    int64_t size = o->held_out > s->n ? s->n : o->held_out, i;
+    int64_t size = o->held_out > s->n ? s->n : o->held_out;
     /* fewer than 20 pairs are too few to hold out one by default */
     if (size < 0 || (size == 0 && s->n < 20)) return TRF_OK;
     if (trf__is_alone(o) && o->files) {
@@ -35161,20 +35166,23 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
         memset(s->held + (s->n - *count), 1, (size_t)*count);
         return TRF_OK;
     }
-    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
     return trf_hold_out(s->lines[0], s->n, size, o->hold_out_rule, s->held, count, &o->hooks, err);
 }
 
-/* Marks the held-out pairs in s->held: those of the caller, or some. */
+/* Marks the held-out pairs in s->held: those of the caller, or some. Pairs with the same source
+   belong together; of texts alone the texts are compared. */
 TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
+    const trf__texts *lead = &d->texts[trf__lead_of(o)];
     int64_t count = 0, i;
     int given;
-    for (i = 0; i < s->n; i++) count += s->held[i] = d->origins[i].held_out != 0;
+    for (i = 0; i < s->n; i++) {
+        s->lines[0][i] = lead->bytes + lead->starts[i];
+        count += s->held[i] = d->origins[i].held_out;
+    }
     given = count > 0;
     if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
-    for (i = 0; i < s->n; i++) s->lines[0][i] = d->texts[0].bytes + d->texts[0].starts[i];
     if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
     if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
     if (count < s->n || o->token_file) return TRF_OK;
@@ -36688,4 +36696,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1318066061
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4288099383

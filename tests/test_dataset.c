@@ -385,6 +385,21 @@ static void files_of_text(void **state)
     same_ids(&s, 1, 1, "7 31 2");
     trf_dataset_destroy(data);
     o.pair = NULL;
+    o.held_out = 1;                             /* the last line, not what ends the file */
+    OK(trf_dataset_create(&data, &o, &err));
+    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_non_null(trf_dataset_held_out(data));
+    assert_int_equal(trf_dataset_held_out(data)->target.lengths[0], 2);
+    assert_int_equal(trf_dataset_facts(data, 0)->target_ids, 6);
+    trf_dataset_destroy(data);
+    OK(trf_dataset_create(&data, &o, &err));    /* two files: the first one ends before the second */
+    OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
+    OK(trf_dataset_read(data, in_folder("two"), NULL, &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_dataset_facts(data, 0)->pairs, 1);
+    assert_int_equal(trf_dataset_facts(data, 0)->target_ids, 7);
+    trf_dataset_destroy(data);
     o.held_out = 3;
     OK(trf_dataset_create(&data, &o, &err));
     for (i = 0; i < 10; i++) {

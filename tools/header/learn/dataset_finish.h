@@ -26,14 +26,12 @@
 // And what is learned from the others: labels and vocabularies. Validation must not know more than
 // training, so held-out lines add no tokens.
 
-/* Chooses the pairs to hold out; the end of a text that is a file. Sources are compared, of texts
-   alone the texts. */
+/* Chooses the pairs to hold out by the lines in s->lines[0]. Of files of text it is the end. */
 TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int64_t *count,
                                        trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
-    const trf__texts *lead = &d->texts[trf__lead_of(o)];
-    int64_t size = o->held_out > s->n ? s->n : o->held_out, i;
+    int64_t size = o->held_out > s->n ? s->n : o->held_out;
     /* fewer than 20 pairs are too few to hold out one by default */
     if (size < 0 || (size == 0 && s->n < 20)) return TRF_OK;
     if (trf__is_alone(o) && o->files) {
@@ -41,20 +39,23 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
         memset(s->held + (s->n - *count), 1, (size_t)*count);
         return TRF_OK;
     }
-    for (i = 0; i < s->n; i++) s->lines[0][i] = lead->bytes + lead->starts[i];
     return trf_hold_out(s->lines[0], s->n, size, o->hold_out_rule, s->held, count, &o->hooks, err);
 }
 
-/* Marks the held-out pairs in s->held: those of the caller, or some. */
+/* Marks the held-out pairs in s->held: those of the caller, or some. Pairs with the same source
+   belong together; of texts alone the texts are compared. */
 TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, trf_error *err)
 {
     const trf_dataset_options *o = &d->options;
+    const trf__texts *lead = &d->texts[trf__lead_of(o)];
     int64_t count = 0, i;
     int given;
-    for (i = 0; i < s->n; i++) count += s->held[i] = d->origins[i].held_out != 0;
+    for (i = 0; i < s->n; i++) {
+        s->lines[0][i] = lead->bytes + lead->starts[i];
+        count += s->held[i] = d->origins[i].held_out;
+    }
     given = count > 0;
     if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
-    for (i = 0; i < s->n; i++) s->lines[0][i] = d->texts[0].bytes + d->texts[0].starts[i];
     if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
     if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
     if (count < s->n || o->token_file) return TRF_OK;

@@ -21,7 +21,7 @@
 // A line that cannot be learned from is left out and counted, unless bad_line objects. Only memory
 // and invalid text are errors.
 
-/* What is wrong with a line; why is empty if nothing is. */
+/* The fault of a line. `why` is empty if the line has none. */
 typedef struct trf__misfit { trf_fault fault; int side; char why[200]; } trf__misfit;
 
 TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char *why)

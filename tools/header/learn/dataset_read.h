@@ -43,6 +43,16 @@ TRF__FN trf_status trf__dataset_take(trf_dataset *d, const trf_line *line, size_
     return d->options.pair ? trf__dataset_pass(d, err) : TRF_OK;
 }
 
+/* Ends a file that is one text: marks its last line, or gives what is left of it to the caller.
+   count: of the lines before it. */
+TRF__FN trf_status trf__dataset_end_file(trf_dataset *d, int64_t count, trf_error *err)
+{
+    int64_t n = d->texts[0].count;
+    if (d->options.pair) return trf__end_stream(d, 0, err);
+    if (n > count) d->origins[n - 1].ends_document = 1;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line, trf_error *err)
 {
     const trf_dataset_options *o;
@@ -53,7 +63,7 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
     pair = *line;
     if (!pair.target && !pair.ends_document) return trf__fail_null(err, "target");
     if (!trf__is_alone(o) && !pair.source) return trf__fail_null(err, "source");
-    if (!pair.target) pair.target = "";
+    if (!pair.target) return trf__dataset_end_file(data, 0, err);
     /* texts alone have an empty side, so that both sides always have as many lines */
     pair.source = trf__is_alone(o) ? "" : pair.source;
     if (o->kind == TRF_DATA_SOURCES) { pair.source = pair.target; pair.target = ""; }
@@ -204,11 +214,8 @@ TRF__FN trf_status trf__dataset_read(trf_dataset *data, const char *source, cons
         l[i].bytes = l[i].n + 1;
     }
     if (status == TRF_OK) status = trf__read_pairs(data, l, &pair, two, err);
-    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options)) {
-        pair.source = pair.target = "";
-        pair.ends_document = 1;
-        status = trf__dataset_take(data, &pair, 0, 0, err);
-    }
+    if (status == TRF_OK && data->options.files && trf__is_alone(&data->options))
+        status = trf__dataset_end_file(data, count, err);
     if (status != TRF_OK) trf__dataset_shrink(data, count, used, unreadable);
     for (i = 0; i < 2; i++) trf__free(&data->options.hooks, l[i].text, l[i].bytes);
     return status;

@@ -44,9 +44,8 @@ static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 /* A line, or --query. */
 static const char *add_line(struct embedding *t, const char *text, int32_t *n, char why[300])
 {
-    return add_words(&t->lines.side, t->vocab, text, t->limit, t->s->answer.truncate ? &t->cut
-                     : NULL, n,
-                     why);
+    int64_t *cut = t->s->answer.truncate ? &t->cut : NULL;
+    return add_words(&t->lines.side, t->vocab, text, t->limit, cut, n, why);
 }
 
 static const char *add_next_line(void *user, char why[300])
