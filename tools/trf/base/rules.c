@@ -105,17 +105,19 @@ static const char *language_given(const struct settings *s, const trf_model *mod
     return trf_model_metadata(model, language_keys[target]);
 }
 
-/* Whether one of the options that name a token stands for the rule of a side. */
-static int is_replaced(const struct settings *s, const char *rule)
+/* The field that a side's rule sets, or NULL. */
+static const int32_t *field_of(const trf_search *search, const char *rule)
 {
-    const char *const names[] = {"start", "forced-first", "source-first", "source-last"};
-    const char *const given[] =
-        {s->rules.start, s->rules.forced_first, s->rules.source_first, s->rules.source_last};
-    size_t n = rule ? strcspn(rule, " ") : 0;
-    int i;
+    const struct { const char *name; const int32_t *field;
+    } fields[] = {{"start", &search->start},
+                  {"forced-first", &search->forced_first},
+                  {"source-first", &search->source_first},
+                  {"source-last", &search->source_last}};
+    size_t n = rule ? strcspn(rule, " ") : 0, i;
     for (i = 0; i < 4; i++)
-        if (given[i] && strlen(names[i]) == n && !strncmp(rule, names[i], n)) return 1;
-    return 0;
+        if (strlen(fields[i].name) == n && !strncmp(rule, fields[i].name, n))
+            return fields[i].field;
+    return NULL;
 }
 
 /* A language and the option that names its token cannot both be given. */
@@ -124,7 +126,8 @@ static int check_languages_given(const struct settings *s, const trf_model *mode
     int k;
     for (k = 0; k < 2; k++) {
         const char *rule = rule_of(model, k);
-        if (!(k ? s->target_language : s->source_language) || !is_replaced(s, rule)) continue;
+        const int32_t *field = field_of(&s->search, rule);
+        if (!(k ? s->target_language : s->source_language) || !field || *field < 0) continue;
         say("--%s-language and --%.*s cannot be combined: both set the same token",
             k ? "target" : "source", (int)strcspn(rule, " "), rule);
         return USAGE;
@@ -156,18 +159,11 @@ static int say_no_language(const struct settings *s, const trf_model *model, con
 static void tell_languages(const struct settings *s, const trf_model *model,
                            const trf_search *before)
 {
-    const trf_search *now = &s->search;
     int k;
     for (k = 0; k < 2; k++) {
-        const char *rule = rule_of(model, k);
-        int set = !rule ? 0 : !strncmp(rule, "source-first", 12)
-                                  ? before->source_first != now->source_first
-                              : !strncmp(rule, "source-last", 11)
-                                  ? before->source_last != now->source_last
-                              : !strncmp(rule, "forced-first", 12)
-                                  ? before->forced_first != now->forced_first
-                                  : before->start != now->start;
-        if (set && !(k ? s->target_language : s->source_language))
+        const int32_t *was = field_of(before, rule_of(model, k)),
+                      *is = field_of(&s->search, rule_of(model, k));
+        if (was && *was != *is && !(k ? s->target_language : s->source_language))
             inform_line("%s language: %s, as in %s", k ? "target" : "source",
                         trf_model_metadata(model, language_keys[k]), model_name(s));
     }
@@ -177,8 +173,7 @@ int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const
 {
     trf_search before;
     trf_error err;
-    int status = model ? check_languages_given(s, model) : DONE;
-    if (!status) status = set_token("--start", vocab[1], s->rules.start, &s->search.start);
+    int status = set_token("--start", vocab[1], s->rules.start, &s->search.start);
     if (!status)
         status = set_token("--forced-first", vocab[1], s->rules.forced_first,
                            &s->search.forced_first);
@@ -188,6 +183,7 @@ int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const
     if (!status)
         status = set_token("--source-last", vocab[0], s->rules.source_last, &s->search.source_last);
     s->search.source_tagged = s->search.source_last >= 0;
+    if (!status && model) status = check_languages_given(s, model);
     if (status || !model) return status;
     before = s->search;
     if (trf_search_languages(&s->search, model, language_given(s, model, 0),
