@@ -4,7 +4,7 @@
 #define TRF_TRAINING_H
 
 #include "data.h"
-#include "encode.h"
+#include "corpus.h"
 #include "state.h"
 #include "vocabulary.h"
 

@@ -1,7 +1,7 @@
-// trf train: what the tokens of the data say, and the corpus (encode.c).
+// trf train: what the tokens of the data say, and the corpus (corpus.c).
 
-#ifndef TRF_ENCODE_H
-#define TRF_ENCODE_H
+#ifndef TRF_CORPUS_H
+#define TRF_CORPUS_H
 
 #include "recipe.h"
 #include "subwords.h"

@@ -1,6 +1,6 @@
-// trf train: what the tokens of the data say, and the corpus. See encode.h.
+// trf train: what the tokens of the data say, and the corpus. See corpus.h.
 
-#include "encode.h"
+#include "corpus.h"
 #include "mpi.h"
 
 #include <math.h>
