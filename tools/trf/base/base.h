@@ -406,7 +406,8 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
              char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
-/* The tags of the languages of one side, as read_tags has set them; -1: none. n: how many. */
+/* The tags of the languages of one side, as read_rules or read_fixed_tags has
+   set them; -1: none. n: how many. */
 struct around { int32_t first, last, n; };
 struct around tags_of(const struct settings *s, int side);
 /* Puts them around the last sequence. */
@@ -464,12 +465,8 @@ extern const char pooling_key[];    /* metadata: the value of --pooling, unless 
 /* Sets forced_first to the token with which all answers begin, unless an option sets it: for
    commands without languages. */
 int read_first(struct settings *s, const trf_model *model);
-/* The tags of sources and answers: sets start, forced_first, source_first, source_last and
-   source_tagged of s->search, from options of these names and from the languages. model NULL: a
-   command without --source-language and --target-language. */
-int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2]);
-/* The same for commands that read given targets. They cannot replace the start token. A model, or
-   an objective, that does not translate has no tags. */
+/* Sets the tags of sources and answers for commands that read given targets. These commands cannot
+   replace the start token. A model, or an objective, that does not translate has no tags. */
 int read_fixed_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2]);
 /* Stores the tags of `from`, and the languages of this training, in the model that learns. */
 int store_languages(trf_model *model, const trf_model *from, const struct settings *s);
@@ -512,8 +509,6 @@ void append_label(struct labels *labels, const char *text, size_t bytes);
 void settle_labels(struct labels *labels);      /* sorts, and removes repeated names */
 void free_labels(struct labels *labels);
 int store_labels(trf_model *model, const struct labels *labels);    /* in its metadata */
-/* A label without the blanks around it, or the CR of a line that ends with CR CR LF. */
-const char *trim_label(const char *line, size_t *bytes);
 int32_t best_of(const trf_real *numbers, int32_t n);    /* the index of the first maximum */
 
 /* The tokens of a line of words, and the first token of each word. */

@@ -54,14 +54,6 @@ int32_t best_of(const trf_real *numbers, int32_t n)
     return best;
 }
 
-const char *trim_label(const char *line, size_t *bytes)
-{
-    line += strspn(line, BLANKS);
-    *bytes = strlen(line);
-    while (*bytes && strchr(BLANKS, line[*bytes - 1])) --*bytes;
-    return line;
-}
-
 int classifies(const trf_config *config)
 {
     return config->head == TRF_HEAD_MEAN || config->head == TRF_HEAD_FIRST ||

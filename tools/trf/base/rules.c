@@ -169,7 +169,9 @@ static void tell_languages(const struct settings *s, const trf_model *model,
     }
 }
 
-int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2])
+/* Sets start, forced_first, source_first, source_last and source_tagged of s->search, from options
+   of these names and from the languages. model NULL: a command without languages. */
+static int read_tags(struct settings *s, const trf_model *model, const trf_vocab *const vocab[2])
 {
     trf_search before;
     trf_error err;
