@@ -308,14 +308,14 @@ typedef enum trf_data_kind {
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
 
-/* A pair, or a line of a file that could not become one. */
+/* A pair, and where it comes from. */
 typedef struct trf_line {
     const char *source, *target;    /* as in trf_dataset_add */
     const char *path;           /* its file, for messages; NULL: none */
     int64_t number;             /* its line there, from 1; 0: none */
     int32_t held_out;           /* 1: for validation; 0: to learn from */
-    int32_t ends_document;      /* 1: the last line of a document, if documents are files. With
-                                   target NULL (texts) it only ends the document */
+    int32_t ends_document;      /* 1: this line is the last one of its file (`files`). With target
+                                   NULL there is no line: the line before was the last one */
 } trf_line;
 
 /* Why a pair is left out. */
@@ -332,7 +332,7 @@ typedef struct trf_bad_line {
     const char *why;            /* in words */
     const char *path;           /* as in trf_line: the file of its source */
     int64_t number;
-    int32_t side;               /* 0: the source is at fault, or both; 1: the target */
+    int32_t side;               /* 0: the source has the fault, or both have; 1: the target */
 } trf_bad_line;
 
 /* The lines of a data set: first those to learn from, then those held out. */
@@ -360,14 +360,14 @@ typedef struct trf_dataset_options {
                                    default NULL: eos is 2, and a tab is whitespace */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
-    int32_t max_length;         /* pairs with more ids on a side are left out, texts alone are cut;
-                                   >= 1; default 511 */
+    int32_t max_length;         /* ids of a side, 1..2^24. Longer pairs are left out, longer texts
+                                   alone are cut; default 511 */
     int32_t chunk;              /* texts alone are cut after so many ids, 1..max_length; 0:
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
-    int32_t files;              /* texts alone: 1: a file is one text, which keeps its line ends;
-                                   the end of the last one is held out; 0: a line is a text;
-                                   default 0 */
+    int32_t files;              /* texts alone. 1: a file is one text and keeps its line ends; the
+                                   last lines of all are held out. 0: each line is a text; default
+                                   0 */
     int32_t keep_empty;         /* 1: pairs with one empty side stay; default 0 */
     int32_t source_first, source_last, target_first;    /* ids around each pair, as the tags of
                                    languages (trf_search has the same); default -1: none */
@@ -384,18 +384,20 @@ typedef struct trf_dataset_options {
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
-    /* Asked about each line that cannot be learned from: 0 leaves it out, otherwise the call fails
-       with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish leaves it out. */
+    /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
+       end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
+       leaves the line out */
     int (*bad_line)(void *user, const trf_bad_line *line);
-    /* Called once, when pairs are held out. Sets vocab[0] and vocab[1] to vocabularies that it
-       makes from the texts, for example of subwords; they belong to the data set, and may be the
-       same. One that is not NULL yet is given, and stays; one that it leaves NULL is learned. A
-       failure is that of trf_dataset_finish. default NULL */
+    /* Called once, after the pairs to hold out are known. Make vocabularies from the texts, for
+       example of subwords, and set vocab[0] and vocab[1] to them, or both to the same one. The data
+       set destroys them. Leave a vocabulary that is there already. The data set learns one that
+       stays NULL. If the call fails, trf_dataset_finish fails with its status. default NULL */
     trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                               trf_error *err);
-    /* Gets each pair instead of the corpus, as trf_token_file_add does. A pair that is added is
-       encoded at once and not kept, so vocabularies are needed; nothing is held out, and labels are
-       not possible. After trf_dataset_finish there is neither recipe nor corpus. default NULL */
+    /* Gets the ids of each pair instead of the corpus: a program may write them to a token file. The
+       data set encodes a pair when it is added, and does not keep it. So it needs vocabularies,
+       holds nothing out, and takes no labels. trf_dataset_finish then makes neither recipe nor
+       corpus. default NULL */
     trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
                        int32_t n_target, trf_error *err);
     void *user;                 /* of the three calls */

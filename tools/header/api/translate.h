@@ -165,14 +165,17 @@ typedef struct trf_search {
 
 TRF_API trf_search trf_search_defaults(void);
 /* Sets source_first, source_last, forced_first, start and source_tagged for the languages of a
-   model of many. `source` and `target` are codes as the model knows them: "en", "eng_Latn". NULL:
-   the language that the model remembers, of its training or of its folder; of Marian, whose texts
-   may begin with a tag already, none. A field that is not -1 stays. Without a language it sets the
-   token with which all answers begin, if the model has one. It changes nothing else, and nothing at
-   all if it fails.
-   The model's metadata have the rules: "languages" all codes, "source.tag" and "target.tag" a field
-   and a token in which * stands for the code ("forced-first __*__"), "source.language" and
-   "target.language" what it remembers, "target.first" the first token's id. trf import writes them.
+   model of many. `source` and `target` are codes as the model knows them: "en", "eng_Latn". NULL
+   means the language that the model remembers from its training or its folder. For Marian a NULL
+   target sets nothing, because a text may begin with its tag already. A field that is not -1 stays.
+   If the model has a first token for all answers, the call sets forced_first to it, unless a
+   language does. A call that fails changes nothing.
+   The model's metadata have the rules. trf import writes them:
+       "languages"                             all codes
+       "source.tag", "target.tag"              a field, and a token in which * stands for the code:
+                                               "forced-first __*__"
+       "source.language", "target.language"    the languages that the model remembers
+       "target.first"                          the id of the first token of all answers
    TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
    given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
    the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id. */
