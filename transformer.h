@@ -3362,8 +3362,8 @@ typedef struct trf_dataset_options {
        stays NULL. If the call fails, trf_dataset_finish fails with its status. default NULL */
     trf_status (*make_vocabs)(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                               trf_error *err);
-    /* Gets the ids of each pair instead of the corpus: a program may write them to a token file. The
-       data set encodes a pair when it is added, and does not keep it. So it needs vocabularies,
+    /* Gets the ids of each pair instead of the corpus. A program may write them to a token file.
+       The data set encodes a pair when it is added, and does not keep it. So it needs vocabularies,
        holds nothing out, and takes no labels. trf_dataset_finish then makes neither recipe nor
        corpus. default NULL */
     trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
@@ -36701,4 +36701,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 692648866
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2816934231
