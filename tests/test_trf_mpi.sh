@@ -1,8 +1,8 @@
 #!/bin/sh
 # One model trained by several processes: sh tests/test_trf_mpi.sh build/trf
 #
-# A trf without MPI says what it lacks. One that is built here with it, by make MPI=1, makes the same bytes by 1, 2, 3, 4
-# and 7 processes as by one that computes as many parts; interrupted by every signal, with a process that is slow, and
+# A trf without MPI says what it lacks. One that is built here with it, by make MPI=1, makes the same bytes by 1, 2, 3,
+# 4 and 7 processes as by one that computes as many parts; interrupted by every signal, with a process that is slow, and
 # continued by fewer processes, too. What goes wrong in one process ends all. Then examples/mpi.c and
 # examples/pipeline.c.
 
@@ -165,7 +165,8 @@ check "after signals and fewer processes, the checkpoint is that of the unbroken
 check "signals and fewer processes leave no other file" test "$(ls -d hunted* | grep -c .)" -eq "$(ls -d whole* |
     grep -c .)"
 rm hunting
-# Open MPI's mpirun reads no output while it waits to send SIGTERM, so few lines must come: 64 KB would stop the training.
+# Open MPI's mpirun reads no output while it waits to send SIGTERM, so few lines must come: 64 KB would stop the
+# training.
 going 2 train $common --log-every 100 --updates 1000000 --model ended --log hunting
 kill -TERM $pid
 ended
@@ -197,7 +198,8 @@ expect 1 "a file that one process lacks" "^rank 1: trf train: cannot read 'train
 echo '[ $rank != 1 ] || cd other' >before
 expect 1 "a process that reads other data" "^trf train: process 1 has read other data" by 3 train $shared --updates 5 \
     --model failing
-for other in "--clip-norm 3:clip-norm" "--keep 4:keep" "--parts 5:parts" "--freeze encoder.*:freeze" "--columns 2,1:columns"; do
+for other in "--clip-norm 3:clip-norm" "--keep 4:keep" "--parts 5:parts" "--freeze encoder.*:freeze" \
+    "--columns 2,1:columns"; do
     echo "[ \$rank != 2 ] || set -- \"\$@\" ${other%:*}" >before
     expect 2 "a process with another --${other##*:}" "^trf train: process 2 has another --${other##*:} than process 0" \
         by 3 train $shared --updates 5 --model failing
@@ -269,7 +271,8 @@ check "examples/mpi.c: three processes have the bits of three parts" same alone 
 ./mpi 2 >alone
 check "examples/mpi.c: two parts have other bits than three" eval '! same alone together'
 
-# The layers divided among processes, and among threads. `tied` has a matrix that all stages add to, and an error on request.
+# The layers divided among processes, and among threads. `tied` has a matrix that all stages add to, and an error on
+# request.
 check "examples/pipeline.c is built for threads" program pipeline "$source/examples/pipeline.c"
 check "examples/pipeline.c is built for processes" program pipeline_mpi "$source/examples/pipeline.c" -DPIPELINE_MPI
 weights() { grep '^weights [0-9a-f]\{16\}: the same bits$' $1 >$1.weights; }
@@ -282,7 +285,8 @@ for sizes in "1 3" "2 4" "3 5" "2 1" "8 2"; do
     [ "$sizes" != "2 4" ] || check "processes: the bits of threads" same threads.weights processes.weights
     check "$sizes: one of them prints" test "$(grep -c '^weights' processes)" -eq 1
 done
-sed 's/    config.device.threads = 1;/    config.tying = TRF_TIED_ALL; config.device.threads = s->number == 1 \&\& getenv("BREAK") ? -1 : 1;/' \
+threads='s->number == 1 \&\& getenv("BREAK") ? -1 : 1'
+sed "s/    config.device.threads = 1;/    config.tying = TRF_TIED_ALL; config.device.threads = $threads;/" \
     "$source/examples/pipeline.c" >tied.c
 check "examples/pipeline.c is built with a tied matrix" \
     eval '! same tied.c "$source/examples/pipeline.c" && program tied tied.c && program tied_mpi tied.c -DPIPELINE_MPI'

@@ -17,7 +17,8 @@ check "trf prepare leaves no unfinished file" [ ! -e odd.tokens.part ]
 expect 0 "a training from tokens" "601 pairs" "$trf" train --token-file odd.tokens $from_text --model tokens.model
 check "tokens make the model of the text" same text.model tokens.model
 for more in "--shuffle no" "--buckets no --seed 9" "--padded-budget yes --batch-sentences 7" "--pool 1"; do
-    options="--updates 25 $model --batch-tokens 256 --metric loss --warmup 20 --valid-size 0 --vocab-from start --threads 1 $more"
+    options="--updates 25 $model --batch-tokens 256 --metric loss --warmup 20 --valid-size 0 --vocab-from start \
+        --threads 1 $more"
     expect 0 "a training from text, $more" "" "$anew" train --tsv odd.tsv $options --model text.model
     expect 0 "a training from tokens, $more" "" "$anew" train --token-file odd.tokens $options --model tokens.model
     check "tokens make the model of the text, $more" same text.model tokens.model
@@ -54,7 +55,11 @@ expect 0 "the recipe, from tokens" "" "$trf" train --token-file odd.tokens --val
 check "by the recipe, tokens make the model of the text" same text3.model tokens3.model
 
 # --- texts -----------------------------------------------------------------------------------------------------------
-{ cut -f2 train.tsv; echo; awk 'BEGIN { for (i = 0; i < 90; i++) printf "%s ", i % 3 ? "one" : "two"; print "three" }'; } >text
+{
+    cut -f2 train.tsv
+    echo
+    awk 'BEGIN { for (i = 0; i < 90; i++) printf "%s ", i % 3 ? "one" : "two"; print "three" }'
+} >text
 cut -f2 test.tsv >valid.text
 causal="--objective causal $quick --max-length 20"
 expect 0 "a language model" "" "$trf" train $causal --text text --updates 1 --valid-size 0 --model lm
@@ -94,7 +99,7 @@ for objective in mask span; do
     check "tokens make the model of the text, objective $objective" same text.model tokens.model
 done
 
-# --- many files, a folder, standard input, packed files, two files -------------------------------------------------------
+# --- many files, a folder, standard input, packed files, two files ----------------------------------------------------
 mkdir folder
 head -n 200 train.tsv >folder/a.tsv
 sed -n '201,400p' train.tsv >folder/b.tsv
@@ -106,7 +111,8 @@ expect 0 "trf prepare of a folder" "" "$trf" prepare --model start --output b.to
 check "the same file from a folder" same train.tokens b.tokens
 expect 0 "trf prepare of standard input" "" "$trf" prepare --model start --output b.tokens --overwrite <train.tsv
 check "the same file from standard input" same train.tokens b.tokens
-expect 0 "a file and standard input" "" sh -c "tail -n +201 train.tsv | '$trf' prepare --model start --output b.tokens --overwrite folder/a.tsv -"
+expect 0 "a file and standard input" "" \
+    sh -c "tail -n +201 train.tsv | '$trf' prepare --model start --output b.tokens --overwrite folder/a.tsv -"
 check "the same file from both" same train.tokens b.tokens
 expect 0 "trf prepare of a source and a target" "" "$trf" prepare --model start --output b.tokens --overwrite $files
 check "the same file from two" same train.tokens b.tokens
@@ -135,7 +141,7 @@ else
     rm -f p.tokens.part
 fi
 
-# --- interruptions -----------------------------------------------------------------------------------------------------
+# --- interruptions ----------------------------------------------------------------------------------------------------
 pairs 9000 5 >large.tsv
 expect 0 "a file of several blocks" "" "$trf" prepare --model start --output large.tokens large.tsv
 size=$(wc -c <large.tokens)
@@ -158,7 +164,8 @@ expect 0 "pools, from tokens, continued" "resumed" "$trf" train --token-file lar
     --pool 2 --model tokens.model --resume
 check "the same model by pools" same text.model tokens.model
 expect 0 "trf prepare tells how many pairs were there" "continued: 8192 pairs" \
-    sh -c "head -c $((size - 30)) large.tokens >again.tokens.part; '$trf' prepare --model start --output again.tokens large.tsv --resume"
+    sh -c "head -c $((size - 30)) large.tokens >again.tokens.part
+        '$trf' prepare --model start --output again.tokens large.tsv --resume"
 # killed again and again, while the text comes slowly
 rm -f again.tokens again.tokens.part
 for lines in 1500 4000 6500 8900; do
@@ -246,21 +253,25 @@ for how in "rm -f" "mv -f other"; do
 done
 rm -f slow lost.tokens.part
 
-# --- holding out -------------------------------------------------------------------------------------------------------
+# --- holding out ------------------------------------------------------------------------------------------------------
 # sources that occur often, once with another target
 { cat large.tsv; head -n 2000 large.tsv | sed 's/$/ one/'; printf '\t\n5 5\t\n'; } >often.tsv
 hold="--model start --output held.tokens --hold-out 20"
-expect 0 "trf prepare holds pairs out" "held out: [0-9]* pairs, of which 'held.tokens.valid' has the [0-9]* with different sources" \
+expect 0 "trf prepare holds pairs out" \
+    "held out: [0-9]* pairs, of which 'held.tokens.valid' has the [0-9]* with different sources" \
     "$trf" prepare $hold often.tsv
 check "pairs held out leave nothing unfinished" [ -z "$(ls held.tokens*.part 2>/dev/null)" ]
 sources() { cut -f1 "$1" | sort -u | wc -l; }
 check "about one of 20 sources" [ $(sources held.tokens.valid) -gt $(($(sources often.tsv) / 40)) \
     -a $(sources held.tokens.valid) -lt $(($(sources often.tsv) / 10)) ]
-check "each is the first pair with its source" awk -F '\t' \
-    'FNR == NR { if (!($1 in first)) first[$1] = $0; next } first[$1] != $0 || seen[$1]++ { bad = 1 } END { exit bad || !NR }' often.tsv held.tokens.valid
+check "each is the first pair with its source" awk -F '\t' '
+    FNR == NR { if (!($1 in first)) first[$1] = $0; next }
+    first[$1] != $0 || seen[$1]++ { bad = 1 }
+    END { exit bad || !NR }' often.tsv held.tokens.valid
 awk -F '\t' 'FNR == NR { held[$1]; next } !($1 in held)' held.tokens.valid often.tsv >rest.tsv
 check "some occur often" test $(($(wc -l <often.tsv) - $(wc -l <rest.tsv))) -gt "$(wc -l <held.tokens.valid)"
-validated="$model $brief --warmup 20 --seed 5 --threads 1 --vocab-from start --valid-tsv held.tokens.valid --updates 20 --valid-every 10"
+validated="$model $brief --warmup 20 --seed 5 --threads 1 --vocab-from start --valid-tsv held.tokens.valid \
+    --updates 20 --valid-every 10"
 expect 0 "from the text that is not held out" "" "$anew" train --tsv rest.tsv $validated --model text.model
 expect 0 "from the tokens that are not held out" "" "$anew" train --token-file held.tokens $validated \
     --model tokens.model
@@ -352,11 +363,13 @@ expect 1 "an empty text to hold out of" "nothing to learn from" \
     sh -c "'$trf' prepare --model start --output x.tokens --hold-out 20 </dev/null"
 check "an empty text leaves nothing beside" [ -z "$(ls x.tokens* 2>/dev/null)" ]
 expect 1 "--model is the file for what is held out" "is the file that --model reads" \
-    sh -c "cp start y.tokens.valid; '$trf' prepare --model y.tokens.valid --output y.tokens --hold-out 20 --overwrite train.tsv"
+    sh -c "cp start y.tokens.valid
+        '$trf' prepare --model y.tokens.valid --output y.tokens --hold-out 20 --overwrite train.tsv"
 expect 1 "a text is what is held out" "is also a text to read" \
-    sh -c "cp train.tsv z.tokens.valid; '$trf' prepare --model start --output z.tokens --hold-out 20 --overwrite z.tokens.valid"
+    sh -c "cp train.tsv z.tokens.valid
+        '$trf' prepare --model start --output z.tokens --hold-out 20 --overwrite z.tokens.valid"
 
-# --- damage ------------------------------------------------------------------------------------------------------------
+# --- damage -----------------------------------------------------------------------------------------------------------
 head -c $((size - 1)) large.tokens >cut.tokens
 expect 1 "a file that is cut" "cut.tokens: byte [0-9]*: expected the end of a token file" "$trf" train \
     --token-file cut.tokens $from_text --model w.model
@@ -385,7 +398,7 @@ expect 0 "a model with another vocabulary" "" "$trf" train --tsv letters.tsv $sm
 expect 1 "tokens of another vocabulary" "written with another vocabulary" "$trf" train --token-file train.tokens \
     --valid-size 0 --updates 1 --vocab-from letters --model y.model
 
-# --- refusals ----------------------------------------------------------------------------------------------------------
+# --- refusals ---------------------------------------------------------------------------------------------------------
 expect 2 "trf prepare without a model" "give --model" "$trf" prepare --output x.tokens train.tsv
 expect 2 "trf prepare without an output" "give --output" "$trf" prepare --model start train.tsv
 expect 2 "trf prepare with a source alone" "give --source FILE and --target FILE" "$trf" prepare --model start \

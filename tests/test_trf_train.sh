@@ -144,9 +144,10 @@ expect 0 "inspect a checkpoint" "training: 40 updates so far" "$trf" inspect one
 check "inspect shows the settings of a checkpoint" grep -q "  --warmup 20" out
 check "a vocabulary is bytes" grep -q "trf.target_vocab  U8  " out
 # 1, 2, -3 and infinity as F16 and BF16
-printf '\252\0\0\0\0\0\0\0%s\0\74\0\100\0\302\0\174\200\77\0\100\100\300\200\177' \
-    '{"half":{"dtype":"F16","shape":[2,2],"data_offsets":[0,8]},"brain":{"dtype":"BF16","shape":[4],"data_offsets":[8,16]},"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' \
-    >halves
+printf '\252\0\0\0\0\0\0\0%s%s%s\0\74\0\100\0\302\0\174\200\77\0\100\100\300\200\177' \
+    '{"half":{"dtype":"F16","shape":[2,2],"data_offsets":[0,8]},' \
+    '"brain":{"dtype":"BF16","shape":[4],"data_offsets":[8,16]},' \
+    '"x":{"dtype":"U8","shape":[0],"data_offsets":[0,0]}}' >halves
 expect 0 "inspect counts numbers that are not finite" "3 tensors, 8 numbers, 2 of them not finite" "$trf" inspect halves
 expect 0 "inspect shows 16-bit floats" "half  F16  (2, 2)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
 expect 0 "inspect shows bfloat16" "brain  BF16  (4)  4  0  2.16  -3  2  1 NOT FINITE" "$trf" inspect halves
@@ -277,8 +278,8 @@ check "the mean of models has the best of scores that fall and rise" eval '[ "$(
 
 # --- what the recipe decides --------------------------------------------------------------------
 expect 0 "the paper's recipe has its base model" \
-    "^model: 6 encoder and 6 decoder layers, d_model 512, d_ff 2048, 8 heads, post-norm, tying all, no generator bias; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
-    \
+    "^model: 6 encoder and 6 decoder layers, d_model 512, d_ff 2048, 8 heads, post-norm, tying all, "\
+"no generator bias; dropout: embedding 0.1, residual 0.1, attention 0, activation 0" \
     "$trf" train $files --recipe paper --updates 0 --threads 1 --checkpoint '' --model m
 expect 0 "a log that is no file" "^done" "$trf" train $files $model --batch-tokens 256 --updates 1 \
     --threads 1 --log /dev/null --model m
@@ -287,13 +288,16 @@ for option in norm-place generator-bias schedule attention-dropout activation-dr
     value=$(sed -n "1s/.*\"$option\":\"\([^\"]*\)\".*/\1/p" decided.json)
     check "the help's default of --$option, '$value', is what the recipe decides" eval \
         '[ -n "$value" ] &&
-        "$trf" train --help | tr "\n" " " | tr -s " " | sed "s/.* --$option //; s/ --[a-z].*//" | grep -q "(default $value with"'
+        "$trf" train --help | tr "\n" " " | tr -s " " | sed "s/.* --$option //; s/ --[a-z].*//" |
+        grep -q "(default $value with"'
 done
-check "the help's default of --$option is what a preset decides" eval \
+check "the help's default of --norm-place tells what presets decide" eval \
     '"$trf" train --help | tr "\n" " " | tr -s " " | grep -q "with --recipe auto; pytorch: post-norm; paper: post-norm"'
-awk \
-    'BEGIN { for (i = 0; i < 90000; i++) printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19, i % 19, i % 17, i % 13, i % 11, i % 7 }' \
-    >symbols.tsv
+awk 'BEGIN {
+    for (i = 0; i < 90000; i++)
+        printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19,
+            i % 19, i % 17, i % 13, i % 11, i % 7
+}' >symbols.tsv
 expect 0 "a million symbols" \
     "^model: 4 encoder and 4 decoder layers, d_model 128, d_ff 512, for [0-9]* tokens of few symbols" \
     "$trf" train --tsv symbols.tsv --updates 0 --threads 1 --model m
