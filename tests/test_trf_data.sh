@@ -118,7 +118,8 @@ expect 0 "a word of more than 1 MiB in a text alone is left out" "left out: 1 li
     --decoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m
 expect 0 "a word of more than 1 MiB with a label is left out" "left out: 1 line (1 too long)" \
     sh -c "sed 's/x\$/pos/' giant | cat - films.tsv >giant.tsv
-    '$trf' train --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m"
+    '$trf' train --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 \
+        --tokens words --model m"
 expect 2 "--min-count that leaves no token" \
     "min-count 100000 leaves no token: none in train.tsv occurs so often" "$trf" train \
     --tsv train.tsv $small_run --min-count 100000 --model m
@@ -257,7 +258,8 @@ printf 'a\302\233b\tone\n' >c1.tsv
 for k in 1 2 3 4; do cat c1.tsv train.tsv; done >c1s.tsv
 "$trf" train --tsv c1s.tsv $small --tokens words --updates 1 --model c1 2>err
 check "JSON has no control character" eval \
-    '"$trf" inspect --json c1 | LC_ALL=C grep -q "a.u009bb" && ! "$trf" inspect --json c1 | LC_ALL=C grep -q "$(printf "\302\233")"'
+    '"$trf" inspect --json c1 | LC_ALL=C grep -q "a.u009bb" &&
+    ! "$trf" inspect --json c1 | LC_ALL=C grep -q "$(printf "\302\233")"'
 printf 'nothing\t\n' >half.tsv; cat test.tsv >>half.tsv
 expect 1 "--strict ends at a broken pair to validate on" "half.tsv:1" "$trf" train --tsv train.tsv \
     --valid-tsv half.tsv $small --strict \
@@ -272,8 +274,8 @@ expect 0 "going on without --strict leaves the broken pair out" "half.tsv:1" "$t
 # --- lines without a tab ------------------------------------------------------------------------
 cp train.digits lines
 expect 1 "pairs without tabs" \
-    "lines: no line has a tab; --tsv takes a source, a tab and a target in each line. For two files .* --source and --target; for plain text give --text" \
-    \
+    "lines: no line has a tab; --tsv takes a source, a tab and a target in each line. For two files .* "\
+"--source and --target; for plain text give --text" \
     "$trf" train --tsv lines $small --updates 1 --model m
 silent "pairs without tabs"
 expect 1 "labels without tabs" "lines: no line has a tab; --tsv takes a text, a tab and its label" \

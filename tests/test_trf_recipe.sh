@@ -3,12 +3,16 @@
 #   sh tests/test_trf_recipe.sh TRF
 . "$(dirname "$0")/trf.sh"
 
-awk 'BEGIN { for (i = 0; i < 120; i++) print i % 10, int(i / 10) % 10, i * 7 % 10 "\t" i * 7 % 10, int(i / 10) % 10, i % 10 }' >turns.tsv
+awk 'BEGIN {
+    for (i = 0; i < 120; i++) print i % 10, int(i / 10) % 10, i * 7 % 10 "\t" i * 7 % 10, int(i / 10) % 10, i % 10
+}' >turns.tsv
 small='--encoder-layers 1 --decoder-layers 1 --threads 1'
 
-expect 0 "what the data decide" "^model: 4 encoder and 4 decoder layers, d_model 128, d_ff 256, for [0-9]* tokens of few symbols$" \
+expect 0 "what the data decide" \
+    "^model: 4 encoder and 4 decoder layers, d_model 128, d_ff 256, for [0-9]* tokens of few symbols$" \
     "$trf" train --tsv turns.tsv --threads 1 --updates 1 --model all
-for line in "batches: at most 512 tokens a side in an update" "rate: rises to 0.00221 in 1 update, then falls as 1 / sqrt(number of updates)" \
+for line in "batches: at most 512 tokens a side in an update" \
+    "rate: rises to 0.00221 in 1 update, then falls as 1 / sqrt(number of updates)" \
     "dropout: 0.1 on embeddings and sublayers, for [0-9]* tokens of few symbols" \
     "label smoothing: 0.1, because the best answer is wanted" \
     "end: after the 1 planned update; a validation every 100 updates"; do

@@ -260,10 +260,12 @@ expect 2 "a share beyond all" "must be" "$trf" train $mask --noise-density 2 --u
 # --- a cosine that goes on ----------------------------------------------------------------------
 wave="--tsv train.tsv $model --threads 1 --batch-tokens 256 --warmup 2 --schedule cosine \
     --log-every 1 --metric loss"
-falls() \
-    { awk \
-    '/^update/ { for (i = 1; i < NF; i++) if ($i == "lr") { n++; zeros += $(i + 1) == 0 } } END { exit !(n > 1 && zeros < 2) }' \
-    err; }
+falls()
+{
+    awk '/^update/ {
+        for (i = 1; i < NF; i++) if ($i == "lr") { n++; zeros += $(i + 1) == 0 }
+    } END { exit !(n > 1 && zeros < 2) }' err
+}
 for n in 3 4 5; do
     "$trf" train $wave --epochs 3 --accumulate $n --model wave5 2>err
     expect 0 "a cosine of large updates that goes on" "^done" "$trf" train $wave --epochs 6 \

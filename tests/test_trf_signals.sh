@@ -162,9 +162,12 @@ wait $pid
 check "an update that takes long is not waited for after TERM, HUP and TERM" test $? -eq 143
 awk 'BEGIN { for (i = 0; i < 2000; i++) print "a" i % 50 " b" i % 40 "\tw" i " w" i * 7 % 2000 }' \
     >wordy.tsv
-awk \
-    'BEGIN { for (i = 0; i < 300; i++) { for (j = 0; j < 10; j++) printf "a%d b%d ", (i + j * j) % 50, i * j % 40; print "\tw" i } }' \
-    >slow.tsv
+awk 'BEGIN {
+    for (i = 0; i < 300; i++) {
+        for (j = 0; j < 10; j++) printf "a%d b%d ", (i + j * j) % 50, i * j % 40
+        print "\tw" i
+    }
+}' >slow.tsv
 : >log
 "$trf" train --tsv wordy.tsv --valid-tsv slow.tsv --tokens words --metric wer --valid-beam 64 \
     --learning-rate 1e-9 --threads 1 --updates 1 --log-every 1 --model slow 2>>log &

@@ -25,9 +25,10 @@ apart="$once --joint-vocabulary no"
 # Persian with a zero-width non-joiner, full-width marks, a no-break space, fractions
 printf 'm\302\262 x 12 \302\275 \342\200\246\n\345\245\275\357\274\214\345\245\275\357\274\201\n' \
     >odd
-printf \
-    '\331\205\333\214\342\200\214\330\256\330\247\331\207\331\205\n10\302\240000 \342\202\254 \357\254\201n \342\226\205 \342\204\242\n' \
-    >>odd
+{
+    printf '\331\205\333\214\342\200\214\330\256\330\247\331\207\331\205\n'
+    printf '10\302\240000 \342\202\254 \357\254\201n \342\226\205 \342\204\242\n'
+} >>odd
 for i in 1 2 3 4 5 6 7 8; do awk '{ print "line " NR "\t" $0 }' odd; done >odd.tsv
 cut -f1 odd.tsv | head -4 >odd.source
 writes() { "$trf" translate --model "$1" --input odd.source --prefixes "$2" --max-length-a 0 \
@@ -159,11 +160,16 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     fi
     check "trf inspect tells the vocabulary whole" eval \
         '"$trf" inspect --json pieces | awk -F "\"target_vocabulary\":" "{
-        split(\$2, part, /\"size\":|,\"tokens\":\[|\]/); n = gsub(/\",\"/, 0, part[3]) + 1 } END { exit !(n > 8 && n == part[2] - 4) }"'
-    { cat train.tsv;
-        awk \
-        'BEGIN { for (i = 0; i < 250000; i++) printf "%d%d%d%d", i % 7, i % 11 % 9, i % 13 % 5, i % 17 % 8; print "\tone" }';
-        } >endless.tsv
+        split(\$2, part, /\"size\":|,\"tokens\":\[|\]/)
+        n = gsub(/\",\"/, 0, part[3]) + 1
+    } END { exit !(n > 8 && n == part[2] - 4) }"'
+    {
+        cat train.tsv
+        awk 'BEGIN {
+            for (i = 0; i < 250000; i++) printf "%d%d%d%d", i % 7, i % 11 % 9, i % 13 % 5, i % 17 % 8
+            print "\tone"
+        }'
+    } >endless.tsv
     expect 0 "a line of a million characters is not learned from" "left out: endless.tsv:601" \
         timeout 120 \
         "$trf" train --tsv endless.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss \
@@ -228,9 +234,15 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     check "a line that is not UTF-8 keeps its place" eval 'lines_are 2 out && [ -z "$(sed -n 2p out)" ]'
     echo "3 1 4" | "$trf" translate --model pieces --beam 1 >out
     check "raw text" lines_are 1 out
-    awk \
-        'BEGIN { for (i = 0; i < 400; i++) { s = ""; for (j = 0; j < 8; j++) s = s (j % 2 ? "" : " ") sprintf("%c%c%c", 234 + (i + j) % 3, 160 + (i * 7 + j) % 31, 130 + (i * 13 + j * 5) % 60); print substr(s, 2) "	" substr(s, 2) } }' \
-        >syllables.tsv
+    awk 'BEGIN {
+        for (i = 0; i < 400; i++) {
+            s = ""
+            for (j = 0; j < 8; j++)
+                s = s (j % 2 ? "" : " ") sprintf("%c%c%c", 234 + (i + j) % 3, 160 + (i * 7 + j) % 31,
+                    130 + (i * 13 + j * 5) % 60)
+            print substr(s, 2) "	" substr(s, 2)
+        }
+    }' >syllables.tsv
     expect 0 "more characters than subwords were meant" "subwords learned" "$trf" train \
         --tsv syllables.tsv $model --threads 1 \
         --tokens sentencepiece --updates 1 --model m

@@ -366,8 +366,12 @@ for wrong in "--tsv own.update-7 --keep 1" "--tsv own.checkpoint.average-7" \
     expect 2 "a file of the training as data: $wrong" \
         "is a name that training with --model 'own' uses for a file of its own" "$trf" \
         train $wrong $small --updates 7 --model own
-    for file in $wrong; do case $file in own.*) check "data with a name of the training stay: $file" same train.tsv $file; rm $file \
-        ;; esac; done
+    for file in $wrong; do
+        case $file in own.*)
+            check "data with a name of the training stay: $file" same train.tsv $file
+            rm $file ;;
+        esac
+    done
 done
 expect 2 "a model called like an average" "--model 'own.average-7'" "$trf" train $plain \
     --updates 1 --checkpoint own --model own.average-7
@@ -422,7 +426,8 @@ if command -v bash >/dev/null; then
     cat >completing.bash <<'EOF'
 . ./complete.bash
 t() { COMP_WORDS=(trf "$@"); COMP_CWORD=$#; _trf; (IFS=,; echo "${COMPREPLY[*]}"); }
-t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1; t eval --wor; t completion z; t translate --model 'a b'; t plot --on
+t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1
+t eval --wor; t completion z; t translate --model 'a b'; t plot --on
 EOF
     : >'a bell'
     bash completing.bash >got
