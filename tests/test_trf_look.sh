@@ -394,6 +394,7 @@ for what in model translating; do
     check "inspect: $what: an 8-bit file takes what its source file tells for 8 bits" \
         test "$(bytes $what small8)" = "$(bytes ${what}_in_8_bits translator)"
 done
+check "inspect: a file in 32 bits has memory of training" test -n "$(bytes training translator)"
 check "inspect: an 8-bit file has no memory of training, no file in 32 bits and no checkpoint" \
     test -z "$(bytes training small8)$(bytes file small8)$(bytes checkpoint small8)"
 expect 0 "inspect: an 8-bit file tells in text that its matrices are in 8 bits" \

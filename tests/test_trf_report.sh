@@ -69,9 +69,9 @@ expect 0 "report: eight logs, some resumed, cut off or of equal names, make a pa
     a/run.json b/run.json b/run.json '<img src=x onerror=alert(1)>/run.json' cut.json killed.json odd.json \
     --output many.html
 check "report: a log of a resumed run is told to be resumed" has many.html 'resumed 1 time'
-check "report: the updates of a resumed run are in order" \
-    test "$(section many.html curves | sed -n '/<h3>again/,/<\/table>/p' |
-    grep -o 'row class=n>[0-9]*' | sort -t '>' -k 2 -n -c && echo yes)" = yes
+section many.html curves | sed -n '/<h3>again/,/<\/table>/p' | grep -o 'row class=n>[0-9]*' | cut -d '>' -f 2 >updates
+check "report: a resumed run has rows of updates" test "$(wc -l <updates)" -gt 2
+check "report: the updates of a resumed run are in order" sort -n -c updates
 check "report: logs of equal names are told apart by their folders, and one given twice by a number" has many.html \
     ' a/run .* b/run .* b/run (2) '
 check "report: a tag in the name of a log is shown as text" has many.html '&lt;img src=x onerror=alert(1)&gt;/run'
