@@ -1,9 +1,9 @@
 #!/bin/sh
 # The rooms of trf use one another one way: sh tests/test_trf_order.sh build/trf
 #
-# A folder of tools/trf is a room, and one header is its door. Files include what is in their own room, and doors of rooms
-# below: base is below all, answer is below look, main.c and manual.c are above all. Objects tell the same by the names that
-# they define and use; among the files of a room these make no circle.
+# A folder of tools/trf is a room, and one header is its door. Files include what is in their own room, and doors of
+# rooms below: base is below all, answer is below look, main.c and manual.c are above all. Objects tell the same by the
+# names that they define and use; among the files of a room these make no circle.
 
 . "$(dirname "$0")/trf.sh"
 
@@ -33,7 +33,7 @@ wrong_includes()
     done
 }
 wrong_includes "$source/tools/trf" >wrong
-check "files include doors of rooms below: $(cat wrong)" [ ! -s wrong ]
+check "files include only doors of rooms below: $(cat wrong)" [ ! -s wrong ]
 
 # The check finds what it is for.
 mkdir -p house/base house/train house/look && touch house/train/none.c house/look/none.c house/main.c
@@ -42,7 +42,7 @@ echo '#include "base/objective.h"' >house/look/window.c
 echo '#include "train/data.h"' >house/main.c
 for room in answer publish; do mkdir house/$room && touch house/$room/none.c; done
 wrong_includes house >wrong
-check "a room above, a way beside the door: both are found" \
+check "this suite finds an include of a room above and two beside a door" \
     [ "$(grep -c -e base/up.c -e look/window.c -e main.c wrong)" = 3 ]
 
 # uses OBJECTS: "user used" for each two objects of which one uses a name of the other
@@ -50,20 +50,21 @@ uses()
 {
     (cd "$1" && find . -name '*.o' | while read -r object; do nm "$object" | sed "s|^|$object |"; done) |
         awk '$3 ~ /^[TDBRC]$/ { home[$4] = $1 } $2 == "U" { n++; user[n] = $1; name[n] = $3 }
-             END { for (i = 1; i <= n; i++) if (home[name[i]] && home[name[i]] != user[i]) print user[i], home[name[i]] }' | sort -u
+             END { for (i = 1; i <= n; i++)
+                       if (home[name[i]] && home[name[i]] != user[i]) print user[i], home[name[i]] }' | sort -u
 }
 objects=$(dirname "$trf")/objects/trf
 if [ -d "$objects" ] && command -v nm >/dev/null; then
     uses "$objects" >used
-    check "objects use one another" [ "$(wc -l <used)" -gt 200 ]
+    check "objects use names of one another, more than 200 times" [ "$(wc -l <used)" -gt 200 ]
     awk '{ for (i = 1; i <= 2; i++) { n = split($i, p, "/"); room[i] = n > 2 ? p[2] : "top" }
            if (room[1] != room[2]) print room[1], room[2] }' used | sort -u >ways
     while read -r room other; do
         case " $(allowed $room) " in *" $other "*) ;; *) echo "$room uses $other" ;; esac
     done <ways >wrong
-    check "rooms use rooms below: $(cat wrong)" [ ! -s wrong ]
+    check "objects use only rooms below: $(cat wrong)" [ ! -s wrong ]
     tsort used >order 2>circles
-    check "no circle of files: $(cat circles)" [ ! -s circles ]
+    check "objects use one another in no circle: $(cat circles)" [ ! -s circles ]
 else echo "left out: what the objects use (no objects beside trf, or no nm)"
 fi
 
