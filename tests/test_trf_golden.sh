@@ -23,7 +23,10 @@ near()
             for (i = 1; i <= n; i++) if (differs($i, want[i])) wrong = 1
             if (wrong) { print "line " NR ": " $0 "\n    expected: " line; bad = 1 }
         }
-        END { if (!bad && (getline line <expected) > 0) { print "a line is missing: " line; bad = 1 } exit bad || !NR }' "$2"
+        END {
+            if (!bad && (getline line <expected) > 0) { print "a line is missing: " line; bad = 1 }
+            exit bad || !NR
+        }' "$2"
 }
 
 # asked NAME TOLERANCE EXPECTED COMMAND...: exit status 0, and near to what is expected
@@ -39,28 +42,30 @@ asked()
 for name in words characters subwords; do
     input=words.in
     [ $name != characters ] || input=characters.in
-    asked "translating with an old model of $name" 1e-4 $name.out \
+    asked "translate gives the old answers with an old model of $name" 1e-4 $name.out \
         "$trf" translate --model "$old/$name" --n-best 2 --beam 4 --scores --input "$old/$input"
 done
-asked "an old classifier" 1e-5 classify.out "$trf" classify --model "$old/classify" --scores --input "$old/words.in"
-asked "an old tagger" 0 tag.out "$trf" tag --model "$old/tag" --input "$old/words.in"
-asked "an old language model" 0 causal.out "$trf" generate --model "$old/causal" --input "$old/causal.in" \
-    --temperature 0 --max-tokens 12
-asked "what an old language model draws" 0 causal.drawn \
+asked "classify gives the old answers with an old classifier" 1e-5 classify.out \
+    "$trf" classify --model "$old/classify" --scores --input "$old/words.in"
+asked "tag gives the old tags with an old tagger" 0 tag.out "$trf" tag --model "$old/tag" --input "$old/words.in"
+asked "generate gives the old texts with an old language model" 0 causal.out \
+    "$trf" generate --model "$old/causal" --input "$old/causal.in" --temperature 0 --max-tokens 12
+asked "generate draws the old texts with an old language model" 0 causal.drawn \
     "$trf" generate --model "$old/causal" --input "$old/causal.in" --seed 11 --top-k 5 --count 2 --max-tokens 12
 for name in words characters subwords causal classify tag mask resume/m resume/m.checkpoint; do
-    expect 0 "looking into an old $name" "max-length *32" "$trf" inspect "$old/$name"
+    expect 0 "inspect reads an old $name" "max-length *32" "$trf" inspect "$old/$name"
 done
-expect 0 "the mean of old models" "" "$trf" average "$old/resume/m" "$old/resume/m.update-40" --output mean
-expect 0 "beginning with an old model of masked words" "done: 3 updates" "$trf" train --objective tag \
+expect 0 "average takes old models" "" "$trf" average "$old/resume/m" "$old/resume/m.update-40" --output mean
+expect 0 "train begins with an old model of masked words" "done: 3 updates" "$trf" train --objective tag \
     --tsv "$old/tags.tsv" \
     --tokens words --init-from "$old/mask" --extend-vocabulary --updates 3 --valid-size 0 --threads 1 --model tagger
 
-# It goes on where the old trf went on: the same pairs held out, the same batches, masks of dropout, average and best model.
+# It goes on where the old trf went on: the same pairs held out, the same batches, masks of dropout, average and best
+# model.
 mkdir after
 cp "$old"/resume/m* after
 cp "$old/pairs.tsv" .
-expect 0 "an old checkpoint" "resumed from update 61" \
+expect 0 "train --resume takes an old checkpoint" "resumed from update 61" \
     "$trf" train $(cat "$old/resume/options") --updates 120 --model after/m --resume --log after/log
 seen()
 {
@@ -68,8 +73,8 @@ seen()
 }
 seen after/log >validations
 seen "$old/resume/validations" >wanted
-check "has the old validations" near 1e-3 validations "$PWD/wanted"
+check "an old checkpoint goes on with the validations of the old training" near 1e-3 validations "$PWD/wanted"
 "$trf" translate --model after/m --beam 1 --scores --input "$old/words.in" --output answers --overwrite
-check "ends as the old training did" near 1e-2 answers "$old/resume/m.out"
+check "an old checkpoint ends with the answers of the old training" near 1e-2 answers "$old/resume/m.out"
 
 finish
