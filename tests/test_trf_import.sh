@@ -397,7 +397,7 @@ refuses "a Mistral with a sliding_window below max_position_embeddings" \
     "is 16, shorter than \"max_position_embeddings\" = 64"
 fresh llama; change 's/"max_position_embeddings": 64/"max_position_embeddings": 8192/' config.json
 change 's/"model_type": "llama"/"model_type": "mistral"/' config.json
-refuses "a Mistral without sliding_window, which is 4096 then, below max_position_embeddings" \
+refuses "a Mistral with more positions than the sliding_window 4096 by default" \
     "is 4096, shorter than \"max_position_embeddings\" = 8192"
 fresh llama; change 's/"max_position_embeddings": 64/"max_position_embeddings": 8192/' config.json
 change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": null/' config.json
@@ -822,7 +822,7 @@ by t5 's/"normalizer": null/"normalizer": {"type": "Lowercase"}/' "the normalize
 by t5 's/"normalizer": null/"normalizer": {"type": "Sequence", "normalizers": [{"type": "Strip"}, {"type": "NFKC"}]}/' \
     "the normalizer NFKC in a Sequence" "normalizer.normalizers\[1\]: .* got NFKC"
 by t5 's/"normalizer": null/"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AA"}/' \
-    "a precompiled_charsmap of half a group of base64" "one \"precompiled_charsmap\" in base64, got AA"
+    "a precompiled_charsmap that is half of base64" "one \"precompiled_charsmap\" in base64, got AA"
 by t5 's/"normalizer": null/"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AA*A"}/' \
     "a precompiled_charsmap that is no base64" "got something else at character 2 of the map"
 by t5 's/"normalizer": null/"normalizer": {"type": "Precompiled", "precompiled_charsmap": "AAAA"}/' \
