@@ -1,57 +1,58 @@
 #!/bin/sh
 # README.md, run as it stands: sh tests/test_readme.sh build/trf
 #
-# The page's blocks are executed in order, in a copy of the checkout that has what was built. A ```sh block is commands; a
-# ```c block with a main is a program, saved as app.c; a ```text block is output, each line of which the commands must print,
-# in the page's order, with the same words (numbers may differ). A line of it that begins with "english> " is what the
-# demo's reader types.
+# The page's blocks are executed in order, in a copy of the checkout that has what was built. A ```sh block is commands;
+# a ```c block with a main is a program, saved as app.c; a ```text block is output, each line of which the commands must
+# print, in the page's order, with the same words (numbers may differ). A line of it that begins with "english> " is
+# what the demo's reader types.
 #
-# Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data that
-# the page takes for granted (train.en and so on) are made up below and have nothing to learn. To save time the optimiser is
-# off where a program is only built; `make install` finds trf as `make build/trf` left it.
+# Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data
+# that the page takes for granted (train.en and so on) are made up below and have nothing to learn. To save time the
+# optimiser is off where a program is only built; `make install` finds trf as `make build/trf` left it.
 
 . "$(dirname "$0")/trf.sh"
 page=$source/README.md
 built=$(dirname "$trf")
 
 # --- the page as a page ----------------------------------------------------------------------------------------------
-check "the reference is there" grep -q '^# Reference$' "$page"
+check "README has the chapter Reference" grep -q '^# Reference$' "$page"
 
 # Files that a page names, but not those that its reader makes.
 cat "$page" "$source"/tools/*.md "$source"/tools/*/*.md "$source"/tests/README.md |
     sed 's/https:[^)]*//g' |
     grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
 while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
-check "pages name files" [ -s named ]
+check "pages name files of tools, tests or examples" [ -s named ]
 grep -o '`[a-z_]*\.\(c\|sh\|h\)`' "$source/tests/README.md" | tr -d '`' | sort -u >named
 while read -r file; do
     check "tests/$file, which tests/README.md names, is there" [ -e "$source/tests/$file" ]
 done <named
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
-for command in train translate generate classify tag embed score eval inspect attention average quantize import export prepare plot report; do
+for command in train translate generate classify tag embed score eval inspect attention average quantize import \
+    export prepare plot report; do
     "$trf" $command --help
 done >help
 cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
     grep -o -e '--[a-z][a-z-]*[a-z]' |
     grep -v -x -e --help | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
-check "pages name options" [ -s named ]
+check "pages name options of trf" [ -s named ]
 grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u |
     while read -r _ target; do
     grep -q "^$target:" "$source/Makefile" || echo "make $target"
 done >missing
-check "targets of make that the page names: $(cat missing)" [ ! -s missing ]
+check "the Makefile has every target that README names; missing: $(cat missing)" [ ! -s missing ]
 
 # Every example says how to build and run it, and what it prints.
 for example in "$source"/examples/*.c; do
     this=$(basename "$example" .c)
-    check "examples/$this.c: build, run, prints" eval 'sed "/\*\//q" "$example" >head &&
+    check "examples/$this.c says how to build and run it, and what it prints" eval 'sed "/\*\//q" "$example" >head &&
         grep -q "^   build   cc -O2 -march=native .*-I. examples/$this.c -o $this .*-lopenblas .*-lm\$" head &&
         grep -q "^   run     \./$this" head && grep -q "^   prints  " head && ! grep -q fopenmp head'
 done
 
-# --- its blocks ---------------------------------------------------------------------------------------------------------
+# --- its blocks ------------------------------------------------------------------------------------------------------
 mkdir copy blocks || exit 1
 (cd "$source" && tar -cf - --exclude=./build --exclude=./.git .) | (cd copy && tar -xf -)
 ln -s copy/transformer.h . && mkdir copy/build
@@ -67,7 +68,8 @@ awk '
     /^```[a-z]/ { kind = substr($0, 4); file = sprintf("blocks/%02d.%s", ++n, kind); next }
     /^```$/ { file = ""; next }
     file { print >file }' "$page"
-check "blocks of every kind" eval '[ -n "$(ls blocks/*.sh)" ] && [ -n "$(ls blocks/*.c)" ] && [ -n "$(ls blocks/*.text)" ]'
+check "README has blocks of sh, of c and of text" \
+    eval '[ -n "$(ls blocks/*.sh)" ] && [ -n "$(ls blocks/*.c)" ] && [ -n "$(ls blocks/*.text)" ]'
 
 for side in digits names; do
     name=en
@@ -114,7 +116,7 @@ for block in blocks/*; do
             (cd copy && sh -e -x ../run.sh <"$here/typed") >output 2>errors
             status=$?
             cat output errors >>printed
-            check "$(head -n 1 "$block") ...: exit status $status" [ $status -eq 0 ]
+            check "README's commands end with 0, not with $status: $(head -n 1 "$block") ..." [ $status -eq 0 ]
             [ $status -eq 0 ] || { tail -n 20 output errors | sed 's/^/    /'; } ;;
     esac
 done
@@ -123,8 +125,8 @@ done
 plain() { sed -e 's/[0-9][0-9.]*\(e[-+][0-9]*\)\{0,1\}/N/g' -e 's/  */ /g' -e 's/^ //' -e '/^$/d' "$@"; }
 cat blocks/*.text | grep -v '^english> ' | plain >shown
 plain printed >all
-check "output that the page shows" [ -s shown ]
-check "the commands print what the page shows" awk '
+check "README shows output" [ -s shown ]
+check "README's commands print what it shows, in its order" awk '
     NR == FNR { shown[++n] = $0; next }
     $0 == shown[at + 1] { at++ }
     END { if (at < n) print "not printed, or not in this order: " shown[at + 1]; exit at < n }' shown all
@@ -143,9 +145,11 @@ check "tools/trf/look/attention.svg has the words of the demo's answer" eval '[ 
 # The program that the page calls small is as small as it says.
 kb=$(sed -n 's/.* is \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
 case $(uname -m) in
-x86_64) check "raw has about $kb KB, not $(wc -c <copy/raw) bytes" [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
+x86_64)
+    check "README's program that only translates has about $kb KB, not $(wc -c <copy/raw) bytes" \
+        [ "$(wc -c <copy/raw)" -le $((kb * 1100)) ] ;;
 *) echo "left out: the size of a program" ;;
 esac
-check "the page's program translates as trf does" \
+check "README's program that only translates gives the answers of trf" \
     eval '(cd copy && ./raw en-de.safetensors <test.en) | cmp - copy/test.out'
 finish

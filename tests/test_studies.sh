@@ -49,27 +49,31 @@ printf 'a,b\n1,"2,3"\n' >good.csv
 printf 'a,b\n1,2,3\n' >bad.csv
 printf '<svg width="1"><g><rect/></g></svg>\n' >good.svg
 printf '<svg width="1"><g><rect></g></svg>\n' >bad.svg
-check "a whole table passes" table_is_whole good.csv
-check "a table with an odd row does not" not table_is_whole bad.csv
-check "a whole picture passes" picture_is_whole good.svg
-check "a picture with an open tag does not" not picture_is_whole bad.svg
+check "the check of tables passes a whole table" table_is_whole good.csv
+check "the check of tables fails a row with a cell too many" not table_is_whole bad.csv
+check "the check of pictures passes a whole picture" picture_is_whole good.svg
+check "the check of pictures fails a tag that is not closed" not picture_is_whole bad.svg
 rm good.* bad.*
 
 for file in "$source"/examples/studies/*.c; do
     name=${file##*/} name=${name%.c}
     study=$build/$name
-    if [ ! -x "$study" ]; then check "$name is built" false; continue; fi
+    if [ ! -x "$study" ]; then check "study $name is built" false; continue; fi
     if "$study" --quick --threads 1 --output "out/$name" >"$name.out" 2>"$name.err"; then passed=$((passed + 1))
-    else failed=$((failed + 1)); echo "FAILED: $name --quick"; cat "$name.out" "$name.err"; fi
-    check "$name is in README" grep -q "^| \`$name\` | .* | \(yes\|no\|undecided\) |\$" \
-        "$source/examples/studies/README.md"
-    check "$name prints a table" grep -q '^|---' "$name.out"
-    check "$name has a claim" grep -q '^claim: .* | measured: .* | holds: \(yes\|no\|undecided\)$' "$name.out"
-    check "$name measures numbers" not grep -qiw -e nan -e inf "$name.out"
-    check "$name writes a table" test -s "out/$name/$name.csv"
-    for table in "out/$name"/*.csv; do check "$table is whole" table_is_whole "$table"; done
+    else failed=$((failed + 1)); echo "FAILED: study $name --quick ends with 0"; cat "$name.out" "$name.err"; fi
+    check "study $name is in examples/studies/README.md, with yes, no or undecided" \
+        grep -q "^| \`$name\` | .* | \(yes\|no\|undecided\) |\$" "$source/examples/studies/README.md"
+    check "study $name prints a table" grep -q '^|---' "$name.out"
+    check "study $name prints a claim, what is measured, and whether it holds" \
+        grep -q '^claim: .* | measured: .* | holds: \(yes\|no\|undecided\)$' "$name.out"
+    check "study $name prints no nan and no inf" not grep -qiw -e nan -e inf "$name.out"
+    check "study $name writes $name.csv" test -s "out/$name/$name.csv"
+    for table in "out/$name"/*.csv; do
+        check "study $name: all rows of $table have as many cells as the first, none of them nan" table_is_whole \
+            "$table"
+    done
     for picture in "out/$name"/*.svg; do
-        [ ! -e "$picture" ] || check "$picture is whole" picture_is_whole "$picture"
+        [ ! -e "$picture" ] || check "study $name: $picture is a whole picture" picture_is_whole "$picture"
     done
 done
 
@@ -77,34 +81,36 @@ done
 first=$build/norm              # the quickest
 refused() { "$first" "$@" >/dev/null 2>err; [ $? -eq 2 ] && grep -q -e '--help lists the options' err; }
 mkdir empty
-check "a misspelt option is refused" refused --quik
-check "an argument is refused" refused quick
-for n in 0 -1 x 1x 101 99999999999999999999 ''; do check "--seeds '$n' is refused" refused --seeds "$n"; done
-check "--seeds alone is refused" refused --seeds
-check "--threads 0 is refused" refused --threads 0
-check "--threads 4097 is refused" refused --threads 4097
-check "--output alone is refused" refused --output
-check "--output '' is refused" refused --output ''
-check "--help" sh -c "'$first' --help | grep -q -e '--quick'"
-check "without --output nothing is written" \
+check "study: a misspelt option is refused" refused --quik
+check "study: an argument that is no option is refused" refused quick
+for n in 0 -1 x 1x 101 99999999999999999999 ''; do check "study: --seeds '$n' is refused" refused --seeds "$n"; done
+check "study: --seeds without a number is refused" refused --seeds
+check "study: --threads 0 is refused" refused --threads 0
+check "study: --threads 4097 is refused" refused --threads 4097
+check "study: --output without a name is refused" refused --output
+check "study: --output '' is refused" refused --output ''
+check "study: --help lists --quick" sh -c "'$first' --help | grep -q -e '--quick'"
+check "study: without --output no file is written" \
     sh -c "cd empty && '$first' --quick --threads 1 >/dev/null && [ -z \"\$(ls)\" ]"
 : >file
-check "an output that is a file is an error" \
+check "study: an --output that is a file is an error that names it" \
     sh -c "! '$first' --quick --output file >/dev/null 2>err && grep -q 'file' err"
-check "a folder is made, with those above it" \
+check "study: the folder of --output is made, with those above it" \
     sh -c "'$first' --quick --threads 1 --output deep/er >/dev/null && [ -s deep/er/norm.csv ]"
 mkdir -p taken/norm.csv drawn/norm.svg
 for folder in taken drawn; do
-    check "what cannot be replaced is an error" \
+    check "study: a file in $folder that cannot be replaced is an error that names it" \
         sh -c "! '$first' --quick --threads 1 --output $folder >/dev/null 2>err && grep -q 'cannot write $folder/' err"
 done
-check "a full disk is an error" sh -c "! '$build/norm' --quick --threads 1 >/dev/full"
+check "study: a full disk at standard output is an error" sh -c "! '$build/norm' --quick --threads 1 >/dev/full"
 odd="it's \"\$(touch no)\" \`touch no\`"
-check "a folder's name is no command" quietly "$build/norm" --quick --threads 1 --output "$odd"
-check "and its picture is drawn" test -s "$odd/norm.svg" -a ! -e no
+check "study: an --output with quotes, blanks and commands in it is taken as a name" quietly "$build/norm" --quick \
+    --threads 1 --output "$odd"
+check "study: a picture is drawn in a folder whose name has commands, and none is run" test -s "$odd/norm.svg" \
+    -a ! -e no
 mkdir bare
 for tool in sh awk cat; do ln -s "$(command -v $tool)" bare/$tool; done
-check "without gnuplot a study says so and goes on" \
+check "study: without gnuplot it says so and goes on" \
     sh -c "PATH='$here/bare' '$first' --quick --threads 1 --output no-gnuplot >out.txt && grep -q 'gnuplot' out.txt"
 
 finish
