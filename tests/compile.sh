@@ -7,8 +7,8 @@
 #   - what must not compile is refused,
 #   - the object file exports and calls only what it should, and has no writable data,
 #   - the header's and README's words agree with the examples.
-# The compilers are gcc, g++, clang, clang++ and nvcc; a line "left out: ..." names one that is not here. Two jobs run at a
-# time.
+# The compilers are gcc, g++, clang, clang++ and nvcc; a line "left out: ..." names one that is not here. Two jobs run
+# at a time.
 
 work=${1:?usage: compile.sh BUILD}/compile
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -51,7 +51,8 @@ int main(void)
     config.source_vocab = config.target_vocab = 9;
     config.d_model = config.d_ff = 8;
     config.device.threads = training.threads = 1;
-    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err)) puts(err.message);
+    if (trf_model_create(&model, &config, &err) || trf_trainer_create(&trainer, model, &training, &err))
+        puts(err.message);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     return !model || !trainer || strncmp(trf_build_info(), "transformer.h ", 14);
@@ -74,7 +75,8 @@ int main(void)
     search.min_length = 8;
     if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", &err)) return 1;
     trf_model_destroy(model);
-    if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err)) return 2;
+    if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err))
+        return 2;
     if (trf_translate(translator, source, 5, target, 32, &n, &err)) return 3;
     for (i = 0; i < n; i++) printf("%d ", (int)target[i]);
     trf_translator_destroy(translator);
@@ -90,7 +92,8 @@ cat >little.c <<'END'
 int main(void)
 {
     int32_t ids[3] = {5, 9, 7}, lengths[1] = {3}, none[1] = {0}, answer[8], n;
-    trf_batch batch = {{ids, lengths, 1}, {ids, lengths, 1}, 0, {0, 0, 0}}, begin = {{ids, lengths, 1}, {NULL, none, 1}, 0, {0, 0, 0}};
+    trf_batch batch = {{ids, lengths, 1}, {ids, lengths, 1}, 0, {0, 0, 0}},
+              begin = {{ids, lengths, 1}, {NULL, none, 1}, 0, {0, 0, 0}};
     trf_error err;
     trf_model *model, *copy;
     trf_trainer *trainer;
@@ -128,7 +131,7 @@ job()
 # clean COMPILER_AND_LANGUAGE OPTIONS FILE: no warning
 clean()
 {
-    job "$1 $2 ${3##*/}" "$1 $warnings -I'$root' $cblas $2 $4 '$3' -o /dev/null"
+    job "${3##*/} compiles without a warning: $1 $2" "$1 $warnings -I'$root' $cblas $2 $4 '$3' -o /dev/null"
 }
 
 # each C++ compiler is a word list ended by a semicolon: "g++ -x c++ ; clang++ -x c++ ;"
@@ -144,38 +147,45 @@ for_cxx()
 }
 
 # --- standards and options -----------------------------------------------------------------------------------
-# The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2, and cc at -O3
-# where there is AVX2).
+# The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2, and cc at
+# -O3 where there is AVX2).
 can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
 [ -n "$can_avx2" ] ||
-    job "gcc -O3"    "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
+    job "gcc -O3 compiles the header without a warning" \
+        "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
 command -v nvcc >/dev/null &&
-    job "nvcc, one file" "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
-                cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
+    job "nvcc compiles the header in one file without a warning" \
+        "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 \
+        -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
+        cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
 # The column for two generations of GPUs: no warning, no register spilled.
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
 command -v nvcc >/dev/null &&
-    job "nvcc, column for sm_80 and sm_90" \
+    job "nvcc compiles the column for sm_80 and sm_90: no warning, no register spilled" \
         "nvcc -O2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -x cu \
         -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' -c cuda.c -o column_cu.o >column_cu.txt 2>&1
         grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' column_cu.txt
         [ -s column_cu.o ] && no grep -q -i warning column_cu.txt &&
-        grep -q 'for .sm_80.' column_cu.txt && grep -q 'for .sm_90.' column_cu.txt && grep -q 'bytes spill' column_cu.txt &&
+        grep -q 'for .sm_80.' column_cu.txt && grep -q 'for .sm_90.' column_cu.txt &&
+        grep -q 'bytes spill' column_cu.txt &&
         [ \$(grep 'bytes spill' column_cu.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
 
 # gcc does not look at sums of a pointer that is NULL; and here a library for sanitizers may be missing.
 echo 'int main(void) { return 0; }' >nothing.c
 if clang -fsanitize=undefined nothing.c -o nothing 2>/dev/null; then
-    job "clang sees nothing undefined" "clang -O0 -fsanitize=undefined -fno-sanitize-recover=undefined -I'$root' -DTRF_NO_CBLAS little.c -lm -o little && ./little"
+    job "clang -fsanitize=undefined finds nothing in training, translating and sampling" \
+        "clang -O0 -fsanitize=undefined -fno-sanitize-recover=undefined -I'$root' \
+        -DTRF_NO_CBLAS little.c -lm -o little && ./little"
 else echo "left out: clang -fsanitize=undefined"
 fi
 nccl=$(for d in /usr/include /usr/local/include /usr/local/cuda/include; do [ ! -f $d/nccl.h ] || echo $d; done |
     head -n 1)
-[ -z "$nccl" ] || job "example ranks with NCCL" \
-    "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -DTRF__IMPLEMENTED -I'$root' -fsyntax-only '$root/examples/ranks.c'"
+[ -z "$nccl" ] || job "examples/ranks.c compiles with NCCL" \
+    "$gcc_like $warnings -isystem $nccl -DRANKS_NCCL -DTRF_WITH_CUDA -DTRF__IMPLEMENTED -I'$root' -fsyntax-only \
+    '$root/examples/ranks.c'"
 
-# Of each language the last compiler, the quickest, sees option by option, the others several at a time. The header does not
-# ask which C it is in; C11 and C17 differ in nothing but that.
+# Of each language the last compiler, the quickest, sees option by option, the others several at a time. The header does
+# not ask which C it is in; C11 and C17 differ in nothing but that.
 quick=${c_compilers##* } quick_cxx=${cxx_compilers% ;}
 quick_cxx=${quick_cxx##*; }
 quick_cxx=${quick_cxx# }
@@ -260,7 +270,8 @@ if [ -e /usr/include/zlib.h ]; then
 else echo "left out: zlib"
 fi
 echo '#include <cmocka.h>' >has_cmocka.c
-if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h -include setjmp.h has_cmocka.c 2>/dev/null; then
+if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h \
+    -include setjmp.h has_cmocka.c 2>/dev/null; then
     for suite in programs decoding; do
         clean "$gcc_like" "-std=c99 -I'$root/tests'" "$root/tests/test_$suite.c" -fsyntax-only
         suite_in_cxx()
@@ -278,9 +289,9 @@ fi
 clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS" "$PWD/macros.c" -fsyntax-only
 
 # --- linking -----------------------------------------------------------------------------------------------------
-# Without CBLAS: only libm. The quickest compiler makes what does not depend on the compiler. With -fno-pie, constant tables
-# of pointers are constant in the object file too. These objects are compiled before all jobs; "what the object file shows",
-# further down, looks at their symbols.
+# Without CBLAS: only libm. The quickest compiler makes what does not depend on the compiler. With -fno-pie, constant
+# tables of pointers are constant in the object file too. These objects are compiled before all jobs; "what the object
+# file shows", further down, looks at their symbols.
 alone="-O0 $quiet -fno-pie -DTRF_NO_CBLAS -I'$root'"
 objects=
 object()
@@ -305,24 +316,29 @@ for_cxx object_cxx
 
 # links LINKER PROGRAM OBJECT...: and the program runs
 links() { echo "$1 -no-pie $3.o $4.o -lm -o $2 && ./$2"; }
-job "two files in C" "$(links "$gcc_like" two_c caller c)"
+job "a program of two files links and runs: C" "$(links "$gcc_like" two_c caller c)"
 link_cxx()
 {
     id=$(id_of "$compiler")
-    job "two files in C++ ($compiler)" "$(links "${compiler%% *}" "two_$id" "caller_$id" "$id")"
-    job "C++ caller, C implementation ($compiler)" "$(links "${compiler%% *}" "mix_$id" "caller_$id" c)"
+    job "a program of two files links and runs: C++ ($compiler)" \
+        "$(links "${compiler%% *}" "two_$id" "caller_$id" "$id")"
+    job "a program in C++ links with the implementation in C and runs ($compiler)" \
+        "$(links "${compiler%% *}" "mix_$id" "caller_$id" c)"
 }
 for_cxx link_cxx
-job "double caller, float implementation" "[ -s c.o ] &&
+job "a program with TRF_DOUBLE does not link with an implementation without" "[ -s c.o ] &&
     no $gcc_like -no-pie caller_double.o c.o -lm -o mixed1 2>mixed1.txt && grep -q trf_model_create_double mixed1.txt"
-job "float caller, double implementation" "[ -s double.o ] &&
+job "a program without TRF_DOUBLE does not link with an implementation with it" "[ -s double.o ] &&
     no $gcc_like -no-pie caller.o double.o -lm -o mixed2 2>mixed2.txt && grep -q trf_model_create mixed2.txt"
-job "static in two files" "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' caller.c >static1.c &&
+job "a program links and runs with TRF_STATIC implementations in two files" \
+    "sed 's/^#include \"trans/#define TRF_STATIC\n#define TRF_IMPLEMENTATION\n&/' \
+    caller.c >static1.c &&
     $quick $warnings $alone static1.c static.o -no-pie -lm -o static && ./static"
 
-job "without training it translates the same" \
+job "an implementation with TRF_NO_TRAIN translates as the whole one does" \
     "mkdir -p frozen_all frozen_run && $gcc_like $alone -c frozen.c -o frozen.o &&
-    $gcc_like frozen.o c.o -no-pie -lm -o frozen_all/program && $gcc_like frozen.o no_train.o -no-pie -lm -o frozen_run/program &&
+    $gcc_like frozen.o c.o -no-pie -lm -o frozen_all/program &&
+    $gcc_like frozen.o no_train.o -no-pie -lm -o frozen_run/program &&
     (cd frozen_all && ./program >answer) && (cd frozen_run && ./program >answer) &&
     [ -s frozen_all/answer ] && cmp frozen_all/answer frozen_run/answer"
 
@@ -371,23 +387,32 @@ int main(int argc, char **argv)
     return 0;
 }
 END
-job "a plug-in that computes on threads is unloaded" \
+job "a plug-in that computes on threads is loaded and unloaded again and again" \
     "$gcc_like -O1 -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
-# Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is undeclared.
-job "threads in strict C" "$gcc_like -std=c99 $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 && ./little_c99"
+# Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is
+# undeclared.
+job "threads compile without a warning, link and run in strict C99" \
+    "$gcc_like -std=c99 $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 &&
+    ./little_c99"
 for posix in -D_POSIX_SOURCE -D_POSIX_C_SOURCE=199309L -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE; do
     clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS $posix" little.c -fsyntax-only
 done
-job "one thread" "$quick -O0 -I'$root' -DTRF_NO_CBLAS -DTRF_NO_THREADS -c all.c -o one.o && no sh -c 'nm one.o | grep -q pthread'"
+job "TRF_NO_THREADS leaves no call of pthreads" \
+    "$quick -O0 -I'$root' -DTRF_NO_CBLAS -DTRF_NO_THREADS -c all.c -o one.o &&
+    no sh -c 'nm one.o | grep -q pthread'"
 
 # --- systems ---------------------------------------------------------------------------------------------------------
 # The header's own POSIX functions, as if somebody had written them for another system.
 { printf '#include <fcntl.h>\n#include <sys/stat.h>\n#include <sys/types.h>\n#include <unistd.h>\n'
   sed -n "/^#define TRF_OS_SLASH '.'/,/ trf_os_pid/p" "$root/transformer.h"; } >os.h
-job "file functions of one's own" "mkdir -p own && $quick $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' frozen.c -no-pie -lm -o own/program &&
+job "a program with file functions of its own, by TRF_OS_HEADER, saves, loads and translates" \
+    "mkdir -p own && $quick $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' \
+    frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
-job "trf without libsentencepiece" "mkdir -p bare && make -s -C '$root' BUILD=\"\$PWD/bare\" SENTENCEPIECE= CFLAGS=-O0 \"\$PWD/bare/trf\" &&
+job "trf is built without libsentencepiece, and refuses --tokens sentencepiece" \
+    "mkdir -p bare &&
+    make -s -C '$root' BUILD=\"\$PWD/bare\" SENTENCEPIECE= CFLAGS=-O0 \"\$PWD/bare/trf\" &&
     printf 'ab cd\\tef gh\\n%.0s' 1 2 3 4 >bare/pairs.tsv &&
     no bare/trf train --tsv bare/pairs.tsv --tokens sentencepiece --updates 1 --model bare/m 2>bare/err &&
     grep -q 'built without libsentencepiece' bare/err"
@@ -395,7 +420,8 @@ built=$(cd .. && pwd)
 # Where the names have blanks, and whatever this run was given.
 given="BUILD='$built' PREFIX='/usr/my local' CFLAGS='-O2 -march=native' -o '$built/trf' -o '$built/flags'"
 there="root/usr/my local"
-[ ! -x "$built/trf" ] || job "installed, found, taken back" "make -s -C '$root' $given DESTDIR=\"\$PWD/root\" install &&
+[ ! -x "$built/trf" ] || job "make install puts all down, pkg-config finds it, make uninstall takes all away" \
+    "make -s -C '$root' $given DESTDIR=\"\$PWD/root\" install &&
     [ -x '$there/bin/trf' ] && cmp '$there/include/transformer.h' '$root/transformer.h' &&
     grep -q '^.TH TRF 1' '$there/share/man/man1/trf.1' && [ -s '$there/share/bash-completion/completions/trf' ] &&
     [ -s '$there/share/zsh/site-functions/_trf' ] && { ! command -v pkg-config >/dev/null ||
@@ -406,11 +432,16 @@ there="root/usr/my local"
 # a checkout that is here. Each program translates with a model.
 version=$(sed -n 's/^#define TRF_VERSION "\(.*\)"/\1/p' "$root/transformer.h")
 if command -v cmake >/dev/null; then
-    app() { echo "cmake --build $1 >$1.log 2>&1 && [ \"\$($1/app '$root/tests/golden/old/words' '2 0 1')\" = 'one zero two' ]"; }
+    app() { echo "cmake --build $1 >$1.log 2>&1 &&
+        [ \"\$($1/app '$root/tests/golden/old/words' '2 0 1')\" = 'one zero two' ]"; }
     debug="-DCMAKE_C_COMPILER=$quick -DCMAKE_BUILD_TYPE=Debug"
     [ ! -x "$built/trf" ] ||
-        job "CMake: installed" "make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" install && mv packed 'un packed' &&
-        cmake -S '$root/examples/cmake/installed' -B found $debug \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >found.log 2>&1 && $(app found) &&
+        job "CMake finds what make install has put down, even moved, and only a version that fits" \
+        "make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" install &&
+        mv packed 'un packed' &&
+        cmake -S '$root/examples/cmake/installed' -B found $debug \
+            \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >found.log 2>&1 &&
+            $(app found) &&
         mkdir later && echo 'cmake_minimum_required(VERSION 3.13)
             project(later LANGUAGES CXX)
             find_package(transformer 0.0.1)
@@ -424,12 +455,22 @@ if command -v cmake >/dev/null; then
             endif()' >later/CMakeLists.txt &&
         cmake -S later -B later/build \"-DCMAKE_PREFIX_PATH=\$PWD/un packed/usr/my local\" >later.log 2>&1 &&
         [ \$(grep -c 'version: $version' later.log) -eq 2 ] &&
-        mv 'un packed' packed && make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" uninstall && [ -z \"\$(find packed -name '*ransformer*')\" ]"
-    job "CMake: a checkout" "cmake -S '$root/examples/cmake/fetched' -B checkout $debug '-DFETCHCONTENT_SOURCE_DIR_TRANSFORMER=$root' >checkout.log 2>&1 && $(app checkout)"
+        mv 'un packed' packed &&
+        make -s -C '$root' $given DESTDIR=\"\$PWD/packed\" uninstall &&
+        [ -z \"\$(find packed -name '*ransformer*')\" ]"
+    job "CMake builds a program with a checkout that is here" \
+        "cmake -S '$root/examples/cmake/fetched' -B checkout $debug \
+        '-DFETCHCONTENT_SOURCE_DIR_TRANSFORMER=$root' >checkout.log 2>&1 &&
+        $(app checkout)"
     if command -v git >/dev/null; then
-        job "CMake: fetched" "mkdir repository && (cd repository && mkdir tools && cp -r '$root/tools/cmake' tools && cp '$root/transformer.h' . &&
-            git init -q . && git checkout -q -b main && git add . && git -c user.name=a -c user.email=b commit -q -m all) &&
-            mkdir clone && sed \"s|https://YOUR.HOST/transformer.h.git|file://\$PWD/repository|\" '$root/examples/cmake/fetched/CMakeLists.txt' >clone/CMakeLists.txt &&
+        job "CMake builds a program with a repository that it clones" \
+            "mkdir repository && (cd repository && mkdir tools &&
+            cp -r '$root/tools/cmake' tools && cp '$root/transformer.h' . &&
+            git init -q . && git checkout -q -b main && git add . &&
+            git -c user.name=a -c user.email=b commit -q -m all) &&
+            mkdir clone &&
+            sed \"s|https://YOUR.HOST/transformer.h.git|file://\$PWD/repository|\" \
+            '$root/examples/cmake/fetched/CMakeLists.txt' >clone/CMakeLists.txt &&
             cp '$root/examples/cmake/app.c' . && cmake -S clone -B fetched $debug >fetched.log 2>&1 && $(app fetched)"
     else echo "left out: CMake's FetchContent by git"
     fi
@@ -437,7 +478,8 @@ else echo "left out: cmake"
 fi
 windows=x86_64-w64-mingw32-gcc
 command -v $windows >/dev/null || { echo "left out: $windows"; windows=; }
-[ -z "$windows" ] || job "Windows" "$windows $warnings -std=c99 -DTRF_SCALAR -I'$root' -fsyntax-only all.c"
+[ -z "$windows" ] || job "a compiler for Windows takes the header without a warning" \
+    "$windows $warnings -std=c99 -DTRF_SCALAR -I'$root' -fsyntax-only all.c"
 
 # --- the build lines of the first page, in a folder that has nothing else ---------------------------------------------
 # Word for word but for -O2, which the examples and tests/columns.sh are built with.
@@ -447,11 +489,13 @@ cp "$root/transformer.h" page
 cp page/app.c page/app.cc
 printf '#define TRF_COLUMN avx2\n#include "transformer.h"\n' >page/column.c
 sed -n '/^\/\/ DO THIS/,/^\/\/ A COMPLETE/s/.*  \(c[c+]* -O2 .*\)$/\1/p' "$root/transformer.h" >page/lines
-job "the first page has six build lines" "[ \$(wc -l <page/lines) -eq 6 ]"
+job "the header's first page has six build lines" "[ \$(wc -l <page/lines) -eq 6 ]"
 page_line()
 {
     case $1 in *openblas*) [ -z "$cblas" ] || { echo "left out: a build line with OpenBLAS"; return; } ;; esac
-    job "build line: $1" "cd page && rm -rf $2 && mkdir $2 && cp transformer.h app.c app.cc column.c $2 && cd $2 && { $(echo "$1" | sed 's/ -O2 / -O0 /g'); } && ./a.out"
+    job "a build line of the header's first page makes a program that runs: $1" \
+        "cd page && rm -rf $2 && mkdir $2 && cp transformer.h app.c app.cc column.c $2 && cd $2 &&
+        { $(echo "$1" | sed 's/ -O2 / -O0 /g'); } && ./a.out"
 }
 n=0
 grep -v -e column -e CUDA <page/lines >page/plain
@@ -469,7 +513,9 @@ int main(void)
     config.source_vocab = config.target_vocab = 9;
     config.device.threads = 1;
     config.device.kind = TRF_DEVICE_CUDA;
-    if (trf_model_create(&model, &config, &err) != TRF_OK && (err.status != TRF_E_BACKEND || !strstr(err.message, "CUDA"))) return 1;
+    if (trf_model_create(&model, &config, &err) != TRF_OK &&
+        (err.status != TRF_E_BACKEND || !strstr(err.message, "CUDA")))
+        return 1;
     puts(model ? "a GPU computes" : err.message);
     trf_model_destroy(model);
     config.device.kind = TRF_DEVICE_CPU;
@@ -481,11 +527,13 @@ END
 if command -v nvcc >/dev/null; then
     cuda=$(dirname "$(dirname "$(readlink -f "$(command -v nvcc)")")")/lib64
     lines="$(sed -n 's/.*  \(nvcc -O2 .*\)$/\1/p' "$root/transformer.h" | head -n 1) && $(grep CUDA page/lines)"
-    [ -n "$cblas" ] || job "build lines with CUDA" \
+    [ -n "$cblas" ] || job "the build lines with CUDA of the header's first page make a program that runs" \
         "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
-        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O2 -Xptxas -O0|"); } && LD_LIBRARY_PATH=$cuda ./a.out"
+        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O2 -Xptxas -O0|"); } &&
+        LD_LIBRARY_PATH=$cuda ./a.out"
 fi
-[ -z "$can_avx2" ] || job "a column of another version does not link" "mkdir stale &&
+[ -z "$can_avx2" ] || job "a column of another version does not link with the implementation" \
+    "mkdir stale &&
     sed 's/^#define TRF__COLUMN_VERSION .*/#define TRF__COLUMN_VERSION 0/' '$root/transformer.h' >stale/transformer.h &&
     cp page/column.c stale && $quick -O0 -DTRF_NO_CBLAS -c stale/column.c -o stale/column.o &&
     $quick $alone -DTRF_WITH_AVX2 -c all.c -o stale/all.o &&
@@ -494,15 +542,20 @@ fi
 
 # --- what the object file shows ------------------------------------------------------------------------------------
 # Nothing that prints, ends the program or changes what is the program's.
-called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise|malloc|mem[a-z]*|open|pow'
-called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
-called="$called|bsearch|difftime|frexp|qsort|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
+called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise'
+called="$called|malloc|mem[a-z]*|open|pow"
+called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp"
+called="$called|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
+called="$called|bsearch|difftime|frexp|qsort|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk"
+called="$called|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
 # what __builtin_cpu_supports reads, and what g++ -O0 names where it inlines functions of other processors
 called="$called|__cpu_model|__cpu_features2|__gxx_personality_v0"
 seen()
 {
-    job "symbols: $1" "[ -s $2.o ] && nm $2.o >$2.txt &&
-        no awk '\$2 ~ /^[A-Z]\$/ && \$2 != \"U\" && \$3 !~ /^$3/ { print \"exported: \" \$3; bad = 1 } END { exit !bad }' $2.txt &&
+    job "the object file exports and calls what it should and has no writable data: $1" \
+        "[ -s $2.o ] && nm $2.o >$2.txt &&
+        no awk '\$2 ~ /^[A-Z]\$/ && \$2 != \"U\" && \$3 !~ /^$3/ { print \"exported: \" \$3; bad = 1 }
+            END { exit !bad }' $2.txt &&
         no awk '\$2 ~ /^[bBdDsSgGcC]\$/ { print \"writable: \" \$3; bad = 1 } END { exit !bad }' $2.txt &&
         no awk '\$1 == \"U\" && \$2 !~ /^($called)\$/ { print \"calls: \" \$2; bad = 1 } END { exit !bad }' $2.txt"
 }
@@ -517,12 +570,14 @@ for_cxx seen_cxx
 # --- what must be refused ------------------------------------------------------------------------------------------
 for compiler in $c_compilers; do
     for flag in -Ofast -ffast-math -ffinite-math-only; do
-        job "$compiler $flag is refused" "no $compiler $flag -I'$root' -DTRF_NO_CBLAS -fsyntax-only all.c 2>fast_$compiler$flag.txt &&
+        job "the header refuses $compiler $flag" \
+            "no $compiler $flag -I'$root' -DTRF_NO_CBLAS -fsyntax-only all.c \
+            2>fast_$compiler$flag.txt &&
             grep -q 'without -ffast-math' fast_$compiler$flag.txt"
-        job "$compiler $flag is refused for columns" "no $compiler $flag -I'$root' -fsyntax-only column.c 2>/dev/null"
+        job "a column refuses $compiler $flag" "no $compiler $flag -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
 done
-job "a column and the implementation in one file" \
+job "a column and the implementation in one file are refused" \
     "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'exclude each other' both.txt"
 
 # Floats in a wider type are refused, whatever computes them; a wider _Float16 is none of it.
@@ -531,32 +586,38 @@ x86_32=$(for c in i686-linux-gnu-gcc "$gcc_like -m32"; do ! $c -fsyntax-only pub
 if [ -n "$x86_32" ]; then
     sse='-msse2 -mfpmath=sse'
     for standard in c99 gnu17; do
-        job "32-bit x86, $standard: x87 is refused" \
+        job "header and column refuse the x87 of 32-bit x86: $standard" \
             "no $x86_32 -std=$standard -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c 2>x87_$standard.txt &&
-            grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt && no $x86_32 -std=$standard -I'$root' -fsyntax-only column.c 2>/dev/null"
+            grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt &&
+            no $x86_32 -std=$standard -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
     # tests/columns.sh has both standards with -O2 of i686-linux-gnu-gcc
     for option in '-std=c99 -DTRF_SCALAR' '-std=gnu17 -DTRF_DOUBLE' '-std=c99 -DTRF_NO_TRAIN'; do
         clean "$x86_32" "$option $sse -DTRF_NO_CBLAS" all.c -fsyntax-only
     done
     [ "$x86_32" = i686-linux-gnu-gcc ] ||
-        job "32-bit x86 with SSE2, -O2" "$x86_32 $warnings -O2 $sse -DTRF_NO_CBLAS -I'$root' -c all.c -o x86_32.o"
+        job "32-bit x86 with SSE2 compiles the header at -O2 without a warning" \
+            "$x86_32 $warnings -O2 $sse -DTRF_NO_CBLAS -I'$root' -c all.c -o x86_32.o"
 else echo "left out: 32-bit x86"
 fi
 for method in -1 1 2; do
-    job "FLT_EVAL_METHOD $method is refused" \
-        "no $gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' -fsyntax-only all.c 2>method$method.txt &&
+    job "the header refuses FLT_EVAL_METHOD $method" \
+        "no $gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' \
+        -fsyntax-only all.c 2>method$method.txt &&
         grep -q 'floats have excess precision' method$method.txt"
 done
-job "FLT_EVAL_METHOD 16 is none of it" "$gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=16 $quiet -DTRF_NO_CBLAS -I'$root' -fsyntax-only all.c"
+job "the header takes FLT_EVAL_METHOD 16" \
+    "$gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=16 $quiet -DTRF_NO_CBLAS \
+    -I'$root' -fsyntax-only all.c"
 
 # --- what is said ----------------------------------------------------------------------------------------------------
 # Without -O: once, with what to type, and no error where warnings are errors. A column says it, not who links columns.
 slow()
 {
-    job "$1 $2: messages that it is slow: $3" \
+    job "$1 $2 says that it is slow without -O: messages: $3" \
         "$1 -Werror -DTRF_NO_CBLAS -I'$root' $2 -fsyntax-only 2>slow$jobs.txt || exit 1
-        [ \$(grep -c 'message: .*without -O is slow: add -O2\|warning: .*without -O is slow: add -O2' slow$jobs.txt) -eq $3 ]"
+        [ \$(grep -c 'message: .*without -O is slow: add -O2\|warning: .*without -O is slow: add -O2' \
+            slow$jobs.txt) -eq $3 ]"
 }
 says_slow()
 {
@@ -578,26 +639,31 @@ machine=/usr/include/$($gcc_like -dumpmachine)
 for file in "$machine"/*; do case $file in */cblas*) ;; *) ln -s "$file" lean/machine ;; esac; done
 for file in /usr/include/*; do case $file in */cblas*) ;; *) ln -s "$file" lean/rest ;; esac; done
 bare="-nostdinc -isystem '$($gcc_like -print-file-name=include)' -isystem lean/machine -isystem lean/rest -I'$root'"
-if eval "$gcc_like $bare -fsyntax-only public.c" 2>/dev/null && ! eval "$gcc_like $bare -fsyntax-only has_cblas.c" 2>/dev/null; then
+if eval "$gcc_like $bare -fsyntax-only public.c" 2>/dev/null &&
+    ! eval "$gcc_like $bare -fsyntax-only has_cblas.c" 2>/dev/null; then
     for standard in c99 gnu17; do
-        job "no <cblas.h>, $standard" "$gcc_like $bare -std=$standard $warnings -DTRF_IMPLEMENTATION -include '$root/transformer.h' caller.c -lm -o lean/program_$standard &&
+        job "without <cblas.h> the header compiles and computes with built-in products: $standard" \
+            "$gcc_like $bare -std=$standard $warnings -DTRF_IMPLEMENTATION \
+            -include '$root/transformer.h' caller.c \
+            -lm -o lean/program_$standard &&
             ./lean/program_$standard && grep -q 'built-in products' lean/program_$standard"
     done
-    job "no <cblas.h>: TRF_CBLAS_HEADER is missed" \
+    job "without <cblas.h> TRF_CBLAS_HEADER is an error that names the file" \
         "no $gcc_like $bare '-DTRF_CBLAS_HEADER=<cblas.h>' -fsyntax-only all.c 2>lean/said && grep -q cblas.h lean/said"
 else echo "left out: no <cblas.h>"
 fi
 
 # --- words -----------------------------------------------------------------------------------------------------------
-job "the header's contents are its marks" "
+job "the header's contents list its marks, in their order" "
     sed -n '/^\/\/ CONTENTS/,/^\/\/ NOTATION/p' '$root/transformer.h' | grep -o '>>[a-z_-]*' >contents.txt
     sed -n 's/^\/\/ \(>>[a-z_-]*\).*/\1/p' '$root/transformer.h' >marks.txt
     [ -s marks.txt ] && diff contents.txt marks.txt"
-job "the first page's program is examples/dates.c" "
-    sed -n '/^\/\/ A COMPLETE PROGRAM/,/^\/\/ OPTIONS/p' '$root/transformer.h' | sed '1,2d;\$d' | sed 's/^\/\/     //;s/^\/\/\$//' | sed '\$d' >page.txt
+job "the program of the header's first page is that of examples/dates.c" "
+    sed -n '/^\/\/ A COMPLETE PROGRAM/,/^\/\/ OPTIONS/p' '$root/transformer.h' |
+        sed '1,2d;\$d' | sed 's/^\/\/     //;s/^\/\/\$//' | sed '\$d' >page.txt
     sed -n '/^#define/,\$p' '$root/examples/dates.c' >dates.txt
     [ -s dates.txt ] && diff page.txt dates.txt"
-job "the README's programs are in the examples" "
+job "README's programs are in the examples" "
     [ -f '$root/README.md' ] || exit 0
     cat '$root'/examples/*.c >examples.txt
     awk -v readme='$root/README.md' '
@@ -605,7 +671,11 @@ job "the README's programs are in the examples" "
         END {
             while ((getline line <readme) > 0) {
                 if (line ~ /^\`\`\`c\$/) { inside = 1; block = \"\"; continue }
-                if (inside && line ~ /^\`\`\`/) { inside = 0; blocks++; if (!index(all, block)) { print \"not in any example:\n\" block; bad = 1 } continue }
+                if (inside && line ~ /^\`\`\`/) {
+                    inside = 0; blocks++
+                    if (!index(all, block)) { print \"not in any example:\n\" block; bad = 1 }
+                    continue
+                }
                 if (inside) block = block line \"\n\"
             }
             if (!blocks) print \"no C in the README\"
