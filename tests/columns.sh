@@ -1,13 +1,13 @@
 #!/bin/sh
 # Results have the same bits with every vector width and compiler: sh tests/columns.sh BUILD
 #
-# Builds tests/hash.c with the built-in product in many ways, and compares the hashes of models, training and translations
-# that the programs print. There are two groups: with fused multiply-add, which is the default of GNU modes, and with
-# contraction off. All programs of a group must print the same hashes.
+# Builds tests/hash.c with the built-in product in many ways, and compares the hashes of models, training and
+# translations that the programs print. There are two groups: with fused multiply-add, which is the default of GNU
+# modes, and with contraction off. All programs of a group must print the same hashes.
 #
-# Most programs are one object for any x86-64 with a column of ops linked in, as programs are shipped. Some are compiled as
-# a whole with the flags of a processor; there the optimiser may not warn of anything.
-# A line "left out: ..." names what this machine cannot build or run.
+# Most programs are one object for any x86-64 with a column of ops linked in, as programs are shipped. Some are compiled
+# as a whole with the flags of a processor; there the optimiser may not warn of anything. A line "left out: ..." names
+# what this machine cannot build or run.
 
 build=${1:?usage: columns.sh BUILD}
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1
@@ -115,7 +115,8 @@ if [ -n "$avx2" ]; then
     fi
     [ -z "$avx512" ] ||
         run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I'$work' -c '$work/hash.c' -o '$work/both.o'"
-    # The optimiser sees every function of $cc at -O3, and of the 32-bit compiler in C99; elsewhere those that are called.
+    # The optimiser sees every function of $cc at -O3, and of the 32-bit compiler in C99; elsewhere those that are
+    # called.
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native -DTRF_STATIC
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     whole fused "whole-O3" "$cc" -O3 -march=native $cblas
@@ -155,23 +156,25 @@ compare()
     for wanted in "$work/$1".*.wanted; do
         program=${wanted%.wanted} name=$(basename "${wanted%.wanted}")
         "$program" stages $(cat "$wanted") >"$program.out" 2>>"$work/log"
-        check "$name" "did not build or run" test -s "$program.out"
+        check "program $name" "it is built, runs and prints hashes" test -s "$program.out"
         sed 1d "$program.out" >"$program.stages"
         if [ -z "$first" ]; then first=$program; continue; fi
         at=$(diff "$first.stages" "$program.stages" | sed -n 's/^> //p' | head -n 1)
-        check "$name" "differs from $(basename "$first"), first at $at" cmp -s "$first.stages" "$program.stages"
+        check "program $name" "its hashes are those of $(basename "$first"); first difference: $at" \
+            cmp -s "$first.stages" "$program.stages"
     done
 }
 compare fused
 compare separate
 if [ -n "$avx512" ]; then
     chosen=$(head -n 1 "$work/fused.both-$(tag_of "$cc").out")
-    check "column" "the widest one must be chosen, got $chosen" test "$chosen" = "column avx512"
+    check "program fused.both-$(tag_of "$cc")" "it chooses the widest column, avx512; its choice: $chosen" \
+        test "$chosen" = "column avx512"
 fi
 if [ -n "$avx2" ]; then
     fused=$work/fused.whole-native-$(tag_of "$cc").stages
     separate=$work/separate.baseline-$(tag_of "$cc").stages
-    check "groups" "fused multiply-add changed nothing: both groups are the same code" \
+    check "the groups fused and separate" "fused multiply-add changes the hashes" \
         sh -c '! cmp -s "$1" "$2"' sh "$fused" "$separate"
 fi
 [ $failed -eq 0 ] || head -n 20 "$work/log"

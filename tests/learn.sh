@@ -1,5 +1,6 @@
 #!/bin/sh
-# examples/learn.c, interrupted twice and run again, ends with the bytes of a run without a break: sh tests/learn.sh build/learn
+# examples/learn.c, interrupted twice and run again, ends with the bytes of a run without a break:
+# sh tests/learn.sh build/learn
 learn=${1:?usage: learn.sh PATH_OF_LEARN}
 case $learn in /*) ;; *) learn=$PWD/$learn ;; esac
 here=$(mktemp -d) || exit 1

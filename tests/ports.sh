@@ -5,9 +5,9 @@
 # and checkpoints, and models that were made on x86-64. PATTERN: only ports of such names ("qemu", "musl|wine").
 # What is missing on this machine is left out by name. All of them, on Debian:
 #
-#     apt-get install --no-install-recommends gcc g++ clang libopenblas-dev musl-tools qemu-user wine64 nodejs emscripten \
-#         gcc-mingw-w64-x86-64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross \
-#         gcc-i686-linux-gnu libc6-dev-i386-cross
+#     apt-get install --no-install-recommends gcc g++ clang libopenblas-dev musl-tools qemu-user wine64 nodejs \
+#         emscripten gcc-mingw-w64-x86-64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
+#         gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-i686-linux-gnu libc6-dev-i386-cross
 #
 # Two jobs run at a time. On an emulated processor examples/copy.c trains for fewer updates.
 
@@ -87,7 +87,8 @@ for simd in '' -msimd128; do
     elif ! has node; then missing "$name" node
     else
         job "$name" "cp '$root/examples/copy.c' . &&
-            emcc $warnings -std=c99 -O2 $simd $bare -I. -I'$root' '$root/tests/ports.c' -o ports.js -sALLOW_MEMORY_GROWTH=1 -sNODERAWFS=1 &&
+            emcc $warnings -std=c99 -O2 $simd $bare -I. -I'$root' '$root/tests/ports.c' -o ports.js \
+                -sALLOW_MEMORY_GROWTH=1 -sNODERAWFS=1 &&
             $node '$old' 2 2>node.log || { cut -c 1-200 node.log | grep -v '^ *\$' | tail -n 5; false; }"
     fi
 done
@@ -98,7 +99,8 @@ done
 cat >plug.c <<'END_OF_PLUG'
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
-__attribute__((visibility("default"))) int plug_translate(const char *path, const char *text, char *answer, size_t size);
+__attribute__((visibility("default"))) int plug_translate(const char *path, const char *text,
+                                                                 char *answer, size_t size);
 int plug_translate(const char *path, const char *text, char *answer, size_t size)
 {
     trf_error err;
@@ -127,7 +129,9 @@ static void *load(void *right)
     char answer[64];
     if (!plug) return NULL;
     *(void **)&translate = dlsym(plug, "plug_translate");
-    if (translate && !translate(path, "2 0 1", answer, sizeof answer) && !strcmp(answer, "one zero two") && !dlclose(plug)) ++*(int *)right;
+    if (translate && !translate(path, "2 0 1", answer, sizeof answer) && !strcmp(answer, "one zero two") &&
+        !dlclose(plug))
+        ++*(int *)right;
     return NULL;
 }
 int main(int argc, char **argv)
@@ -161,15 +165,19 @@ END_OF_LINKS
 for c in gcc clang; do
     if ! has $c; then missing "shared library, $c" $c; continue; fi
     shared="$c $warnings -std=gnu99 -O1 -fPIC -shared -fvisibility=hidden $bare -I'$root'"
-    job "shared library, $c: a plug-in" "$shared ../plug.c -o plug.so -lm -pthread && nm -D --defined-only plug.so | cut -d ' ' -f 3 >shown &&
-        cat shown && [ \"\$(cat shown)\" = plug_translate ] && $c -Wall -Werror -O1 ../host.c -o host -ldl -pthread && ./host '$old/words'"
-    job "shared library, $c: the header" "printf '#define TRF_IMPLEMENTATION\n#include \"transformer.h\"\n' >all.c &&
+    job "shared library, $c: a plug-in of one function" "$shared ../plug.c -o plug.so -lm -pthread &&
+        nm -D --defined-only plug.so | cut -d ' ' -f 3 >shown &&
+        cat shown && [ \"\$(cat shown)\" = plug_translate ] &&
+        $c -Wall -Werror -O1 ../host.c -o host -ldl -pthread && ./host '$old/words'"
+    job "shared library, $c: public functions alone" \
+        "printf '#define TRF_IMPLEMENTATION\n#include \"transformer.h\"\n' >all.c &&
         $shared '-DTRF_API=extern __attribute__((visibility(\"default\")))' all.c -o libtransformer.so -lm -pthread &&
-        nm -D --defined-only libtransformer.so | cut -d ' ' -f 3 >shown && ! grep -v '^trf_[a-z]' shown && ! grep '^trf__' shown && [ -s shown ] &&
+        nm -D --defined-only libtransformer.so | cut -d ' ' -f 3 >shown && ! grep -v '^trf_[a-z]' shown &&
+        ! grep '^trf__' shown && [ -s shown ] &&
         $c $warnings -std=c99 -I'$root' ../links.c -o links -L. -ltransformer '-Wl,-rpath,.' && ./links"
 done
 
-# --- run them, two at a time -------------------------------------------------------------------------------------------
+# --- run them, two at a time -----------------------------------------------------------------------------------------
 report()
 {
     passed=$(sed -n 's/^\([0-9]*\) passed, [0-9]* failed$/\1/p' "$1/out" | tail -n 1)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# examples/resume.c, ended by Ctrl-C and run again, gives the model of a run without an end: sh tests/resume.sh build/resume
+# examples/resume.c, ended by Ctrl-C and run again, gives the model of a run without an end:
+# sh tests/resume.sh build/resume
 resume=${1:?usage: resume.sh PATH_OF_RESUME}
 case $resume in /*) ;; *) resume=$PWD/$resume ;; esac
 here=$(mktemp -d) || exit 1

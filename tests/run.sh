@@ -1,16 +1,16 @@
 #!/bin/sh
 # Runs all tests: sh tests/run.sh BUILD [builds] [SUITE...]
 #
-# BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the programs
-# to run (test_*, double_test_*, separate_test_*, cuda_test_*).
+# BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the
+# programs to run (test_*, double_test_*, separate_test_*, cuda_test_*).
 #
-# `builds` adds what takes long: columns.sh, compile.sh, several processes by MPI, the suites of other devices, every case
-# of each test, the studies, the manual's programs, README's commands, and the examples copy, reverse, classify, fill and
-# resume.
+# `builds` adds what takes long: columns.sh, compile.sh, several processes by MPI, the suites of other devices, every
+# case of each test, the studies, the manual's programs, README's commands, and the examples copy, reverse, classify,
+# fill and resume.
 #
 # Two jobs run at a time. compile.sh runs beside them with nice, so it takes only processor time that they leave. A job
-# prints one line when it is done, with its seconds and those of the processor, and its output if it failed. The last line
-# counts test cases.
+# prints one line when it is done, with its seconds and those of the processor, and its output if it failed. The last
+# line counts test cases.
 
 build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
 shift
@@ -130,7 +130,8 @@ job test_header.sh count "exec sh tests/test_header.sh"
 # The loss, which is exactly that of one rank alone, and falls.
 job "example ranks" status "cd '$work/ranks' && '$build/ranks' 1 >alone && '$build/ranks' 3 >together && cat together &&
     cmp alone together && awk 'END { exit !(NR == 3 && \$4 < 0.5) }' together"
-job "example pipeline" status "'$build/pipeline' 3 4 >'$work/pipeline' && cat '$work/pipeline' && grep -q '^weights [0-9a-f]*: the same bits\$' '$work/pipeline'"
+job "example pipeline" status "'$build/pipeline' 3 4 >'$work/pipeline' && cat '$work/pipeline' &&
+    grep -q '^weights [0-9a-f]*: the same bits\$' '$work/pipeline'"
 [ -z "$builds" ] || job "example classify" status "exec '$build/classify'"
 [ -z "$builds" ] || job "example fill" status "exec '$build/fill'"
 job "example generate" status "exec '$build/generate' README.md 'The ' 20"
@@ -138,13 +139,18 @@ job "example generate" status "exec '$build/generate' README.md 'The ' 20"
 [ -z "$builds" ] || job "example learn" status "exec sh tests/learn.sh '$build/learn'"
 job "examples raw, threads" status "cd '$work/raw' &&
     awk 'BEGIN { for (i = 0; i < 300; i++) printf \"%d %d\\t%d %d\\n\", i % 7, i % 5, i % 5, i % 7 }' >pairs &&
-    '$build/trf' train --tsv pairs --model m --updates 60 --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&
-    cut -f 1 pairs | head -n 50 >lines && '$build/raw' m <lines >answers && '$build/trf' translate --model m <lines >expected &&
+    '$build/trf' train --tsv pairs --model m --updates 60 \
+        --d-model 16 --n-heads 2 --encoder-layers 1 --decoder-layers 1 &&
+    cut -f 1 pairs | head -n 50 >lines && '$build/raw' m <lines >answers &&
+    '$build/trf' translate --model m <lines >expected &&
     grep -q . answers && cmp answers expected && '$build/threads' m <lines >answers && cmp answers expected"
 # The nearest line is that of trf embed.
-job "example embed_text" status "cd '$work/embed_text' && '$build/trf' import '$PWD/tests/golden/import/bert' --output m &&
-    '$build/embed_text' m 'a dog' '$PWD/tests/golden/import/bert/lines.txt' | sort -rn | head -n 1 | cut -c 10- >near && cat near &&
-    '$build/trf' embed --model m --query 'a dog' --top 1 '$PWD/tests/golden/import/bert/lines.txt' | cut -f 2 | cmp - near"
+job "example embed_text" status "cd '$work/embed_text' &&
+    '$build/trf' import '$PWD/tests/golden/import/bert' --output m &&
+    '$build/embed_text' m 'a dog' '$PWD/tests/golden/import/bert/lines.txt' | sort -rn | head -n 1 |
+        cut -c 10- >near && cat near &&
+    '$build/trf' embed --model m --query 'a dog' --top 1 '$PWD/tests/golden/import/bert/lines.txt' |
+        cut -f 2 | cmp - near"
 job "example hooks" status "exec '$build/hooks'"
 for suite in "$@"; do
     job "$suite" cmocka "exec '$build/$suite'"

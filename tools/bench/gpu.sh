@@ -1,9 +1,9 @@
 #!/bin/sh
 # Everything there is to know of one GPU, in ten minutes: sh tools/bench/gpu.sh [FOLDER]
 #
-# First whether it is right: the tests of the CUDA column on the real card, then compute-sanitizer. Then how fast, beside
-# PyTorch and CTranslate2 as far as they are here. What was said goes to FOLDER (default: build/gpu) too. Needs nvcc, a C
-# compiler and a driver; cmocka for the tests. CUDA= and ARCH= as for make. Exits with 1 if a test failed.
+# First whether it is right: the tests of the CUDA column on the real card, then compute-sanitizer. Then how fast,
+# beside PyTorch and CTranslate2 as far as they are here. What was said goes to FOLDER (default: build/gpu) too. Needs
+# nvcc, a C compiler and a driver; cmocka for the tests. CUDA= and ARCH= as for make. Exits with 1 if a test failed.
 
 cd "$(dirname "$0")/../.." || exit 1
 out=${1:-build/gpu}

@@ -1,10 +1,10 @@
 #!/bin/sh
 # How big the header is and how long it compiles: sh tools/bench/size.sh [OTHER_CHECKOUT]
 #
-# Bytes of README's program that only translates, stripped: with the C library of the system, with a static one, and with
-# musl. Then, of the whole header: the processor time of compiling it (the least of three), and the bytes of code and
-# data in its object. With another checkout the same of that one, and the ratio of the two; the exit status is 1 if a
-# time or an object is more than 1.10 times the other's.
+# Bytes of README's program that only translates, stripped: with the C library of the system, with a static one, and
+# with musl. Then, of the whole header: the processor time of compiling it (the least of three), and the bytes of code
+# and data in its object. With another checkout the same of that one, and the ratio of the two; the exit status is 1 if
+# a time or an object is more than 1.10 times the other's.
 
 here=$(cd "$(dirname "$0")/../.." && pwd)
 other=${1:+$(cd "$1" && pwd)} || exit 1

@@ -2,10 +2,10 @@
 # What trf train gives without a single option: sh tools/data/check_defaults.sh BUILD [DATA [TASK...]]
 #
 # Ten tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
-# best that any settings have reached (the column "best": see tools/data/defaults.md; where nothing is left to gain, with 100). It fails
-# where the defaults are more than two points behind. DATA is a folder with cmudict/train.tsv, cmudict/dev.tsv (word, tab, phones) and
-# multi30k/train.en, train.de, test.2016.en, test.2016.de; without it the two tasks that need it are left out.
-# Hours on two cores, most of them for the phones.
+# best that any settings have reached (the column "best": see tools/data/defaults.md; where nothing is left to gain,
+# with 100). It fails where the defaults are more than two points behind. DATA is a folder with cmudict/train.tsv,
+# cmudict/dev.tsv (word, tab, phones) and multi30k/train.en, train.de, test.2016.en, test.2016.de; without it the two
+# tasks that need it are left out. Hours on two cores, most of them for the phones.
 
 build=${1:?usage: check_defaults.sh BUILD [DATA [TASK...]]}
 data=${2:-}
@@ -39,12 +39,13 @@ make_task()
 }
 
 # One line a source, its targets with tabs between them: any of them counts.
-gather() { awk -F '\t' '{ if ($1 in at) all[at[$1]] = all[at[$1]] "\t" $2; else { at[$1] = ++n; source[n] = $1; all[n] = $2 } }
+gather() { awk -F '\t' '
+    { if ($1 in at) all[at[$1]] = all[at[$1]] "\t" $2; else { at[$1] = ++n; source[n] = $1; all[n] = $2 } }
     END { for (i = 1; i <= n; i++) { print source[i] >"test.source"; print all[i] >"test.target" } }' test.tsv; }
 
-# A language model beside the text that it has learned: fifty lines, ten of which are half of the text, ten a quarter, and so
-# on. Of each ten the share among 40,000 lines that it draws counts as far as they have it in the text: lines of its own,
-# unknown words, and too many of one kind are missing in the sum.
+# A language model beside the text that it has learned: fifty lines, ten of which are half of the text, ten a quarter,
+# and so on. Of each ten the share among 40,000 lines that it draws counts as far as they have it in the text: lines of
+# its own, unknown words, and too many of one kind are missing in the sum.
 sample()
 {
     "$build/tasks" rows 5000 1 | cut -f 2 | awk '{ n[$0]++ } END { for (l in n) if (n[l] > 1) print l }' | sort |
@@ -58,7 +59,8 @@ sample()
         { cat log.generate; return 1; }
     got=$(awk 'FILENAME == "lines" { ten[$0] = int((NR - 1) / 10); next } !($0 in ten) { next }
         FILENAME == "text" { wanted[ten[$0]] += 1 / 3000; next } { drawn[ten[$0]] += 1 / 40000 }
-        END { for (i = 0; i < 5; i++) sum += wanted[i] < drawn[i] ? wanted[i] : drawn[i]; print 100 * sum }' lines text drawn)
+        END { for (i = 0; i < 5; i++) sum += wanted[i] < drawn[i] ? wanted[i] : drawn[i]; print 100 * sum }' \
+        lines text drawn)
 }
 
 failed=0

@@ -1,9 +1,10 @@
 #!/bin/sh
-# trf eval on Multi30k's three test sets against the figures of sacreBLEU 2.6.0 and jiwer 4.0.0: sh tools/data/check_eval.sh TRF DATA
+# trf eval on Multi30k's three test sets against the figures of sacreBLEU 2.6.0 and jiwer 4.0.0:
+# sh tools/data/check_eval.sh TRF DATA
 #
-# The answers are the references, but every seventh word is missing and the third and fourth change places in even lines.
-# DATA is a folder with multi30k/test.2016.de, test.2017.de, test.coco.de. Figures: BLEU (13a), chrF, WER, CER, BLEU (none);
-# theirs were taken in Python. `python3 tools/parity/metrics.py compare` does it for any files.
+# The answers are the references, but every seventh word is missing and the third and fourth change places in even
+# lines. DATA is a folder with multi30k/test.2016.de, test.2017.de, test.coco.de. Figures: BLEU (13a), chrF, WER, CER,
+# BLEU (none); theirs were taken in Python. `python3 tools/parity/metrics.py compare` does it for any files.
 
 trf=${1:?usage: check_eval.sh TRF DATA}
 data=${2:?usage: check_eval.sh TRF DATA}

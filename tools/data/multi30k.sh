@@ -1,25 +1,26 @@
 #!/bin/sh
 # Multi30k, English and German, trained and measured: sh tools/data/multi30k.sh TRF DATA WORK WHAT...
 #
-# DATA is a folder with train, valid, test.2016, test.2017 and test.coco, each as .en and .de: lower-cased, tokenised, cut into
-# joint subwords ("@@ " joins them). WORK keeps models and answers; what is there is not made again, and a run that was
-# stopped goes on. WHAT, each about two hours on one thread of an AMD EPYC (Zen 4) beside another one:
+# DATA is a folder with train, valid, test.2016, test.2017 and test.coco, each as .en and .de: lower-cased, tokenised,
+# cut into joint subwords ("@@ " joins them). WORK keeps models and answers; what is there is not made again, and a run
+# that was stopped goes on. WHAT, each about two hours on one thread of an AMD EPYC (Zen 4) beside another one:
 #
-#   1, 2, 3   English to German, the published recipe of Transformer-Tiny (Wu et al. 2021) with this seed, 4,600 updates, the mean
-#             of the ten models from update 2,800 on
+#   1, 2, 3   English to German, the published recipe of Transformer-Tiny (Wu et al. 2021) with this seed, 4,600
+#             updates, the mean of the ten models from update 2,800 on
 #   back      German to English, the same, seed 1
-#   own       English to German, from the mean of seed 1, on more of the same: the training pairs, what seeds 1 and 2 make of
-#             their sources, and what `back` makes of their targets (data diversification, Nguyen et al. 2020); 2,000 updates
-#   raw       English to German from raw text: DATA joined and detokenised, 8,000 subwords of SentencePiece in the model file,
-#             2,600 updates; needs Python with sacremoses (PYTHON=python3)
+#   own       English to German, from the mean of seed 1, on more of the same: the training pairs, what seeds 1 and 2
+#             make of their sources, and what `back` makes of their targets (data diversification, Nguyen et al. 2020);
+#             2,000 updates
+#   raw       English to German from raw text: DATA joined and detokenised, 8,000 subwords of SentencePiece in the model
+#             file, 2,600 updates; needs Python with sacremoses (PYTHON=python3)
 #
-# Figures: BLEU of tokenised text, beam 5, by the search of trf and by that of fairseq; of `raw` that of detokenised text, as
-# sacreBLEU has it (13a).
+# Figures: BLEU of tokenised text, beam 5, by the search of trf and by that of fairseq; of `raw` that of detokenised
+# text, as sacreBLEU has it (13a).
 
 trf=${1:?usage: multi30k.sh TRF DATA WORK WHAT...} data=${2:?DATA} work=${3:?WORK}
 shift 3
-recipe="--ema 0 --embedding-dropout 0.3 --residual-dropout 0.3 --smoothing-rule others --schedule inverse-sqrt --epsilon 1e-8
-        --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2 --keep 10 --threads 1"
+recipe="--ema 0 --embedding-dropout 0.3 --residual-dropout 0.3 --smoothing-rule others --schedule inverse-sqrt
+        --epsilon 1e-8 --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2 --keep 10 --threads 1"
 model="--size tiny --norm-place post-norm --tying all --final-norm no --decoder-start eos"
 
 # learn NAME FROM TO OPTIONS: pairs of NAME.FROM and NAME.TO if they are there, else those of DATA

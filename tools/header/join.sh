@@ -17,7 +17,8 @@ echo "// Made from the files in tools/header by \`make header\`. CRC of the line
     >>"$work/new"
 if cmp -s "$work/new" "$header"; then touch -c "$header" 2>/dev/null || :; exit 0; fi
 if [ -f "$header" ] && [ "$(sed -n '$s/^.*lines above: //p' "$header")" != "$(sed '$d' "$header" | crc)" ]; then
-    echo "${header##*/} was edited, and stays as it is: \`make parts\` takes the edit into tools/header, \`rm ${header##*/}\` drops it" >&2
+    echo "${header##*/} was edited, and stays as it is: \`make parts\` takes the edit into tools/header, "\
+"\`rm ${header##*/}\` drops it" >&2
     exit 1
 fi
 cp "$work/new" "$header.new" && mv "$header.new" "$header"

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Takes an edit of the header back into the files of this folder: sh tools/header/parts.sh [HEADER]    (make parts)
 #
-# The header is transformer.h, or a copy that was edited elsewhere. Its last line says from which files it was made. If the
-# files here have changed since, their changes would be lost: then nothing is done.
+# The header is transformer.h, or a copy that was edited elsewhere. Its last line says from which files it was made. If
+# the files here have changed since, their changes would be lost: then nothing is done.
 
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)

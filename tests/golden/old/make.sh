@@ -3,8 +3,8 @@
 #
 # Small models of every kind, their inputs and the answers of that trf, an unfinished training and what became of it,
 # and, made by session.c: a checkpoint of the C API and a generator in the middle of its sequences. A later version has
-# to load all of them and give the same answers (tests/test_trf_golden.sh, tests/test_old_files.c). They stand for the files
-# that users have, so they are not made again by a later version: it gets a folder of its own.
+# to load all of them and give the same answers (tests/test_trf_golden.sh, tests/test_old_files.c). They stand for the
+# files that users have, so they are not made again by a later version: it gets a folder of its own.
 set -eu
 trf=${1:?usage: make.sh TRF HEADER_FOLDER} header=${2:?usage: make.sh TRF HEADER_FOLDER}
 cd "$(dirname "$0")"
@@ -37,10 +37,12 @@ awk -v n=160 -v x=5 'BEGIN {
 tr -d ' ' <pairs.tsv >letters.tsv                       # "314", "fouronethree"
 awk -F '\t' '{ print $1 "\t" (NF ? split($1, d, " ") : 0) }' pairs.tsv >counts.tsv
 awk -F '\t' '{ n = split($1, d, " "); t = ""
-               for (i = 1; i <= n; i++) t = t (i > 1 ? " " : "") (d[i] % 2 ? "odd" : "even"); print $1 "\t" t }' pairs.tsv >tags.tsv
+               for (i = 1; i <= n; i++) t = t (i > 1 ? " " : "") (d[i] % 2 ? "odd" : "even")
+               print $1 "\t" t }' pairs.tsv >tags.tsv
 awk 'BEGIN {                                            # counting on from any digit, "eight nine zero"
     split("one two three four five six seven eight nine", name, " "); name[0] = "zero"
-    for (i = 0; i < 10; i++) for (n = 2; n <= 6; n++) for (k = 0; k < n; k++) printf "%s%s", name[(i + k) % 10], k < n - 1 ? " " : "\n"
+    for (i = 0; i < 10; i++) for (n = 2; n <= 6; n++) for (k = 0; k < n; k++)
+        printf "%s%s", name[(i + k) % 10], k < n - 1 ? " " : "\n"
 }' >counting.txt
 
 steep="--warmup 60 --learning-rate 0.01 --ema 0 --metric loss --valid-size 0 --updates"
@@ -68,10 +70,12 @@ printf '%s\n' 'seven' 'two three' 'nine' '' 'nine zero one two' >causal.in
 # A training run that ended after 60 updates; and, from the same checkpoint, what it was after 120.
 rm -rf resume
 mkdir resume
-training="$common $one --tsv pairs.tsv --tokens words --d-model 8 --d-ff 16 --warmup 20 --learning-rate 0.02 --metric loss
+training="$common $one --tsv pairs.tsv --tokens words --d-model 8 --d-ff 16 --warmup 20 --learning-rate 0.02
+  --metric loss
   --ema 0.01 --average 2 --average-of best --valid-every 20 --log-every 20"
 training=$(echo $training |
-    sed 's/--d-model 16 //; s/--d-ff 24 //; s/--seed 3 /--seed 8 /; s/--label-smoothing 0 /--label-smoothing 0.1 /; s/--dropout 0 --/--dropout 0.1 --/')
+    sed 's/--d-model 16 //; s/--d-ff 24 //; s/--seed 3 /--seed 8 /
+        s/--label-smoothing 0 /--label-smoothing 0.1 /; s/--dropout 0 --/--dropout 0.1 --/')
 echo "$training" >resume/options
 "$trf" train $training --updates 60 --model resume/m >make.log 2>&1 || { cat make.log; exit 1; }
 mkdir after
