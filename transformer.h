@@ -1073,6 +1073,10 @@ typedef struct trf_config {
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
+    int32_t trained_source, trained_target;     /* ids of the longest source and target of the
+                                   training data, EOS not counted: what the recipe sets. No answer
+                                   is cut below it by default (max_length_b of trf_search).
+                                   0: unknown; 0..2^20; default 0 */
     int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
                                    pad, bos and unk may be -1: the model has none. bos may be eos
                                    (GPT-2). Otherwise all differ. Batches need no padding. Answers
@@ -1866,6 +1870,7 @@ typedef struct trf_token_facts {
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
     int32_t longest;            /* ids of the longest side of any pair */
+    int32_t longest_source, longest_target;
     int64_t mark;               /* `mark` of the last pair; 0: no pair */
 } trf_token_facts;
 
@@ -2574,12 +2579,16 @@ typedef struct trf_search {
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
                                    prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
-    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
-                                   at most a * n + b target tokens, and at most
+    int32_t max_length_b;       /* b: -1, or >= 0, or >= 1 if a is 0. The answer to a source of n
+                                   ids has at most a * n + b target tokens, and at most
                                    config.max_length - 1, EOS not counted. A longer forced prefix is
                                    kept whole. In a decoder-only model n is the length of the
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
-                                   together have at most config.max_length - 1. default 20 */
+                                   together have at most config.max_length - 1.
+                                   -1: b is 20, and answers (in a decoder-only model with their
+                                   prompts) may always be a quarter longer than the longest target
+                                   of training (config.trained_target), and more in proportion
+                                   behind a longer source than any of training. default -1 */
     /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
        and penalized tokens keep their share of the softmax. A forced token (of a prefix,
        forced_first, EOS at the limit) comes whatever the other rules say.
@@ -3034,6 +3043,8 @@ typedef struct trf_learn_progress {
     int32_t is_best;                    /* after a validation what trf_early_stopping_add returned:
                                            1 or 2 for the best one so far, else 0 */
     double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
+    int64_t cut;                        /* answers of a validation by TRF_METRIC_ERROR_RATE that
+                                           reached the length limit without EOS */
     const trf_step_report *held;        /* all numbers of a validation; else NULL */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
@@ -3198,6 +3209,7 @@ typedef struct trf_data_stats {
     int64_t pairs;                          /* number of pairs to learn from; >= 1 */
     int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids plus one */
     int32_t longest;                        /* ids of the longest sequence; 0..2^20 - 1 */
+    int32_t longest_source, longest_target; /* of each side; 0: unknown; at most `longest` */
     int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 for a side that is not there */
     int32_t one_vocabulary;                 /* 1: both sides share one */
     int32_t d_model;                        /* width of the model, 1..65536; 0: chosen */
@@ -19240,6 +19252,8 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, \
       2) \
     X(int32_t,            max_length,       2, 1 << 20, 2) \
+    X(int32_t,            trained_source,   0, 1 << 20, 10) \
+    X(int32_t,            trained_target,   0, 1 << 20, 10) \
     X(int32_t,            pad,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            bos,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            eos,              INT32_MIN, INT32_MAX, 2) \
@@ -20787,12 +20801,18 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     return status;
 }
 
-/* Checks that model `number` has the configuration `a`. The seed may differ. */
+/* Fields that say where a model comes from, not what it computes. */
+TRF__FN int trf__is_origin(const char *field)
+{
+    return !strcmp(field, "seed") || !strncmp(field, "trained_", 8);
+}
+
+/* Checks that model `number` has the configuration `a`, but for its origin. */
 TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
                                     trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) \
-    if (a->field != b->field && strcmp(#field, "seed")) \
+    if (a->field != b->field && !trf__is_origin(#field)) \
         return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", \
                          #field, \
                          (double)a->field, (int)number, (double)b->field);
@@ -25272,7 +25292,9 @@ TRF__FN void trf__token_add(trf_token_facts *facts, int32_t n_source, int32_t n_
     facts->pairs++;
     facts->source_ids += n_source;
     facts->target_ids += n_target;
-    facts->longest = (int32_t)trf__max64(facts->longest, trf__max64(n_source, n_target));
+    facts->longest_source = (int32_t)trf__max64(facts->longest_source, n_source);
+    facts->longest_target = (int32_t)trf__max64(facts->longest_target, n_target);
+    facts->longest = (int32_t)trf__max64(facts->longest_source, facts->longest_target);
 }
 
 /* The bytes of a record. */
@@ -25593,6 +25615,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
         facts->target_ids != all.target_ids || facts->longest != all.longest)
         return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
+    all.longest_source = facts->longest_source;
+    all.longest_target = facts->longest_target;
     *facts = all;
     r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
     r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));
@@ -26923,7 +26947,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(renormalize_logits, 0, 1) \
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
-    X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(max_length_b,       -1, INT32_MAX) \
     X(start,              -1, INT32_MAX) \
     X(forced_first,       -1, INT32_MAX) \
     X(source_first,       -1, INT32_MAX) \
@@ -26977,6 +27001,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 #define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
     TRF__SEARCH_FIELDS(TRF__X)
 #undef TRF__X
+    if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
+        return trf__fail_below(err, "max_length_b", 1, 0);
     TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
@@ -27128,7 +27154,7 @@ TRF_API trf_search trf_search_defaults(void)
     search.n_best = 1;
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);
     search.max_length_a = 2.0;
-    search.max_length_b = 20;
+    search.max_length_b = -1;
     search.start = search.forced_first = search.source_first = search.source_last = -1;
     search.repetition_penalty = 1;
     search.max_sentences = 32;
@@ -27851,6 +27877,16 @@ TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int
     return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
+/* Without a max_length_b of its own a search cuts no answer that training has taught: the longest
+   target and a quarter more is allowed, and more in proportion behind sources that are longer than
+   all of training. + 1: only a shorter answer than the limit can end by EOS. */
+TRF__FN double trf__trained_limit(const trf_config *c, const trf_search *s, int32_t n_source)
+{
+    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
+    if (s->max_length_b >= 0 || !c->trained_target) return 0;
+    return 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
+}
+
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
    sequence. */
@@ -27859,8 +27895,11 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
 {
     int32_t forced = trf__forced_tokens(c, s, n_prefix);
     int32_t most = c->max_length - 1 - trf__prompt_starts(c, s, n_prefix);
-    double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + s->max_length_b +
+    double b = s->max_length_b < 0 ? 20 : s->max_length_b;
+    double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + b +
                    (trf__has_source(c) ? 0 : forced);
+    double trained = trf__trained_limit(c, s, n_source);
+    if (limit < trained) limit = trained;
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
 }
 
@@ -32834,6 +32873,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     while (c->d_model % c->n_heads) c->n_heads--;
     /* BOS or EOS takes one position */
     if (a->longest >= c->max_length) c->max_length = a->longest + 1;
+    c->trained_source = a->longest_source;
+    c->trained_target = a->longest_target;
     c->kind = a->kind;
     c->head = a->head;
     c->n_labels = a->n_labels;
@@ -32913,6 +32954,8 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, source_tokens, 0, most / 4);
     TRF__RANGE(s, target_tokens, 0, most / 4);
     TRF__RANGE(s, longest, 0, (1 << 20) - 1);
+    TRF__RANGE(s, longest_source, 0, s->longest);
+    TRF__RANGE(s, longest_target, 0, s->longest);
     TRF__RANGE(s, source_vocab, encodes ? 5 : 0, encodes ? vocab : 0);
     TRF__RANGE(s, target_vocab, decodes ? 5 : 0, decodes ? vocab : 0);
     TRF__RANGE(s, one_vocabulary, 0, 1);
@@ -33539,6 +33582,7 @@ typedef struct trf__sources {
     int64_t *at[2];             /* index of each sequence's first id, source and target */
     const void **order;
     int32_t *row;               /* a row of the table of edits */
+    int64_t cut;                /* answers that reached the length limit without EOS */
 } trf__sources;
 
 /* Order by source, then by number. Items point into lengths, which gives their number. */
@@ -33598,7 +33642,7 @@ enum { TRF__ANSWERS = 64 };         /* sources that one call of the translator a
 
 /* Answers up to TRF__ANSWERS sources from group *at on. begins has the first pair of each group. An
    empty source has an empty answer. */
-TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at,
+TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t *at,
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {
     const trf_sequences *from = &s->pairs->source;
@@ -33629,14 +33673,16 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, in
     if (n) TRF__TRY(trf_translate_batch(t, &some, err));
     for (k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
+        s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
         trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
     }
     return TRF_OK;
 }
 
+/* trf_error_rate, which also counts the answers that were cut at the length limit. */
 TRF__COLD
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
-                                  double *percent, trf_error *err)
+TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *pairs,
+                                   double *percent, int64_t *cut, trf_error *err)
 {
     const trf_hooks *hooks;
     trf__sources s;
@@ -33644,6 +33690,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     int32_t *ids, at = 0;
     trf_status status = TRF_OK;
     if (percent) *percent = 0;
+    *cut = s.cut = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!pairs) return trf__fail_null(err, "pairs");
     if (!percent) return trf__fail_null(err, "percent");
@@ -33675,11 +33722,19 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
                                                                      sums, err);
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
+    *cut = s.cut;
     trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
     trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
     trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
     return status;
+}
+
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                  double *percent, trf_error *err)
+{
+    int64_t cut;
+    return trf__error_rate(translator, pairs, percent, &cut, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -33830,15 +33885,15 @@ TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p
 
 /* The score of the metric. The error rate needs answers, hence a translator for the weights of this
    moment. */
-TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held, double *score,
-                                    trf_error *err)
+TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held,
+                                    trf_learn_progress *p, trf_error *err)
 {
     const trf_model *model = l->trainer->model;
     trf_search search = l->o->search;
     trf_translator *translator;
     trf_status status;
-    *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
-    if (l->o->custom && l->o->custom(l->o->user, model, score))
+    p->score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
+    if (l->o->custom && l->o->custom(l->o->user, model, &p->score))
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
@@ -33846,7 +33901,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
-    status = trf_error_rate(translator, l->held_out, score, err);
+    status = trf__error_rate(translator, l->held_out, &p->score, &p->cut, err);
     trf_translator_destroy(translator);
     return status;
 }
@@ -33858,7 +33913,7 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
 {
     if (!l->held_out || !l->first_rank) return TRF_OK;
     TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
-    TRF__TRY(trf__learn_score(l, held, &p->score, err));
+    TRF__TRY(trf__learn_score(l, held, p, err));
     p->validated = 1;
     p->loss = held->loss;
     p->nll = held->nll;
@@ -34832,12 +34887,9 @@ TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *so
 {
     const trf_dataset_options *o = &d->options;
     trf_token_facts *f = &d->facts[held];
-    f->pairs++;
-    f->source_ids += n;
-    f->target_ids += k;
+    trf__token_add(f, n, k);
     f->source_unknown += trf__count_unk(d->vocab[0], source, n);
     f->target_unknown += trf__count_unk(d->vocab[1], target, k);
-    f->longest = (int32_t)trf__max64(f->longest, trf__max64(n, k));
     if (o->pair) return o->pair(o->user, source, n, target, k, err);
     if (!held) return trf_corpus_add(d->corpus, source, n, target, k, err);
     TRF__TRY(trf__side_add(&d->held[0], source, n, &o->hooks, err));
@@ -35398,6 +35450,8 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     a->source_tokens = f->source_ids + f->pairs;    /* + 1 mark each, empty sides too */
     a->target_tokens = f->target_ids + f->pairs;
     a->longest = f->longest;
+    a->longest_source = f->longest_source;
+    a->longest_target = f->longest_target;
     a->source_vocab = trf__dataset_reads(&d->options, 0) ? trf_vocab_size(d->vocab[0]) : 0;
     a->target_vocab = trf__dataset_reads(&d->options, 1) ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];
@@ -36701,4 +36755,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2816934231
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1594769936

@@ -175,6 +175,10 @@ typedef struct trf_config {
                                    share an embedding; default 0: set it */
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
+    int32_t trained_source, trained_target;     /* ids of the longest source and target of the
+                                   training data, EOS not counted: what the recipe sets. No answer
+                                   is cut below it by default (max_length_b of trf_search).
+                                   0: unknown; 0..2^20; default 0 */
     int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
                                    pad, bos and unk may be -1: the model has none. bos may be eos
                                    (GPT-2). Otherwise all differ. Batches need no padding. Answers

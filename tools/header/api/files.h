@@ -29,6 +29,7 @@ typedef struct trf_token_facts {
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
     int32_t longest;            /* ids of the longest side of any pair */
+    int32_t longest_source, longest_target;
     int64_t mark;               /* `mark` of the last pair; 0: no pair */
 } trf_token_facts;
 

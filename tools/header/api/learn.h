@@ -66,6 +66,8 @@ typedef struct trf_learn_progress {
     int32_t is_best;                    /* after a validation what trf_early_stopping_add returned:
                                            1 or 2 for the best one so far, else 0 */
     double loss, nll, accuracy, score;  /* of a validation; score: by `metric` */
+    int64_t cut;                        /* answers of a validation by TRF_METRIC_ERROR_RATE that
+                                           reached the length limit without EOS */
     const trf_step_report *held;        /* all numbers of a validation; else NULL */
     const trf_early_stopping *stopping;
 } trf_learn_progress;
@@ -230,6 +232,7 @@ typedef struct trf_data_stats {
     int64_t pairs;                          /* number of pairs to learn from; >= 1 */
     int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids plus one */
     int32_t longest;                        /* ids of the longest sequence; 0..2^20 - 1 */
+    int32_t longest_source, longest_target; /* of each side; 0: unknown; at most `longest` */
     int32_t source_vocab, target_vocab;     /* sizes, 5..2^24; 0 for a side that is not there */
     int32_t one_vocabulary;                 /* 1: both sides share one */
     int32_t d_model;                        /* width of the model, 1..65536; 0: chosen */

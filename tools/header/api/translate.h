@@ -100,12 +100,16 @@ typedef struct trf_search {
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
                                    prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
-    int32_t max_length_b;       /* b: >= 0, or >= 1 if a is 0. The answer to a source of n ids has
-                                   at most a * n + b target tokens, and at most
+    int32_t max_length_b;       /* b: -1, or >= 0, or >= 1 if a is 0. The answer to a source of n
+                                   ids has at most a * n + b target tokens, and at most
                                    config.max_length - 1, EOS not counted. A longer forced prefix is
                                    kept whole. In a decoder-only model n is the length of the
                                    prompt: at most a * n + b tokens follow it, and prompt and answer
-                                   together have at most config.max_length - 1. default 20 */
+                                   together have at most config.max_length - 1.
+                                   -1: b is 20, and answers (in a decoder-only model with their
+                                   prompts) may always be a quarter longer than the longest target
+                                   of training (config.trained_target), and more in proportion
+                                   behind a longer source than any of training. default -1 */
     /* Rules of published models, as in Hugging Face's generate. By default there are none. Banned
        and penalized tokens keep their share of the softmax. A forced token (of a prefix,
        forced_first, EOS at the limit) comes whatever the other rules say.

@@ -178,7 +178,9 @@ TRF__FN void trf__token_add(trf_token_facts *facts, int32_t n_source, int32_t n_
     facts->pairs++;
     facts->source_ids += n_source;
     facts->target_ids += n_target;
-    facts->longest = (int32_t)trf__max64(facts->longest, trf__max64(n_source, n_target));
+    facts->longest_source = (int32_t)trf__max64(facts->longest_source, n_source);
+    facts->longest_target = (int32_t)trf__max64(facts->longest_target, n_target);
+    facts->longest = (int32_t)trf__max64(facts->longest_source, facts->longest_target);
 }
 
 /* The bytes of a record. */
@@ -499,6 +501,8 @@ TRF__FN trf_status trf__token_index(trf__token_reader *r, trf_error *err)
     if (facts->pairs != all.pairs || facts->source_ids != all.source_ids ||
         facts->target_ids != all.target_ids || facts->longest != all.longest)
         return trf__token_damaged(err, end, "the blocks have less than the end of the file says");
+    all.longest_source = facts->longest_source;
+    all.longest_target = facts->longest_target;
     *facts = all;
     r->record_capacity = trf__record_bytes(&r->form, all.longest, all.longest);
     r->records = (unsigned char *)trf__alloc(&r->hooks, trf__bytes(r->record_capacity, 1));

@@ -266,6 +266,8 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     a->source_tokens = f->source_ids + f->pairs;    /* + 1 mark each, empty sides too */
     a->target_tokens = f->target_ids + f->pairs;
     a->longest = f->longest;
+    a->longest_source = f->longest_source;
+    a->longest_target = f->longest_target;
     a->source_vocab = trf__dataset_reads(&d->options, 0) ? trf_vocab_size(d->vocab[0]) : 0;
     a->target_vocab = trf__dataset_reads(&d->options, 1) ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];

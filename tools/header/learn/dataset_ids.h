@@ -13,6 +13,7 @@
 #include "text/vocab_use.h"
 #include "model/batches.h"
 #include "data/corpus.h"
+#include "data/token_files.h"
 #include "data/corpus_calls.h"
 #include "learn/dataset.h"
 
@@ -247,12 +248,9 @@ TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *so
 {
     const trf_dataset_options *o = &d->options;
     trf_token_facts *f = &d->facts[held];
-    f->pairs++;
-    f->source_ids += n;
-    f->target_ids += k;
+    trf__token_add(f, n, k);
     f->source_unknown += trf__count_unk(d->vocab[0], source, n);
     f->target_unknown += trf__count_unk(d->vocab[1], target, k);
-    f->longest = (int32_t)trf__max64(f->longest, trf__max64(n, k));
     if (o->pair) return o->pair(o->user, source, n, target, k, err);
     if (!held) return trf_corpus_add(d->corpus, source, n, target, k, err);
     TRF__TRY(trf__side_add(&d->held[0], source, n, &o->hooks, err));

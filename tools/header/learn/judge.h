@@ -311,6 +311,7 @@ typedef struct trf__sources {
     int64_t *at[2];             /* index of each sequence's first id, source and target */
     const void **order;
     int32_t *row;               /* a row of the table of edits */
+    int64_t cut;                /* answers that reached the length limit without EOS */
 } trf__sources;
 
 /* Order by source, then by number. Items point into lengths, which gives their number. */
@@ -370,7 +371,7 @@ enum { TRF__ANSWERS = 64 };         /* sources that one call of the translator a
 
 /* Answers up to TRF__ANSWERS sources from group *at on. begins has the first pair of each group. An
    empty source has an empty answer. */
-TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, int32_t *at,
+TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t *at,
                                     int32_t *ids, int64_t sums[2], trf_error *err)
 {
     const trf_sequences *from = &s->pairs->source;
@@ -401,14 +402,16 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, const trf__sources *s, in
     if (n) TRF__TRY(trf_translate_batch(t, &some, err));
     for (k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
+        s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
         trf__add_edits(s, begins[k], begins[k + 1], h->ids, h->n, unk, sums);
     }
     return TRF_OK;
 }
 
+/* trf_error_rate, which also counts the answers that were cut at the length limit. */
 TRF__COLD
-TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
-                                  double *percent, trf_error *err)
+TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *pairs,
+                                   double *percent, int64_t *cut, trf_error *err)
 {
     const trf_hooks *hooks;
     trf__sources s;
@@ -416,6 +419,7 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     int32_t *ids, at = 0;
     trf_status status = TRF_OK;
     if (percent) *percent = 0;
+    *cut = s.cut = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     if (!pairs) return trf__fail_null(err, "pairs");
     if (!percent) return trf__fail_null(err, "percent");
@@ -447,9 +451,17 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
                                                                      sums, err);
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
+    *cut = s.cut;
     trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
     trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
     trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
     return status;
+}
+
+TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
+                                  double *percent, trf_error *err)
+{
+    int64_t cut;
+    return trf__error_rate(translator, pairs, percent, &cut, err);
 }

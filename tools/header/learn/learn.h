@@ -167,15 +167,15 @@ TRF__FN trf_status trf__learn_share(const trf__learner *l, trf_learn_progress *p
 
 /* The score of the metric. The error rate needs answers, hence a translator for the weights of this
    moment. */
-TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held, double *score,
-                                    trf_error *err)
+TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held,
+                                    trf_learn_progress *p, trf_error *err)
 {
     const trf_model *model = l->trainer->model;
     trf_search search = l->o->search;
     trf_translator *translator;
     trf_status status;
-    *score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
-    if (l->o->custom && l->o->custom(l->o->user, model, score))
+    p->score = l->o->metric == TRF_METRIC_ACCURACY ? 100 * held->accuracy : held->loss;
+    if (l->o->custom && l->o->custom(l->o->user, model, &p->score))
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
@@ -183,7 +183,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
-    status = trf_error_rate(translator, l->held_out, score, err);
+    status = trf__error_rate(translator, l->held_out, &p->score, &p->cut, err);
     trf_translator_destroy(translator);
     return status;
 }
@@ -195,7 +195,7 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
 {
     if (!l->held_out || !l->first_rank) return TRF_OK;
     TRF__TRY(trf_evaluate_all(l->trainer, l->held_out, l->o->held_out_noise, held, err));
-    TRF__TRY(trf__learn_score(l, held, &p->score, err));
+    TRF__TRY(trf__learn_score(l, held, p, err));
     p->validated = 1;
     p->loss = held->loss;
     p->nll = held->nll;

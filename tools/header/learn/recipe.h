@@ -86,6 +86,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     while (c->d_model % c->n_heads) c->n_heads--;
     /* BOS or EOS takes one position */
     if (a->longest >= c->max_length) c->max_length = a->longest + 1;
+    c->trained_source = a->longest_source;
+    c->trained_target = a->longest_target;
     c->kind = a->kind;
     c->head = a->head;
     c->n_labels = a->n_labels;
@@ -165,6 +167,8 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, source_tokens, 0, most / 4);
     TRF__RANGE(s, target_tokens, 0, most / 4);
     TRF__RANGE(s, longest, 0, (1 << 20) - 1);
+    TRF__RANGE(s, longest_source, 0, s->longest);
+    TRF__RANGE(s, longest_target, 0, s->longest);
     TRF__RANGE(s, source_vocab, encodes ? 5 : 0, encodes ? vocab : 0);
     TRF__RANGE(s, target_vocab, decodes ? 5 : 0, decodes ? vocab : 0);
     TRF__RANGE(s, one_vocabulary, 0, 1);

@@ -148,6 +148,8 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(int32_t,            target_vocab,     target ? 5 : INT32_MIN, target ? 1 << 24 : INT32_MAX, \
       2) \
     X(int32_t,            max_length,       2, 1 << 20, 2) \
+    X(int32_t,            trained_source,   0, 1 << 20, 10) \
+    X(int32_t,            trained_target,   0, 1 << 20, 10) \
     X(int32_t,            pad,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            bos,              INT32_MIN, INT32_MAX, 2) \
     X(int32_t,            eos,              INT32_MIN, INT32_MAX, 2) \

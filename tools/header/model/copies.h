@@ -57,12 +57,18 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
     return status;
 }
 
-/* Checks that model `number` has the configuration `a`. The seed may differ. */
+/* Fields that say where a model comes from, not what it computes. */
+TRF__FN int trf__is_origin(const char *field)
+{
+    return !strcmp(field, "seed") || !strncmp(field, "trained_", 8);
+}
+
+/* Checks that model `number` has the configuration `a`, but for its origin. */
 TRF__FN trf_status trf__same_config(const trf_config *a, const trf_config *b, int32_t number,
                                     trf_error *err)
 {
 #define TRF__X(type, field, low, high, stored) \
-    if (a->field != b->field && strcmp(#field, "seed")) \
+    if (a->field != b->field && !trf__is_origin(#field)) \
         return trf__fail(err, TRF_E_SHAPE, number, #field, "%s is %.9g, but model %d has %.9g", \
                          #field, \
                          (double)a->field, (int)number, (double)b->field);

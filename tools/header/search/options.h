@@ -39,7 +39,7 @@
     X(renormalize_logits, 0, 1) \
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
-    X(max_length_b,       search->max_length_a > 0 ? 0 : 1, INT32_MAX) \
+    X(max_length_b,       -1, INT32_MAX) \
     X(start,              -1, INT32_MAX) \
     X(forced_first,       -1, INT32_MAX) \
     X(source_first,       -1, INT32_MAX) \
@@ -93,6 +93,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 #define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
     TRF__SEARCH_FIELDS(TRF__X)
 #undef TRF__X
+    if (search->max_length_a <= 0 && search->max_length_b == 0)      /* no answer had a token */
+        return trf__fail_below(err, "max_length_b", 1, 0);
     TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
@@ -244,7 +246,7 @@ TRF_API trf_search trf_search_defaults(void)
     search.n_best = 1;
     trf_search_set_rule(&search, TRF_SEARCH_PAPER);
     search.max_length_a = 2.0;
-    search.max_length_b = 20;
+    search.max_length_b = -1;
     search.start = search.forced_first = search.source_first = search.source_last = -1;
     search.repetition_penalty = 1;
     search.max_sentences = 32;

@@ -70,6 +70,16 @@ TRF__FN int32_t trf__hidden_tokens(const trf_config *c, const trf_search *s, int
     return !trf__has_source(c) || n_prefix == 0 ? trf__forced_tokens(c, s, n_prefix) : 0;
 }
 
+/* Without a max_length_b of its own a search cuts no answer that training has taught: the longest
+   target and a quarter more is allowed, and more in proportion behind sources that are longer than
+   all of training. + 1: only a shorter answer than the limit can end by EOS. */
+TRF__FN double trf__trained_limit(const trf_config *c, const trf_search *s, int32_t n_source)
+{
+    double longer = c->trained_source ? (double)n_source / c->trained_source : 1;
+    if (s->max_length_b >= 0 || !c->trained_target) return 0;
+    return 1.25 * c->trained_target * (longer > 1 ? longer : 1) + 1;
+}
+
 /* The most tokens of an answer without EOS. The limit depends on the source, or for a decoder-only
    model on the prefix, which is then part of the answer. A length is 0 if there is no such
    sequence. */
@@ -78,8 +88,11 @@ TRF__FN int64_t trf__answer_limit(const trf_config *c, const trf_search *s, int3
 {
     int32_t forced = trf__forced_tokens(c, s, n_prefix);
     int32_t most = c->max_length - 1 - trf__prompt_starts(c, s, n_prefix);
-    double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + s->max_length_b +
+    double b = s->max_length_b < 0 ? 20 : s->max_length_b;
+    double limit = s->max_length_a * (trf__has_source(c) ? n_source : n_prefix) + b +
                    (trf__has_source(c) ? 0 : forced);
+    double trained = trf__trained_limit(c, s, n_source);
+    if (limit < trained) limit = trained;
     return trf__max64(forced, limit < most ? (int64_t)limit : most);
 }
 

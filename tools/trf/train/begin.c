@@ -15,6 +15,19 @@ static int store_unknown(struct training *t, int64_t unknown)
     return note(t->run.model, "target.unknown", text);
 }
 
+/* No answer is cut that is as long as a target of this or an earlier training. */
+static void set_longest(struct training *t)
+{
+    const trf_token_facts *f = trf_dataset_facts(t->data.set, 0);
+    const trf_config *before = t->from ? trf_model_config(t->from) : NULL;
+    trf_config *c = &t->s->config;
+    c->trained_source = f->longest_source;
+    c->trained_target = f->longest_target;
+    if (!before) return;
+    if (c->trained_source < before->trained_source) c->trained_source = before->trained_source;
+    if (c->trained_target < before->trained_target) c->trained_target = before->trained_target;
+}
+
 /* The tokens of the longest text: the model is not trained on positions beyond. */
 static int store_longest(struct training *t)
 {
@@ -106,6 +119,7 @@ static int make_model(struct training *t, int64_t unknown)
     trf_error err;
     s->config.source_vocab = t->plan.vocab_size[0];
     s->config.target_vocab = t->plan.vocab_size[1];
+    set_longest(t);
     if (s->objective == OBJECTIVE_PRETRAIN) s->config.sequence_labels = t->labels.n;
     else s->config.n_labels = t->labels.n;
     /* a vocabulary with a mask of its own gives it to a new head */

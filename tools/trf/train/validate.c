@@ -86,6 +86,7 @@ static int add_answer(struct translations *r, size_t pair, int32_t sentence, con
 {
     const trf_hypothesis *h = trf_hypothesis_at(r->translator, sentence, 0);
     int k;
+    r->v->cut += h->ended == TRF_ENDED_MAX_LENGTH;
     if (!text_of(trf_model_target_vocab(r->v->model), h->ids, h->n, &r->text, &r->text_capacity))
         return FAILED;
     for (k = 0; k < N_SAMPLES; k++) if (r->sample[k] == pair && !r->v->samples[k])
@@ -220,6 +221,7 @@ static int translate_held_out(struct validator *v, struct validation *result)
     options.tokens = r.cut ? METRICS_NONE : METRICS_13A;
     r.metrics = metrics_create(&options);
     if (!r.metrics) { say("out of memory"); exit(FAILED); }
+    v->cut = 0;
     chain_sources(v, next, first);
     choose_samples(&r, next, first);
     status = make_translator(v, &r.translator);
@@ -396,6 +398,7 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f", name, result->score);
     if (labels) inform("  labels: loss %.4f accuracy %.4f", result->label_loss,
                        result->label_accuracy);
+    if (v->cut) inform("  %lld of the answers reached the length limit", (long long)v->cut);
     inform("%s\n", remark);
     if (!file) return;
     fprintf(file, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
@@ -407,6 +410,7 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     if (labels) print_json_field(file, "label_accuracy", result->label_accuracy);
     fprintf(file, ",\"metric\":\"%s\"", name);
     print_json_field(file, "score", result->score);
+    if (v->cut) fprintf(file, ",\"cut\":%lld", (long long)v->cut);
     fprintf(file, ",\"best\":%s}\n", *remark ? "true" : "false");
     flush_log(log);
 }

@@ -24,6 +24,7 @@ struct validator {
     trf_trainer *trainer;
     trf_noise *noise;               /* or NULL */
     int32_t n_labels;
+    int64_t cut;                    /* its answers that reached the length limit without EOS */
     char *samples[N_SAMPLES];       /* answers of the last validation to three sources, or NULL */
 };
 
