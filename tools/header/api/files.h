@@ -25,6 +25,7 @@
 /* What a token file has. */
 typedef struct trf_token_facts {
     int64_t pairs;
+    int64_t different;          /* about how many pairs differ; 0: not counted (token files) */
     int64_t source_ids, target_ids;             /* of all pairs */
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */

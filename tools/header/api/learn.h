@@ -230,6 +230,8 @@ typedef struct trf_data_stats {
     trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
     int32_t n_labels;                       /* as in trf_config */
     int64_t pairs;                          /* number of pairs to learn from; >= 1 */
+    int64_t different;                      /* how many of them differ: copies are no more to learn
+                                               from; 0: all; at most pairs */
     int64_t source_tokens, target_tokens;   /* of all pairs; a sequence counts its ids plus one */
     int32_t longest;                        /* ids of the longest sequence; 0..2^20 - 1 */
     int32_t longest_source, longest_target; /* of each side; 0: unknown; at most `longest` */
@@ -288,8 +290,10 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 /* Which pairs are held out for validation. */
 typedef enum trf_hold_out_rule {
-    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run */
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run. `trf` did
+                                   so in its first versions 0.3 */
     TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
+    TRF_HOLD_OUT_UNSEEN    = 2, /* as RANDOM, but repeated data are held out with all copies */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
 /* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
@@ -297,7 +301,7 @@ typedef enum trf_hold_out_rule {
    none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out. */
+   pair is held out, with UNSEEN not if most pairs have such sources. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -376,7 +380,7 @@ typedef struct trf_dataset_options {
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
-    trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_RANDOM */
+    trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */

@@ -27,9 +27,60 @@ TRF__FN uint64_t trf__random_of(uint64_t index)
     return z ^ z >> 31;
 }
 
-/* Whether a line is in the tenth that stands for new text. A hash of its number decides, so that
-   data with a period of five or ten lines are sampled evenly. */
-TRF__FN int trf__is_sample(int64_t line) { return trf__random_of((uint64_t)line) % 10 == 5; }
+/* The basis of FNV-1a without its last digit: a slip that stays, because the hashes decide
+   which pairs are held out, also of a run that goes on. */
+#define TRF__HASH_BASIS 1469598103934665603u
+
+/* FNV-1a but for its basis, with the upper bits mixed into the lower ones. */
+TRF__FN uint64_t trf__hash_text(const char *text)
+{
+    uint64_t hash = TRF__HASH_BASIS;
+    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return hash ^ hash >> 32;
+}
+
+/* Whether a text is in the tenth that stands for new text. Its hash decides, so that all copies of a
+   text are on one side, and data with a period of five or ten lines are sampled evenly. */
+TRF__FN int trf__is_tenth(uint64_t hash) { return trf__random_of(hash) % 10 == 5; }
+
+/* Comparison for trf__sort_items, which takes no memory. */
+TRF__FN int trf__by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+    return x < y ? -1 : x > y;
+}
+
+/* The different texts of the tenth. */
+typedef struct trf__tenth_line { uint64_t hash; int64_t line; } trf__tenth_line;
+typedef struct trf__tenth {
+    trf__tenth_line *items;
+    int64_t n, capacity, copies;        /* copies: texts of the tenth, equal ones included */
+} trf__tenth;
+
+TRF__FN trf_status trf__tenth_add(trf__tenth *s, uint64_t hash, int64_t line,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    TRF__GROW(trf__tenth_line, s->items, s->capacity, s->n + 1, hooks);
+    s->items[s->n].hash = hash;
+    s->items[s->n++].line = line;
+    return TRF_OK;
+}
+
+/* Leaves one of equal texts. */
+TRF__FN void trf__tenth_finish(trf__tenth *s)
+{
+    int64_t i, n = 0;
+    s->copies = s->n;
+    trf__sort_items(s->items, (size_t)s->n, sizeof *s->items, trf__by_number);
+    for (i = 0; i < s->n; i++)
+        if (i == 0 || s->items[i].hash != s->items[i - 1].hash) s->items[n++] = s->items[i];
+    s->n = n;
+}
+
+TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
+{
+    trf__free(hooks, s->items, trf__bytes(s->capacity, sizeof *s->items));
+}
 
 typedef struct trf__words {
     int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
@@ -38,37 +89,73 @@ typedef struct trf__words {
     int32_t distinct;                   /* different words of the other lines */
 } trf__words;
 
-/* Counts the words of one side. The vocabulary of the nine tenths is the caller's to destroy. */
+/* Learns the words of nine tenths of the lines, and finds the lines of the tenth. */
+TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth *sample,
+                                    const char *const *lines, int64_t n, trf_error *err)
+{
+    int64_t line;
+    for (line = 0; line < n; line++) {
+        uint64_t hash = trf__hash_text(lines[line]);
+        const char *c = lines[line];
+        trf_status status;
+        /* every byte that is not a continuation of UTF-8 begins a character */
+        for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
+        status = trf__is_tenth(hash) ? trf__tenth_add(sample, hash, line, &vocab->hooks, err)
+                                      : trf_vocab_learn(vocab, lines[line], err);
+        /* TRF_E_LIMIT: a word too long for a vocabulary */
+        if (status != TRF_OK && status != TRF_E_LIMIT) return status;
+    }
+    trf__tenth_finish(sample);
+    return trf_vocab_finish(vocab, INT32_MAX, 1, err);
+}
+
+/* Counts the words of one side. Copies of a line say nothing about new text: they count once. The
+   vocabulary of the nine tenths is the caller's to destroy. */
 TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char *const *lines,
                                     int64_t n, const trf_hooks *hooks, trf_error *err)
 {
     trf__text_ids ids;
+    trf__tenth sample;
     trf_status status = trf_vocab_create(vocab, TRF_WORDS, hooks, err);
-    int64_t line;
+    int64_t k;
     int32_t i;
+    if (status != TRF_OK) return status;
     TRF__ZERO(ids);
+    TRF__ZERO(sample);
     memset(w, 0, sizeof *w);
-    for (line = 0; line < n && status == TRF_OK; line++) {
-        const char *c = lines[line];
-        /* every byte that is not a continuation of UTF-8 begins a character */
-        for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
-        if (trf__is_sample(line)) continue;
-        status = trf_vocab_learn(*vocab, lines[line], err);
-        if (status == TRF_E_LIMIT) status = TRF_OK;         /* a word too long for a vocabulary */
-    }
-    if (status == TRF_OK) status = trf_vocab_finish(*vocab, INT32_MAX, 1, err);
-    for (line = 0; line < n && status == TRF_OK; line++) {
-        if (!trf__is_sample(line)) continue;
-        status = trf__encode_all(*vocab, lines[line], &ids, &(*vocab)->hooks, err);
+    status = trf__learn_words(w, *vocab, &sample, lines, n, err);
+    for (k = 0; k < sample.n && status == TRF_OK; k++) {
+        status = trf__encode_all(*vocab, lines[sample.items[k].line], &ids, &(*vocab)->hooks, err);
         if (status == TRF_E_LIMIT || status == TRF_E_FORMAT) { status = TRF_OK; continue; }
         w->tokens += ids.n;
         for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
-    if (*vocab) trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
+    trf__tenth_free(&sample, &(*vocab)->hooks);
+    trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
     w->all = w->tokens * 10;
     return TRF_OK;
+}
+
+/* About how many of n pairs differ: those of the tenth are compared. */
+TRF__FN trf_status trf__count_different(const char *const *source, const char *const *target,
+                                        int64_t n, int64_t *different, const trf_hooks *hooks,
+                                        trf_error *err)
+{
+    trf__tenth sample;
+    trf_status status = TRF_OK;
+    int64_t i;
+    TRF__ZERO(sample);
+    for (i = 0; i < n && status == TRF_OK; i++) {
+        uint64_t hash = trf__hash_text(source[i]) * 3 + trf__hash_text(target[i]);
+        if (trf__is_tenth(hash)) status = trf__tenth_add(&sample, hash, i, hooks, err);
+    }
+    trf__tenth_finish(&sample);
+    *different = sample.n == sample.copies ? n
+               : (int64_t)((double)n * (double)sample.n / (double)sample.copies);
+    trf__tenth_free(&sample, hooks);
+    return status;
 }
 
 /* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
@@ -130,7 +217,6 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
 }
 
-/* The words of both sides are counted even if only one is open: each decides about the other. */
 /* No line may be NULL. lines NULL: there are none. */
 TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const char *what,
                                     trf_error *err)
@@ -143,6 +229,7 @@ TRF__FN trf_status trf__check_lines(const char *const *lines, int64_t n, const c
     return TRF_OK;
 }
 
+/* The words of both sides are counted even if only one is open: each decides about the other. */
 TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const *source,
                                      const char *const *target,
                                      int64_t n, const trf_hooks *hooks, trf_error *err)
@@ -178,30 +265,11 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 // A source should not be on both sides of the split. Hashes of sources find the pairs that share
 // one.
 
-/* Comparisons for trf__sort_items, which takes no memory. trf__by_random sorts by a hash of the
-   number, which is a fixed shuffle. */
-TRF__FN int trf__by_number(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return x < y ? -1 : x > y;
-}
-
+/* Sorts by a hash of the number, which is a fixed shuffle. */
 TRF__FN int trf__by_random(const void *a, const void *b)
 {
     uint64_t x = trf__random_of(*(const uint64_t *)a), y = trf__random_of(*(const uint64_t *)b);
     return x < y ? -1 : x > y;
-}
-
-/* The basis of FNV-1a without its last digit: a slip that stays, because the hashes decide
-   which pairs are held out, also of a run that goes on. */
-#define TRF__HASH_BASIS 1469598103934665603u
-
-/* FNV-1a but for its basis, with the upper bits mixed into the lower ones. */
-TRF__FN uint64_t trf__hash_text(const char *text)
-{
-    uint64_t hash = TRF__HASH_BASIS;
-    for (; *text; text++) hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    return hash ^ hash >> 32;
 }
 
 /* Counts a hash in a sorted array. */
@@ -217,11 +285,32 @@ TRF__FN int64_t trf__count_equal(const uint64_t *sorted, int64_t n, uint64_t has
 }
 
 /* Sources as hashes, and scratch. order: pairs in the order of picking; NULL: every k-th pair. */
-typedef struct trf__picking { uint64_t *hashes, *sorted, *chosen, *order; int64_t n; } trf__picking;
+typedef struct trf__picking {
+    uint64_t *hashes, *sorted, *chosen, *order;
+    int64_t n, frequent;
+} trf__picking;
+
+/* Whether the pairs with a source are few enough to be held out together. */
+TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
+{
+    return trf__count_equal(p->sorted, p->n, hash) < p->frequent;
+}
+
+/* A source of five pairs or more is a frequent sentence, unless most pairs have such sources: then
+   the data are repeated, and copies on both sides would only show what was memorised. */
+TRF__FN int64_t trf__frequent_from(const trf__picking *p)
+{
+    int64_t i, k, frequent = 0;
+    for (i = 0; i < p->n; i += k) {
+        for (k = 1; i + k < p->n && p->sorted[i + k] == p->sorted[i]; k++) { }
+        if (k > 4) frequent += k;
+    }
+    return 2 * frequent > p->n ? INT64_MAX : 5;
+}
 
 /* Holds out the first `picks` pairs, and all pairs with the same sources: else validation would
-   meet sources from training. A source that occurs more than four times is a frequent sentence, so
-   only the picked pair of it is held out. Returns the number of pairs held out. */
+   meet sources from training. Of a frequent source only the picked pair is held out. Returns the
+   number of pairs held out. */
 TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
 {
     int64_t k, count = 0;
@@ -232,7 +321,7 @@ TRF__FN int64_t trf__pick(const trf__picking *p, int64_t picks, char *held)
                  : (size_t)(((double)k + 0.5) * (double)p->n / (double)picks);
         if (held[i]) continue;
         held[i] = 1;
-        if (trf__count_equal(p->sorted, p->n, p->hashes[i]) <= 4)
+        if (trf__is_rare(p, p->hashes[i]))
             p->chosen[n_chosen++] = p->hashes[i];
     }
     trf__sort_items(p->chosen, n_chosen, sizeof *p->chosen, trf__by_number);
@@ -276,7 +365,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     if (size < 0 || size > n)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "size",
                          "size must be 0 to n = %lld, got %lld", (long long)n, (long long)size);
-    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_EVERY_KTH, err));
+    TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1, err));
     TRF__ZERO(none);
     if (!hooks) hooks = &none;
     TRF__TRY(trf__check_lines(sources, n, "sources", err));
@@ -294,6 +383,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     trf__sort_items(p.sorted, (size_t)n, sizeof *p.sorted, trf__by_number);
     trf__sort_items(p.order, (size_t)n, sizeof *p.order, trf__by_random);
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
+    p.frequent = rule == TRF_HOLD_OUT_UNSEEN ? trf__frequent_from(&p) : 5;
     *count = trf__pick_some(&p, size, held);
     trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
     return TRF_OK;

@@ -104,6 +104,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     o.max_length = TRF__LONGEST_TEXT;
     o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
+    o.hold_out_rule = TRF_HOLD_OUT_UNSEEN;
     return o;
 }
 

@@ -263,6 +263,7 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     if (kind == TRF_DATA_SOURCES) a->head = TRF_HEAD_MASKED;
     a->n_labels = (int32_t)s->labels.n;
     a->pairs = f->pairs;
+    a->different = f->different < f->pairs ? f->different : f->pairs;
     a->source_tokens = f->source_ids + f->pairs;    /* + 1 mark each, empty sides too */
     a->target_tokens = f->target_ids + f->pairs;
     a->longest = f->longest;
@@ -348,6 +349,8 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     TRF__TRY(trf__dataset_vocabs(d, s, &choice, err));
     TRF__TRY(trf__dataset_open_corpus(d, err));
     TRF__TRY(trf__encode_lines(d, s, err));
+    TRF__TRY(trf__count_different(s->lines[0], s->lines[1], s->train, &d->facts[0].different,
+                                  &d->options.hooks, err));
     if (d->facts[0].longest == 0)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "none of %lld pairs can be learned from: all are empty, do not match "

@@ -66,11 +66,19 @@ TRF__FN double trf__clamp(double x, double low, double high)
     return x < low ? low : x > high ? high : x;
 }
 
+/* Tokens of both sides, without those of copies. */
+TRF__FN int64_t trf__new_tokens(const trf_data_stats *a)
+{
+    int64_t tokens = a->source_tokens + a->target_tokens;
+    if (!a->different || a->different == a->pairs) return tokens;
+    return (int64_t)((double)tokens * (double)a->different / (double)a->pairs);
+}
+
 /* Chooses the model: base for much data, tiny for little, and a size between. */
 TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
-    int64_t tokens = a->source_tokens + a->target_tokens;
+    int64_t tokens = trf__new_tokens(a);
     int middling = tokens >= TRF__SMALL_DATA && tokens < TRF__LARGE_DATA;
     int symbols = middling && !trf__is_language(a);
     trf_config *c = &r->config;
@@ -107,7 +115,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
 {
     trf_train_options *o = &r->training;
-    int64_t tokens = a->source_tokens + a->target_tokens;
+    int64_t tokens = trf__new_tokens(a);
     int language = trf__is_language(a), longest = a->longest + 1;
     *o = trf_train_defaults();
     o->schedule = TRF_INVERSE_SQRT;
@@ -129,7 +137,7 @@ TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
     const trf_config *c = &r->config;
-    long long tokens = (long long)(a->source_tokens + a->target_tokens);
+    long long tokens = (long long)trf__new_tokens(a);
     const char *what = trf__is_language(a) ? "of natural language" : "of few symbols";
     char end[80];
     if (a->updates) snprintf(end, sizeof end, "after the %lld planned update%s",
@@ -164,6 +172,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
     TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
     TRF__RANGE(s, pairs, 1, most);
+    TRF__RANGE(s, different, 0, s->pairs);
     TRF__RANGE(s, source_tokens, 0, most / 4);
     TRF__RANGE(s, target_tokens, 0, most / 4);
     TRF__RANGE(s, longest, 0, (1 << 20) - 1);

@@ -301,14 +301,23 @@ static uint64_t hash_pair(const trf_data_lines *lines, int64_t i)
 static void warn_of_overlap(const struct settings *s, const trf_data_lines *lines)
 {
     int64_t n = lines->n, held = lines->n_held_out, i, both = 0;
-    uint64_t *hashes = zeroed((size_t)n, sizeof *hashes);
-    for (i = 0; i < n; i++) hashes[i] = hash_pair(lines, i);
-    qsort(hashes, (size_t)n, sizeof *hashes, by_hash);
-    for (i = n; i < n + held; i++) {
+    uint64_t *hashes = zeroed((size_t)held, sizeof *hashes), *at;
+    char *seen = zeroed((size_t)held, 1);
+    for (i = 0; i < held; i++) hashes[i] = hash_pair(lines, n + i);
+    qsort(hashes, (size_t)held, sizeof *hashes, by_hash);
+    for (i = 0; i < n; i++) {
         uint64_t hash = hash_pair(lines, i);
-        both += bsearch(&hash, hashes, (size_t)n, sizeof hash, by_hash) != NULL;
+        at = bsearch(&hash, hashes, (size_t)held, sizeof hash, by_hash);
+        if (at) seen[at - hashes] = 1;
+    }
+    for (i = 0; i < held; i++) {    /* of equal pairs one was found */
+        int64_t first = i;
+        int found = 0;
+        while (i + 1 < held && hashes[i + 1] == hashes[first]) found |= seen[i++];
+        if (found | seen[i]) both += i + 1 - first;
     }
     free(hashes);
+    free(seen);
     if (2 * both > held)
         say("warning: %lld of %lld validation %s%s %s among the training data: the scores show "
             "what the model has memorised, not what it does with new data",
@@ -333,7 +342,7 @@ static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *
     for (i = 0; i < d->n_held; i++)
         d->held_hashes[i] = hash_line(lines->source[lines->n + i]) ^
                             hash_line(lines->target[lines->n + i]) << 1;
-    if (has_valid_file(s) && !s->train.token_file) warn_of_overlap(s, lines);
+    if (d->n_held && !s->train.token_file) warn_of_overlap(s, lines);
     if (!has_valid_file(s) && d->n_held)
         inform("held out: %lld of %lld %s, for validation (--valid-size 0 trains on all)\n",
                (long long)d->n_held, (long long)d->lines,

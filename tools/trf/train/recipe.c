@@ -155,6 +155,7 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
     a.head = head_of_model(s);
     a.n_labels = hides_words(s) ? 0 : plan->n_labels;
     a.pairs = plan->facts.pairs;
+    a.different = plan->facts.different < a.pairs ? plan->facts.different : a.pairs;
     a.source_tokens = plan->facts.source_ids + plan->facts.pairs;
     a.target_tokens = plan->facts.target_ids + plan->facts.pairs;
     a.longest = plan->longest;

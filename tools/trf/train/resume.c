@@ -258,21 +258,23 @@ static int make(void *user, const trf_data_lines *lines, trf_vocab *vocab[2])
 }
 
 /* Encodes the data with the vocabularies and labels of the checkpoint, and holds out the same
-   pairs. A checkpoint without a note about them held out every n-th one. */
+   pairs. A checkpoint without a note about them held out every n-th one, one of the first versions
+   0.3 some at random. */
 static int encode(struct training *t, const trf_vocab *const vocab[2])
 {
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
     struct run *r = &t->run;
     trf_dataset_options o = data_options(&t->data);
-    const char *held;
+    const char *held, *picks = trf_model_metadata(r->model, "training.picks");
     int status;
     if (s->train.subword_samples > 1 &&
         (check_samples(s, vocab) || stored_subwords(s, v, 0, r->checkpoint) ||
          stored_subwords(s, v, 1, r->checkpoint)))
         return FAILED;
-    r->state.every_nth = trf_model_metadata(r->model, "training.picks") == NULL;
-    o.hold_out_rule = r->state.every_nth ? TRF_HOLD_OUT_EVERY_KTH : TRF_HOLD_OUT_RANDOM;
+    r->state.picks = o.hold_out_rule = !picks ? TRF_HOLD_OUT_EVERY_KTH :
+                                       strcmp(picks, "random") ? TRF_HOLD_OUT_UNSEEN :
+                                                                 TRF_HOLD_OUT_RANDOM;
     o.source_vocab = vocab[0];
     o.target_vocab = vocab[1];
     o.labels = learns_labels(s) ? trf_model_metadata(r->model, "labels") : NULL;

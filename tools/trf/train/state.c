@@ -92,6 +92,7 @@ static int is_stored(const struct row *row)
 /* Writes the state to the metadata of the model, or removes it (there 0). */
 static int note_state(struct run *r, int there)
 {
+    static const char *const picks[TRF_HOLD_OUT_RULE_COUNT] = {"random", NULL, "unseen"};
     const struct state *state = &r->state;
     char key[96], value[96], *kept = format_text("%s", "");
     size_t i;
@@ -117,7 +118,7 @@ static int note_state(struct run *r, int there)
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
     if (!status)
-        status = note(r->model, "training.picks", there && !state->every_nth ? "random" : NULL);
+        status = note(r->model, "training.picks", there ? picks[state->picks] : NULL);
     if (!status)
         status = note(r->model, "training.model",
                       there && is_given(r->s, AT(train.checkpoint)) ? name_of(r->s->model) : NULL);

@@ -16,7 +16,7 @@ struct state {
     int cosine_follows;                 /* see struct plan */
     int has_notes;                      /* 1: of a checkpoint whose validations are notes, and whose
                                            average is a file beside it */
-    int every_nth;                      /* 1: every n-th pair is held out, as before version 0.3 */
+    trf_hold_out_rule picks;            /* which pairs are held out */
     uint64_t held_out;                  /* see held_out_hash */
     int had_average, had_mean,
         same_metric; /* of the checkpoint: --ema, --average, the same --metric */
