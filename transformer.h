@@ -230,7 +230,7 @@
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out
-//                     >>picking
+//                     >>token-kinds  >>picking
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_learn: updates until one of the ends
@@ -1870,6 +1870,9 @@ typedef struct trf_token_facts {
     int64_t source_ids, target_ids;             /* of all pairs */
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
+    int64_t changed;            /* targets that are another text when they are decoded, and the
+                                   line of the first one; 0 in token files */
+    int64_t changed_line;
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
     int64_t mark;               /* `mark` of the last pair; 0: no pair */
@@ -3247,7 +3250,8 @@ typedef struct trf_token_choice {
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
                                    (below) that are in no other line; NAN: too few lines */
-    int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords */
+    int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords. (Targets whose
+                                           blanks words lose are characters then) */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
        words       if at most 2 % of the words in this tenth occur in none of the other lines, or if
@@ -33044,8 +33048,8 @@ TRF__FN uint64_t trf__hash_text(const char *text)
     return hash ^ hash >> 32;
 }
 
-/* Whether a text is in the tenth that stands for new text. Its hash decides, so that all copies of a
-   text are on one side, and data with a period of five or ten lines are sampled evenly. */
+/* Whether a text is in the tenth that stands for new text. Its hash decides: all copies of a text
+   are on one side, and data with a period of five or ten lines are sampled evenly. */
 TRF__FN int trf__is_tenth(uint64_t hash) { return trf__random_of(hash) % 10 == 5; }
 
 /* Comparison for trf__sort_items, which takes no memory. */
@@ -33091,8 +33095,18 @@ typedef struct trf__words {
     int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
     int64_t all;                        /* words of all lines, about */
     int64_t characters;                 /* of all lines */
+    int64_t spaced;                     /* lines whose blanks words do not keep */
     int32_t distinct;                   /* different words of the other lines */
 } trf__words;
+
+/* Whether a line is more than words with one blank between them: code with indentation, a table. */
+TRF__FN int trf__is_spaced(const char *line)
+{
+    const char *c;
+    for (c = line; *c; c++)
+        if (*c == '\t' || (*c == ' ' && (c == line || c[-1] == ' ' || !c[1]))) return 1;
+    return 0;
+}
 
 /* Learns the words of nine tenths of the lines, and finds the lines of the tenth. */
 TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth *sample,
@@ -33105,6 +33119,7 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
         trf_status status;
         /* every byte that is not a continuation of UTF-8 begins a character */
         for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
+        w->spaced += trf__is_spaced(lines[line]);
         status = trf__is_tenth(hash) ? trf__tenth_add(sample, hash, line, &vocab->hooks, err)
                                       : trf_vocab_learn(vocab, lines[line], err);
         /* TRF_E_LIMIT: a word too long for a vocabulary */
@@ -33163,10 +33178,20 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
     return status;
 }
 
-/* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
-TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
+// >>token-kinds    words, characters or subwords, one vocabulary or two
+
+/* Whether blanks are to be written that words do not keep: in more than a hundredth of the targets.
+   */
+TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
-    if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TRF_TOKENS_WORDS;
+    return side && (double)w->spaced > 0.01 * (double)lines;
+}
+
+/* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
+TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines, int side)
+{
+    int known = w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens;
+    if (known && !trf__writes_blanks(w, lines, side)) return TRF_TOKENS_WORDS;
     if ((double)w->all < 2 * (double)lines || (double)w->characters < 24 * (double)lines)
         return TRF_TOKENS_CHARACTERS;
     return TRF_TOKENS_SUBWORDS;
@@ -33180,7 +33205,7 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     int side, decided[2];
     for (side = 0; side < 2; side++) {
         decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
-        if (decided[side]) t[side] = trf__tokens_for(&w[side], lines);
+        if (decided[side]) t[side] = trf__tokens_for(&w[side], lines, side);
     }
     for (side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
         if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
@@ -33190,9 +33215,12 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
         t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
                     ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
     for (side = 0; side < 2; side++) {
-        choice->would_be_subwords[side] = decided[side] && t[side] == TRF_TOKENS_SUBWORDS &&
-                                          choice->no_subwords;
-        if (choice->would_be_subwords[side]) t[side] = TRF_TOKENS_WORDS;
+        choice->would_be_subwords[side] = 0;
+        if (decided[side] && t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords) {
+            int spaced = trf__writes_blanks(&w[side], lines, side);
+            t[side] = spaced ? TRF_TOKENS_CHARACTERS : TRF_TOKENS_WORDS;
+            choice->would_be_subwords[side] = !spaced;
+        }
         choice->unknown[side] = w[side].tokens == 0 ? NAN
                               : 100.0 * (double)w[side].unknown / (double)w[side].tokens;
     }
@@ -35064,6 +35092,24 @@ TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf
     return TRF_OK;
 }
 
+/* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
+   lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
+   as such. */
+TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
+                                      const trf__line_from *from, trf_error *err)
+{
+    const trf_vocab *vocab = d->vocab[1];
+    const trf__text_ids *ids = &d->encoding.word;
+    trf__texts *back = &d->encoding.part;
+    size_t n = strlen(text), bytes;
+    if (!ids->n || trf__count_unk(vocab, ids->ids, ids->n)) return TRF_OK;
+    TRF__GROW(char, back->bytes, back->capacity, (int64_t)n + 1, &d->options.hooks);
+    if (!trf_vocab_decode(vocab, ids->ids, ids->n, back->bytes, n + 1, &bytes, NULL) &&
+        bytes == n && !memcmp(text, back->bytes, n)) return TRF_OK;
+    if (!d->facts[held].changed++) d->facts[held].changed_line = from->number;
+    return TRF_OK;
+}
+
 /* Encodes a line, and gives its pair away. *used: whether it has one. */
 TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
                                     const trf__line_from *from, int held, char *used,
@@ -35085,6 +35131,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
         return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
                              : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,
                              err);
+    if (o->kind == TRF_DATA_PAIRS || (o->kind == TRF_DATA_TEXTS && !o->files))
+        TRF__TRY(trf__check_written(d, held, text[1], from, err));
     if (trf__is_alone(o)) return TRF_OK;
     TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
     return held ? trf__keep_held(d, text, err) : TRF_OK;
@@ -36863,4 +36911,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 342229373
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1588813545

@@ -29,6 +29,9 @@ typedef struct trf_token_facts {
     int64_t source_ids, target_ids;             /* of all pairs */
     int64_t source_unknown, target_unknown;     /* how many of these are unk of the vocabularies;
                                                    0 without vocabularies */
+    int64_t changed;            /* targets that are another text when they are decoded, and the
+                                   line of the first one; 0 in token files */
+    int64_t changed_line;
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
     int64_t mark;               /* `mark` of the last pair; 0: no pair */

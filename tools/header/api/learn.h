@@ -269,7 +269,8 @@ typedef struct trf_token_choice {
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
                                    (below) that are in no other line; NAN: too few lines */
-    int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords */
+    int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords. (Targets whose
+                                           blanks words lose are characters then) */
 } trf_token_choice;
 /* Draws a tenth of the lines at random, and chooses for each side that is AUTO:
        words       if at most 2 % of the words in this tenth occur in none of the other lines, or if

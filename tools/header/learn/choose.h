@@ -39,8 +39,8 @@ TRF__FN uint64_t trf__hash_text(const char *text)
     return hash ^ hash >> 32;
 }
 
-/* Whether a text is in the tenth that stands for new text. Its hash decides, so that all copies of a
-   text are on one side, and data with a period of five or ten lines are sampled evenly. */
+/* Whether a text is in the tenth that stands for new text. Its hash decides: all copies of a text
+   are on one side, and data with a period of five or ten lines are sampled evenly. */
 TRF__FN int trf__is_tenth(uint64_t hash) { return trf__random_of(hash) % 10 == 5; }
 
 /* Comparison for trf__sort_items, which takes no memory. */
@@ -86,8 +86,18 @@ typedef struct trf__words {
     int64_t tokens, unknown;            /* of the tenth; unknown: not in the other lines */
     int64_t all;                        /* words of all lines, about */
     int64_t characters;                 /* of all lines */
+    int64_t spaced;                     /* lines whose blanks words do not keep */
     int32_t distinct;                   /* different words of the other lines */
 } trf__words;
+
+/* Whether a line is more than words with one blank between them: code with indentation, a table. */
+TRF__FN int trf__is_spaced(const char *line)
+{
+    const char *c;
+    for (c = line; *c; c++)
+        if (*c == '\t' || (*c == ' ' && (c == line || c[-1] == ' ' || !c[1]))) return 1;
+    return 0;
+}
 
 /* Learns the words of nine tenths of the lines, and finds the lines of the tenth. */
 TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth *sample,
@@ -100,6 +110,7 @@ TRF__FN trf_status trf__learn_words(trf__words *w, trf_vocab *vocab, trf__tenth 
         trf_status status;
         /* every byte that is not a continuation of UTF-8 begins a character */
         for (; *c; c++) w->characters += ((unsigned char)*c & 0xC0) != 0x80;
+        w->spaced += trf__is_spaced(lines[line]);
         status = trf__is_tenth(hash) ? trf__tenth_add(sample, hash, line, &vocab->hooks, err)
                                       : trf_vocab_learn(vocab, lines[line], err);
         /* TRF_E_LIMIT: a word too long for a vocabulary */
@@ -158,10 +169,20 @@ TRF__FN trf_status trf__count_different(const char *const *source, const char *c
     return status;
 }
 
-/* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
-TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines)
+// >>token-kinds    words, characters or subwords, one vocabulary or two
+
+/* Whether blanks are to be written that words do not keep: in more than a hundredth of the targets.
+   */
+TRF__FN int trf__writes_blanks(const trf__words *w, int64_t lines, int side)
 {
-    if (w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens) return TRF_TOKENS_WORDS;
+    return side && (double)w->spaced > 0.01 * (double)lines;
+}
+
+/* The kind of tokens for one side. Words are the choice if there is too little text to tell. */
+TRF__FN trf_tokens trf__tokens_for(const trf__words *w, int64_t lines, int side)
+{
+    int known = w->tokens == 0 || (double)w->unknown <= 0.02 * (double)w->tokens;
+    if (known && !trf__writes_blanks(w, lines, side)) return TRF_TOKENS_WORDS;
     if ((double)w->all < 2 * (double)lines || (double)w->characters < 24 * (double)lines)
         return TRF_TOKENS_CHARACTERS;
     return TRF_TOKENS_SUBWORDS;
@@ -175,7 +196,7 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     int side, decided[2];
     for (side = 0; side < 2; side++) {
         decided[side] = t[side] == TRF_TOKENS_AUTO && there[side];
-        if (decided[side]) t[side] = trf__tokens_for(&w[side], lines);
+        if (decided[side]) t[side] = trf__tokens_for(&w[side], lines, side);
     }
     for (side = 0; side < 2; side++)    /* a language of many words, beside one of subwords */
         if (decided[side] && there[!side] && t[side] == TRF_TOKENS_WORDS &&
@@ -185,9 +206,12 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
         t[0] = t[1] = t[0] == TRF_TOKENS_SUBWORDS || t[1] == TRF_TOKENS_SUBWORDS
                     ? TRF_TOKENS_SUBWORDS : TRF_TOKENS_CHARACTERS;
     for (side = 0; side < 2; side++) {
-        choice->would_be_subwords[side] = decided[side] && t[side] == TRF_TOKENS_SUBWORDS &&
-                                          choice->no_subwords;
-        if (choice->would_be_subwords[side]) t[side] = TRF_TOKENS_WORDS;
+        choice->would_be_subwords[side] = 0;
+        if (decided[side] && t[side] == TRF_TOKENS_SUBWORDS && choice->no_subwords) {
+            int spaced = trf__writes_blanks(&w[side], lines, side);
+            t[side] = spaced ? TRF_TOKENS_CHARACTERS : TRF_TOKENS_WORDS;
+            choice->would_be_subwords[side] = !spaced;
+        }
         choice->unknown[side] = w[side].tokens == 0 ? NAN
                               : 100.0 * (double)w[side].unknown / (double)w[side].tokens;
     }

@@ -320,6 +320,24 @@ TRF__FN trf_status trf__keep_held(trf_dataset *d, const char *const text[2], trf
     return TRF_OK;
 }
 
+/* Counts a text that the model is to write if its ids say another one: without runs of blanks, in
+   lower case, and whatever else a vocabulary does not keep. Texts with unknown tokens are counted
+   as such. */
+TRF__FN trf_status trf__check_written(trf_dataset *d, int held, const char *text,
+                                      const trf__line_from *from, trf_error *err)
+{
+    const trf_vocab *vocab = d->vocab[1];
+    const trf__text_ids *ids = &d->encoding.word;
+    trf__texts *back = &d->encoding.part;
+    size_t n = strlen(text), bytes;
+    if (!ids->n || trf__count_unk(vocab, ids->ids, ids->n)) return TRF_OK;
+    TRF__GROW(char, back->bytes, back->capacity, (int64_t)n + 1, &d->options.hooks);
+    if (!trf_vocab_decode(vocab, ids->ids, ids->n, back->bytes, n + 1, &bytes, NULL) &&
+        bytes == n && !memcmp(text, back->bytes, n)) return TRF_OK;
+    if (!d->facts[held].changed++) d->facts[held].changed_line = from->number;
+    return TRF_OK;
+}
+
 /* Encodes a line, and gives its pair away. *used: whether it has one. */
 TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
                                     const trf__line_from *from, int held, char *used,
@@ -341,6 +359,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
         return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
                              : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,
                              err);
+    if (o->kind == TRF_DATA_PAIRS || (o->kind == TRF_DATA_TEXTS && !o->files))
+        TRF__TRY(trf__check_written(d, held, text[1], from, err));
     if (trf__is_alone(o)) return TRF_OK;
     TRF__TRY(trf__dataset_give(d, held, ids[0].ids, ids[0].n, ids[1].ids, ids[1].n, err));
     return held ? trf__keep_held(d, text, err) : TRF_OK;

@@ -230,7 +230,7 @@
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out
-//                     >>picking
+//                     >>token-kinds  >>picking
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_learn: updates until one of the ends

@@ -577,6 +577,8 @@ void say_no_vocabulary(const char *path, const trf_config *config, const trf_voc
                        const trf_vocab *target);
 int check_floats(const char *path, const trf_model *model);     /* that no weight has 8 bits */
 int check_decoder(const struct settings *s, const trf_model *model);    /* that it has a decoder */
+/* Whether more than one of a hundred lines has blanks at an end, or runs of them. */
+int have_blanks(const char *const *lines, int64_t n);
 int32_t longest_trained(const trf_model *model);    /* tokens of the longest text in training */
 int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
 int32_t source_added(const trf_config *config);     /* BOS and EOS that the library adds */

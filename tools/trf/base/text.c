@@ -216,3 +216,12 @@ void time_text(double seconds, char text[32])
     else if (s >= 60) snprintf(text, 32, "%lldm%02llds", s / 60, s % 60);
     else snprintf(text, 32, "%llds", s);
 }
+
+int have_blanks(const char *const *lines, int64_t n)
+{
+    int64_t i, spaced = 0;
+    for (i = 0; i < n; i++)
+        spaced += lines[i][0] == ' ' || strstr(lines[i], "  ") ||
+                  (*lines[i] && lines[i][strlen(lines[i]) - 1] == ' ');
+    return spaced > n / 100;
+}

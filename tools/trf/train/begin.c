@@ -46,14 +46,11 @@ static int make(void *user, const trf_data_lines *lines, trf_vocab *vocab[2])
     struct training *t = (struct training *)user;
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
-    int held = lines->n_held_out > 0;
     int status = inherit_vocabularies(t, lines);
     if (!status) status = make_vocabularies(s, v, lines, &t->plan);
     vocab[0] = v->of[0];
     vocab[1] = v->of[1];
-    if (!status)
-        settle_metric(s, v->of[1], lines->target + (held ? lines->n : 0),
-                      held ? lines->n_held_out : lines->n);
+    if (!status) settle_metric(s, v->of[1], lines);
     return status;
 }
 
@@ -75,6 +72,7 @@ static int encode(struct training *t)
         return FAILED;
     if (learns_from_text(s)) warn_of_line_ends(s, vocab[leading_side(s)]);
     warn_of_unknown(s, &t->data, vocab);
+    warn_of_changed(s, &t->data);
     note_data(t, vocab);
     return DONE;
 }

@@ -15,6 +15,7 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab);
 void warn_of_unknown(const struct settings *s, const struct data *data,
                      const trf_vocab *const vocab[2]);
 /* Unknown tokens among the targets: the model learns to write them. */
+void warn_of_changed(const struct settings *s, const struct data *data);
 int64_t count_unknown_targets(const struct settings *s, const struct data *data);
 
 #endif

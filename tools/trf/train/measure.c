@@ -79,11 +79,14 @@ static enum metric translation_metric(const trf_vocab *vocab, const char *const 
     return kind == TRF_WORDS ? METRIC_WER : METRIC_CHRF;
 }
 
-void settle_metric(struct settings *s, const trf_vocab *vocab, const char *const *references,
-                   int64_t n)
+void settle_metric(struct settings *s, const trf_vocab *vocab, const trf_data_lines *lines)
 {
+    int64_t held = lines->n_held_out;
+    const char *const *references = lines->target + (held ? lines->n : 0);
     if (s->train.metric != METRIC_AUTO) return;
     if (s->objective == OBJECTIVE_TRANSLATE)
-        s->train.metric = (int32_t)translation_metric(vocab, references, n);
+        /* the other metrics take no notice of blanks */
+        s->train.metric = have_blanks(lines->target, lines->n) ? METRIC_CER
+            : (int32_t)translation_metric(vocab, references, held ? held : lines->n);
     else s->train.metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
 }

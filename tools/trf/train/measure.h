@@ -16,7 +16,6 @@ int bleu_is_useful(const char *const *references, int64_t n, int cut, int *nothi
    nothing. */
 char *join_pieces(int cut, char *text);
 /* Replaces --metric auto. vocab, references: those of the target. */
-void settle_metric(struct settings *s, const trf_vocab *vocab, const char *const *references,
-                   int64_t n);
+void settle_metric(struct settings *s, const trf_vocab *vocab, const trf_data_lines *lines);
 
 #endif

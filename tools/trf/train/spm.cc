@@ -62,7 +62,8 @@ extern "C" int subwords_learn(const struct subwords_options *o, const char *(*ne
         {"bos_id", "-1"}, {"eos_id", "-1"}, {"unk_piece", reserved + "unknown"}, {"max_sentence_length", "1000000"},
         {"max_sentencepiece_length", std::to_string(PIECE_CHARACTERS)},
         {"normalization_rule_name", o->rule}, {"add_dummy_prefix", o->verbatim ? "false" : "true"},
-        {"remove_extra_whitespaces", o->verbatim ? "false" : "true"},
+        {"remove_extra_whitespaces", o->blanks ? "false" : "true"},
+        {"allow_whitespace_only_pieces", o->blanks && !o->verbatim ? "true" : "false"},
         {"hard_vocab_limit", o->bpe ? "true" : "false"}, {"minloglevel", "1"}};
     if (o->map) options["precompiled_charsmap"] = std::string(o->map, o->map_bytes);
     const auto status = sentencepiece::SentencePieceTrainer::Train(options, &lines, &learned);

@@ -18,7 +18,8 @@ struct subwords_options {
     int32_t sentinels;      /* so many are "<extra_id_0>" and so on */
     int tab, line_end;      /* 1: it is a subword, which stands alone; */
     int reserved;           /* so is U+2585, which SentencePiece keeps for itself */
-    int verbatim; /* 1: no blank is put before a line or taken away; 0: runs of blanks are one */
+    int verbatim;           /* 1: no blank is put before a line */
+    int blanks;             /* 1: no blank is taken away; 0: runs of blanks are one */
     const char *rule; /* the name of a rule of normalisation: SentencePiece's, or that of the map */
     const char *map;        /* see compose.c; NULL: the rule is SentencePiece's */
     size_t map_bytes;

@@ -28,7 +28,14 @@ enum { UNUSED = 2 };
 int subwords_can_be_learned(void) { return 1; }
 
 /* A position in the lines of one or both sides. */
-struct lines { const trf_data_lines *all; int side, last; int64_t line; size_t most; };
+struct lines {
+    const trf_data_lines *all;
+    int side, last;
+    int64_t line;
+    size_t most;                /* characters; 0: any number */
+    const char *rest;           /* of a long line, or NULL */
+    char *part;                 /* of it, malloc'd */
+};
 
 static const char *next_of(void *user)
 {
@@ -47,14 +54,32 @@ static int has_more_characters(const char *line, size_t most)
     return n > most;
 }
 
+enum { LONGEST_PART = 100000 };     /* bytes; libsentencepiece leaves out lines of a million */
+
+/* A part of a long text, up to a blank. */
+static const char *next_part(struct lines *at)
+{
+    size_t n = LONGEST_PART;
+    const char *from = at->rest;
+    while (n > 1 && from[n] != ' ') n--;
+    if (n == 1) for (n = LONGEST_PART; ((unsigned char)from[n] & 0xc0) == 0x80; n--) { }
+    at->rest = strlen(from + n) > LONGEST_PART ? from + n : NULL;
+    free(at->part);
+    at->part = format_text("%.*s", (int)(at->rest ? n : strlen(from)), from);
+    return at->part;
+}
+
 /* Passes over lines that are too long to train on: learning from one could take longer than from
    all others. */
 static const char *next_to_learn(void *user)
 {
-    const struct lines *at = (struct lines *)user;
-    const char *line;
-    do line = next_of(user); while (line && at->most && has_more_characters(line, at->most));
-    return line;
+    struct lines *at = (struct lines *)user;
+    const char *line = NULL;
+    if (!at->rest) {
+        do line = next_of(user); while (line && at->most && has_more_characters(line, at->most));
+        if (line && strlen(line) > LONGEST_PART) at->rest = line;
+    }
+    return at->rest ? next_part(at) : line;
 }
 
 /* A size to try instead; 0: none; -1: none, after a message. libsentencepiece reports "Vocabulary
@@ -135,30 +160,34 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     o.rule = rules[rule];
     o.map = rule == NORMALISE_NFC ? map : NULL;
     o.verbatim = o.line_end = learns_from_text(s) && s->train.documents == DOCUMENTS_FILE;
+    o.blanks = o.verbatim || (last_side && have_blanks(text->target, text->n));
     o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) &&
             any_line(text, first_side, last_side, has_tab);
     o.reserved = any_line(text, first_side, last_side, has_reserved);
     for (tries = 0; ; tries++) {
         lines.side = first_side;
         lines.line = 0;
+        lines.rest = NULL;
         status = subwords_learn(&o, next_to_learn, &lines, &model, &bytes, why);
         other = status ? other_size(why, o.size, given) : 0;
         if (other < 8 || tries == 4) break;
         o.size = other;
     }
     free(map);
+    free(lines.part);
     if (status && other >= 0) say("learning subwords: %s", why);
     if (status) return FAILED;
     keep_model_bytes(v, first_side, last_side, model, bytes);
     status =
         trf_vocab_from_sentencepiece(&v->of[first_side], model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
-    inform("%s: %d subwords learned (%s, --normalise %s)\n",
+    inform("%s: %d subwords learned (%s, --normalise %s%s)\n",
            first_side  ? "target"
            : last_side ? "both sides"
                        : "source",
            (int)trf_vocab_size(v->of[first_side]) - 4, o.bpe ? "BPE" : "unigram",
-           rule == NORMALISE_NFKC ? "nfkc" : rules[rule]);
+           rule == NORMALISE_NFKC ? "nfkc" : rules[rule],
+           o.blanks && !o.verbatim ? "; all blanks are kept, since the target has runs of them" : "");
     return DONE;
 }
 
