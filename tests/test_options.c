@@ -145,6 +145,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "valid-text", train.valid_text),
     OPTION(TRAIN, LONG_NUMBER, "valid-size", train.valid_size),
     OPTION(TRAIN, FLAG, "strict", train.strict),
+    OPTION(TRAIN, FLAG, "allow-left-out", train.allow_left_out),
     OPTION(TRAIN, FLAG, "keep-empty", train.keep_empty),
     OPTION(TRANSLATE, TEXT, "input", input),
     OPTION(TRANSLATE, TEXT, "prefixes", answer.prefixes),

@@ -44,6 +44,11 @@ struct batches {
     struct batch_line *line;
     int32_t n;                      /* lines of the batch */
     int64_t lines, unusable;        /* read so far */
+    int32_t trained;                /* tokens of the longest source of the training; 0: not watched */
+    int watches_tabs;               /* 1: a tab does not separate two texts */
+    int watches_blanks;             /* 1: no source of the training begins or ends with a blank */
+    int64_t beyond, spaced, tab;    /* lines that are longer, those with such blanks; the number of
+                                       the first one with a tab */
     int broken;                     /* 1: the input could not be read to its end */
 };
 
@@ -55,6 +60,9 @@ void begin_batches(struct batches *b, struct settings *s, void *user,
 int answer_lines(struct batches *b, FILE *in);      /* until the end, or a failure */
 int say_batch_failed(const struct batches *b, const trf_error *err);    /* returns FAILED */
 void say_unusable(const struct batches *b, const char *lines, const char *answered);
+/* Counts lines that are unlike all sources of the training, and tells their number at the end. */
+void watch_lines(struct batches *b, const trf_model *model);
+void say_watched(const struct batches *b);
 void free_batches(struct batches *b);
 
 // -----------------------------------------------------------------------------------------------

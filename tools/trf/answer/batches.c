@@ -11,6 +11,45 @@ void *zeroed_batch(int32_t batch, size_t item_bytes)
     return items;
 }
 
+void watch_lines(struct batches *b, const trf_model *model)
+{
+    const char *outer = trf_model_metadata(model, "source.outer_blanks");
+    const trf_vocab *vocab = trf_model_source_vocab(model);
+    int32_t trained = trf_model_config(model)->trained_source;
+    b->trained = trained ? trained : longest_trained(model);
+    b->watches_tabs = !trf_model_config(model)->segments;
+    b->watches_blanks = outer && !strcmp(outer, "none") &&
+                        trf_vocab_kind(vocab) == TRF_CHARACTERS;
+}
+
+/* Notes what the line at hand has, but no source of the training. */
+static void watch_line(struct batches *b, const struct batch_line *line)
+{
+    const char *text = b->in.line;
+    size_t n = strlen(text);
+    if (!b->trained || !line->n) return;
+    b->beyond += b->side.lengths[line->first] > b->trained;
+    b->spaced += b->watches_blanks && (*text == ' ' || text[n - 1] == ' ');
+    if (!b->tab && b->watches_tabs && strchr(text, '\t')) b->tab = line->number;
+}
+
+void say_watched(const struct batches *b)
+{
+    const char *lines = plural(b->lines);
+    if (b->beyond)
+        say("%lld of %lld line%s %s longer than the longest source of the training, %d token%s: "
+            "the model has not learned the positions beyond that",
+            (long long)b->beyond, (long long)b->lines, lines, b->beyond == 1 ? "is" : "are",
+            (int)b->trained, plural(b->trained));
+    if (b->spaced)
+        say("%lld of %lld line%s %s or %s with a blank, as no source of the training does: the "
+            "model reads it as a character", (long long)b->spaced, (long long)b->lines, lines,
+            b->spaced == 1 ? "begins" : "begin", b->spaced == 1 ? "ends" : "end");
+    if (b->tab)
+        say("%s:%lld: a tab: if tabs separate columns here, give the source alone: cut -f 1",
+            b->in.name, (long long)b->tab);
+}
+
 /* Reads up to a batch of lines, with a message for each that cannot be answered. Returns their
    number. */
 static int32_t read_batch(struct batches *b)
@@ -32,6 +71,7 @@ static int32_t read_batch(struct batches *b)
         line->n = (int32_t)b->side.count - line->first;
         line->unusable = fault != NULL;
         line->number = b->at->number;
+        if (!b->next) watch_line(b, line);
         line->text = b->next ? NULL : format_text("%s", b->in.line);
         b->n++;
         b->lines++;

@@ -193,6 +193,7 @@ static int label_lines(struct labelling *t)
             t->tags ? "labelled in parts (--split)"
                     : "labelled by their first tokens (--truncate)");
     say_unusable(b, "line", "labelled");
+    say_watched(b);
     say_unknown_share(&t->unknown, "the input", 0.05);
     return status || b->broken || b->unusable ? FAILED : DONE;
 }
@@ -232,6 +233,7 @@ int command_classify(struct settings *s, int argc, char **argv)
         status = refused("labelling", &err);
     if (!status) status = open_reader(&t.lines.in, s->input);
     if (!status && !(t.lines.out = open_output(s))) status = FAILED;
+    if (!status) watch_lines(&t.lines, t.model);
     if (!status) {
         t.limit = source_limit(trf_model_config(t.model));
         status = label_lines(&t);

@@ -279,6 +279,7 @@ static int embed_files(struct embedding *t, int n, char **files)
             "used (--truncate)",
             (long long)t->cut, (long long)t->lines.lines, plural(t->lines.lines), (int)t->limit);
     say_unusable(&t->lines, "line", "embedded");
+    say_watched(&t->lines);
     say_unknown_share(&t->unknown, "the input", 0.05);
     return status;
 }
@@ -376,6 +377,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     if (!status) status = check_encoder(s, t.model);
     if (!status) status = find_pooling(s, t.model);
     if (!status) status = start(&t);
+    if (!status) watch_lines(&t.lines, t.model);
     if (!status) status = embed_files(&t, argc, argv);
     if (t.npy.file) status = close_npy(&t, !status) ? FAILED : status;
     else if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;

@@ -389,6 +389,7 @@ static int translate_lines(struct translating *t)
         b->broken = 1;
     }
     say_unusable(b, "line", "translated");
+    say_watched(b);
     report_limit(t);
     say_unknown_share(&t->unknown, "the input", 0.05);
     return b->broken || b->unusable ? FAILED : DONE;
@@ -512,6 +513,7 @@ int command_translate(struct settings *s, int argc, char **argv)
     begin_batches(&t.lines, s, &t, add_sentence, translate_batch);
     status = load_translator(&t);
     if (!status) status = open_files(&t);
+    if (!status) watch_lines(&t.lines, t.model);
     if (!status) status = translate_lines(&t);
     if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
     free_translating(&t);

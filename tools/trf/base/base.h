@@ -122,7 +122,7 @@ struct train_settings {
     const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
     int64_t valid_size;
     int64_t hold_out;               /* trf prepare: of so many pairs one; 0: none */
-    int32_t strict, keep_empty, documents, pack, chunk;
+    int32_t strict, allow_left_out, keep_empty, documents, pack, chunk;
     const char *init_from, *vocab_from, *checkpoint, *log;
     int32_t extend_vocabulary;
     struct texts freeze;

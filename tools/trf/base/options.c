@@ -74,6 +74,8 @@ const struct row rows[] = {
     {TRAIN | PREPARE, FLAG, "strict", AT(train.strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
      "reported", NULL},
+    {TRAIN | PREPARE, FLAG, "allow-left-out", AT(train.allow_left_out), NULL,
+     "go on if more than half of the lines cannot be trained on", NULL},
     {TRAIN | PREPARE, FLAG, "keep-empty", AT(train.keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG | EMBED, TEXT, "input", AT(input), "FILE",

@@ -28,6 +28,14 @@ static void set_longest(struct training *t)
     if (c->trained_target < before->trained_target) c->trained_target = before->trained_target;
 }
 
+/* A model of characters that has never seen a blank before a source does not know what it means. */
+static int store_blanks(struct training *t)
+{
+    const char *before = t->from ? trf_model_metadata(t->from, "source.outer_blanks") : "none";
+    if (!before) return DONE;
+    return note(t->run.model, "source.outer_blanks", t->outer_blanks ? "some" : before);
+}
+
 /* The tokens of the longest text: the model is not trained on positions beyond. */
 static int store_longest(struct training *t)
 {
@@ -47,6 +55,11 @@ static int make(void *user, const trf_data_lines *lines, trf_vocab *vocab[2])
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
     int status = inherit_vocabularies(t, lines);
+    int64_t i;
+    for (i = 0; i < lines->n && !t->outer_blanks; i++) {
+        const char *line = lines->source[i];
+        t->outer_blanks = *line == ' ' || (*line && line[strlen(line) - 1] == ' ');
+    }
     if (!status) status = make_vocabularies(s, v, lines, &t->plan);
     vocab[0] = v->of[0];
     vocab[1] = v->of[1];
@@ -128,6 +141,7 @@ static int make_model(struct training *t, int64_t unknown)
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
+                   store_blanks(t) ||
                    store_unknown(t, unknown) ||
                    (t->from && store_origin(t)) ||
                    (t->from && s->objective == OBJECTIVE_TRANSLATE &&

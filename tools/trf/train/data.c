@@ -32,6 +32,7 @@ int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const 
         say("%s:%lld: %s (--strict)", file, (long long)line, why);
         return d->status = FAILED;
     }
+    d->not_utf8 += !strncmp(why, "expected UTF-8", 14);
     if (before < 5) say("left out: %s:%lld: %s", file, (long long)line, why);
     return DONE;
 }
@@ -50,10 +51,28 @@ static int skip_line(void *user, const trf_bad_line *line)
     return skip(d, line->fault, file, line->number, line->why);
 }
 
-void say_skips(const struct data *d, int64_t trained_on)
+/* What to do about lines with a fault. */
+static void say_remedy(const struct data *d)
+{
+    const struct settings *s = d->s;
+    int most = 0, i;
+    for (i = 1; i < TRF_FAULT_COUNT; i++) if (d->skips[i] > d->skips[most]) most = i;
+    if (d->not_utf8 > d->skips[most] / 2)
+        say("they are not UTF-8 but probably Latin-1 or Windows-1252: iconv -f windows-1252 -t "
+            "utf-8 %s", training_file(s, 0));
+    else if (most == TRF_FAULT_LONG)
+        say("--max-length %d allows %d tokens: a larger one takes longer lines, and more memory",
+            (int)s->config.max_length, (int)s->corpus.max_length);
+    else if (most == TRF_FAULT_EMPTY || most == TRF_FAULT_HALF)
+        say("--keep-empty keeps pairs with one empty side");
+    else say("do the files match the options?");
+}
+
+int say_skips(const struct data *d, int64_t trained_on, int refuses)
 {
     static const char *const names[TRF_FAULT_COUNT] = {"unreadable", "too long", "empty",
                                                        "empty on one side", "without their labels"};
+    const char *lines = d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line";
     char list[256] = "";
     int64_t all = 0;
     int i;
@@ -63,12 +82,15 @@ void say_skips(const struct data *d, int64_t trained_on)
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s",
                      *list ? ", " : "", (long long)d->skips[i], names[i]);
     }
-    if (!all) return;
-    inform("left out: %lld %s%s (%s)\n", (long long)all,
-            d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(all), list);
-    if (all > trained_on / 9)
-        say("warning: that is more than a tenth of the data; do the files match the options, and "
-            "are they UTF-8?");
+    if (!all) return DONE;
+    inform("left out: %lld %s%s (%s)\n", (long long)all, lines, plural(all), list);
+    if (all <= trained_on / 9) return DONE;
+    refuses = refuses && all > trained_on && !d->s->train.allow_left_out;
+    say("%s%lld of %lld %ss are left out%s", refuses ? "" : "warning: ", (long long)all,
+        (long long)(all + trained_on), lines,
+        refuses ? ": --allow-left-out trains on the others" : "");
+    say_remedy(d);
+    return refuses ? FAILED : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -78,10 +100,16 @@ void say_skips(const struct data *d, int64_t trained_on)
 int add_line(struct data *d, const trf_line *line)
 {
     trf_error err;
+    int side;
     if (learns_labels(d->s) && line->source && strchr(line->source, '\t') &&
         d->s->objective != OBJECTIVE_TAG && !d->s->config.segments)
         return skip(d, TRF_FAULT_UNREADABLE, line->path, line->number,
                     "two texts, but the model has no segments (--segments 2)");
+    if (!line->held_out && line->number == 1 && line->source && line->target)
+        for (side = 0; side < 2; side++) {
+            free(d->first[side]);
+            d->first[side] = format_text("%s", side ? line->target : line->source);
+        }
     d->lines += !line->held_out;
     if (!trf_dataset_add_line(d->set, line, &err)) return DONE;
     if (!d->status) say_error(NULL, &err);
@@ -292,6 +320,17 @@ trf_dataset_options data_options(struct data *d)
     return o;
 }
 
+static int64_t count_different(const char *const *lines, int64_t n)
+{
+    uint64_t *hashes = zeroed((size_t)n, sizeof *hashes);
+    int64_t i, different = n > 0;
+    for (i = 0; i < n; i++) hashes[i] = hash_line(lines[i]);
+    qsort(hashes, (size_t)n, sizeof *hashes, by_hash);
+    for (i = 1; i < n; i++) different += hashes[i] != hashes[i - 1];
+    free(hashes);
+    return different;
+}
+
 static uint64_t hash_pair(const trf_data_lines *lines, int64_t i)
 {
     return hash_line(lines->source[i]) * 1099511628211u ^ hash_line(lines->target[i]);
@@ -330,6 +369,50 @@ static int has_valid_file(const struct settings *s)
     return s->train.valid_tsv || s->train.valid_source || s->train.valid_text;
 }
 
+/* Whether more than half of the lines have one word alone. */
+static int are_single_words(const char *const *lines, int64_t n)
+{
+    int64_t i, single = 0;
+    for (i = 0; i < n; i++) single += !lines[i][strcspn(lines[i], " \t")];
+    return 2 * single > n;
+}
+
+/* A label that occurs once, in the first line; or a column's usual name as a source. */
+static int has_header(const struct data *d, const trf_data_lines *lines, int64_t labels)
+{
+    static const char *const names[] = {"source", "src", "text", "sentence", "input", "question"};
+    int64_t n = lines->n + lines->n_held_out, i, equal = 0;
+    size_t k;
+    if (!d->first[0] || !d->first[1]) return 0;
+    if (d->s->objective == OBJECTIVE_CLASSIFY) {
+        for (i = 0; i < n; i++) equal += !strcmp(lines->target[i], d->first[1]);
+        return n >= 10 && equal == 1 && labels < n / 4;
+    }
+    for (k = 0; k < sizeof names / sizeof *names; k++) equal += !strcmp(d->first[0], names[k]);
+    return d->s->objective == OBJECTIVE_TRANSLATE && equal;
+}
+
+/* What a file looks like that is not what the objective reads. */
+static void hint(const struct data *d, const trf_data_lines *lines)
+{
+    const struct settings *s = d->s;
+    const char *file = training_file(s, 0);
+    int64_t n = lines->n + lines->n_held_out, labels = 0;
+    if (s->objective == OBJECTIVE_CLASSIFY) labels = count_different(lines->target, n);
+    if (n == 1 && !s->train.token_file)
+        say("warning: %s has one line; each %s has a line of its own", file,
+            s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
+    if (has_header(d, lines, labels))
+        say("warning: %s:1: '%s' and '%s' look like a header, not like data: tail -n +2 leaves it "
+            "out", file, d->first[0], d->first[1]);
+    if (s->objective == OBJECTIVE_TAG && n > 1 && are_single_words(lines->source, n))
+        say("warning: most lines of %s have one word: they look like columns (CoNLL); a line takes "
+            "all words of a text, a tab, and their labels", file);
+    if (n >= 20 && 2 * labels > n)
+        say("warning: %lld texts have %lld different labels: is the label in the other column "
+            "(--columns 2,1)?", (long long)n, (long long)labels);
+}
+
 /* The lines are split. */
 static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *vocab[2],
                             trf_error *err)
@@ -337,6 +420,7 @@ static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *
     struct data *d = (struct data *)user;
     const struct settings *s = d->s;
     int64_t i;
+    hint(d, lines);
     d->n_held = lines->n_held_out;
     d->held_hashes = zeroed((size_t)d->n_held, sizeof *d->held_hashes);
     for (i = 0; i < d->n_held; i++)
@@ -382,6 +466,7 @@ static int finish(struct data *d)
     if (trf_dataset_finish(d->set, &err)) return say_unfinished(d, &err);
     d->longest = trf_dataset_facts(d->set, 0)->longest;
     if (!d->n_held || trf_dataset_held_out(d->set)) return DONE;
+    say_skips(d, trf_dataset_facts(d->set, 0)->pairs, 0);
     say("no %s is left to validate on", d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
     return FAILED;
 }
@@ -440,4 +525,6 @@ void end_data(struct data *d)
 {
     trf_dataset_destroy(d->set);
     free(d->held_hashes);
+    free(d->first[0]);
+    free(d->first[1]);
 }

@@ -12,7 +12,8 @@ struct data {
     int64_t lines;              /* read to learn from */
     int64_t n_held;             /* lines for validation */
     uint64_t *held_hashes;      /* (n_held), see held_out_hash */
-    int64_t skips[TRF_FAULT_COUNT];
+    char *first[2];             /* line 1, malloc'd */
+    int64_t skips[TRF_FAULT_COUNT], not_utf8;   /* lines that are left out; some of the first kind */
     int32_t longest;            /* tokens of the longest side of a pair to learn from */
     int status;                 /* of a failure that is reported already, or DONE */
     /* When the lines are split: makes the vocabularies that it can. */
@@ -31,7 +32,8 @@ int read_data(struct data *d, const trf_dataset_options *o);
 int add_line(struct data *d, const trf_line *line);
 /* Reports and counts a line that is left out. With --strict it is an error: FAILED. */
 int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const char *why);
-void say_skips(const struct data *d, int64_t trained_on);
+/* Tells what was left out. FAILED: more than half, and `refuses`. */
+int say_skips(const struct data *d, int64_t trained_on, int refuses);
 void end_data(struct data *d);
 
 #endif

@@ -385,7 +385,7 @@ static int finish(struct preparation *p)
     const trf_token_facts *f = trf_token_file_facts(p->file);
     trf_error err;
     show(p, 1);
-    say_skips(&p->data, f->pairs);
+    if (say_skips(&p->data, f->pairs, 1)) return FAILED;
     say_held_out(&p->held, learns_from_text(p->s) ? "line" : "pair");
     if (p->to_skip > 0 || p->line < p->from_line) {
         say("the text ends before the place where the file was interrupted: --resume needs the "

@@ -285,7 +285,8 @@ int check_ends(const struct settings *s, const struct plan *plan)
         (plan->validates && s->train.patience))
         return DONE;
     say("training has no end: give --updates, --epochs or --minutes, or validation pairs and "
-        "--patience");
+        "--patience%s", plan->facts.pairs < 20 && !plan->validates
+            ? "; of fewer than 20 lines none is held out" : "");
     return USAGE;
 }
 

@@ -19,7 +19,6 @@ static void describe(const struct training *t)
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
     size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
     int64_t n = trf_corpus_size(t->run.corpus);
-    say_skips(&t->data, n);
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
                (int)config->encoder_layers, (int)config->decoder_layers,
@@ -72,6 +71,7 @@ static int prepare(struct training *t)
     struct settings *s = t->s;
     int status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);
+    if (!status) status = say_skips(&t->data, trf_corpus_size(t->run.corpus), !s->resume);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;
     free_subwords(&t->vocabularies);
