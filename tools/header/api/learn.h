@@ -79,10 +79,26 @@ typedef struct trf_learn_state {
     double seconds;                     /* of this run, earlier calls included; 0 if its option
                                            `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
+    /* What a run with `fit` has measured; 0: nothing. A run that goes on does not measure again. */
+    int64_t planned, fits;              /* updates in all, by the first updates; and by the first
+                                           validation too */
+    int64_t valid_every;                /* instead of the option */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
 TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
+
+/* Warm-up, cosine and validations fit a run whose length is known: by `updates`, by the corpus's
+   epochs, or by `seconds`, for which the first updates and the first validation are timed. They
+   only become shorter than the options say, except for TRF_FIT_COSINE. The trainer's options
+   change. TRF_NOAM keeps its warm-up, on which its peak depends. */
+enum {
+    TRF_FIT_WARMUP = 1,         /* at most an eighth of the updates */
+    TRF_FIT_COSINE = 2,         /* total_steps is the number of updates */
+    TRF_FIT_VALIDATION = 4,     /* with `seconds`: ten validations, which take at most a fifth of
+                                   the time */
+    TRF_FIT_ALL = 7
+};
 
 typedef struct trf_learn_options {
     int64_t updates;            /* training ends at this update of the trainer; >= 0;
@@ -116,6 +132,8 @@ typedef struct trf_learn_options {
        checkpoint here: it has the validations, the moving average and the best weights too.
        default NULL: not called */
     void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
+    int32_t fit;                /* what follows from the length of the run, a sum of TRF_FIT_...;
+                                   default 0; a recipe has TRF_FIT_ALL */
     int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
     int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was
                                    loaded: its validations, its time, its moving average, its best

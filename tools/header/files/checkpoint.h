@@ -102,6 +102,10 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
 #undef TRF__X
+    if (!trainer->learning.planned) return;
+    trf__metadata_int(notes, "trf.learn.planned", trainer->learning.planned);
+    trf__metadata_int(notes, "trf.learn.fits", trainer->learning.fits);
+    trf__metadata_int(notes, "trf.learn.valid_every", trainer->learning.valid_every);
 }
 
 /* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
@@ -274,9 +278,15 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
 #define TRF__X(type, field) TRF__READ_FIELD("trf.learn.", &t->learning, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
 #undef TRF__X
-    if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0) return TRF_OK;
-    return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait and "
-                     "trf.learn.seconds must not be negative");
+    if (trf_file_metadata(file, "trf.learn.planned")) {
+        TRF__TRY(trf__read_int(file, "trf.learn.planned", &t->learning.planned, err));
+        TRF__TRY(trf__read_int(file, "trf.learn.fits", &t->learning.fits, err));
+        TRF__TRY(trf__read_int(file, "trf.learn.valid_every", &t->learning.valid_every, err));
+    }
+    if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0 && t->learning.planned >= 0 &&
+        t->learning.fits >= 0 && t->learning.valid_every >= 0) return TRF_OK;
+    return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait, seconds, "
+                     "planned, fits and valid_every must not be negative");
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */

@@ -46,6 +46,8 @@ typedef struct trf__learner {
     int64_t in_a_row;               /* number of updates skipped in a row */
     double passes;
     double began;                   /* trf__seconds, less those of earlier calls */
+    int64_t known;                  /* updates in all, or TRF_ENDLESS */
+    double timed, update_seconds;   /* when timing began; seconds of an update, 0: not known */
     trf_learn_report *report;
 } trf__learner;
 
@@ -78,6 +80,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, ema, 0, 0.5);
     TRF__RANGE(o, metric, 0, TRF_METRIC_COUNT - 1);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
+    TRF__RANGE(o, fit, 0, TRF_FIT_ALL);
     TRF__RANGE(o, save_every, 0, (double)INT64_MAX);
     if (o->metric == TRF_METRIC_CUSTOM && !o->custom) return trf__fail_null(err, "custom");
     if (o->seconds > 0 && l->trainer->options.n_ranks > 1 && !o->agree)
@@ -322,6 +325,89 @@ TRF__FN trf_status trf__learn_is_lost(const trf__learner *l, trf_error *err)
                      (int)TRF__MOST_SKIPPED, report->tensor);
 }
 
+// >>learn-fit      warm-up, cosine and validations follow from how many updates there will be
+
+/* Sets what follows from `planned` and `fits`. */
+TRF__FN void trf__learn_fit(const trf__learner *l)
+{
+    trf_train_options *to = &l->trainer->options;
+    const trf_learn_state *state = &l->trainer->learning;
+    if (l->o->fit & TRF_FIT_WARMUP && to->schedule != TRF_NOAM)
+        to->warmup = trf__max64(1, trf__min64(to->warmup, state->planned / 8));
+    if (l->o->fit & TRF_FIT_COSINE && to->schedule == TRF_COSINE)
+        to->total_steps = trf__max64(state->fits, to->warmup + 1);
+}
+
+/* Updates in all, by their number or by the epochs; TRF_ENDLESS: unknown. */
+TRF__FN trf_status trf__learn_known(const trf__learner *l, int64_t *planned, trf_error *err)
+{
+    int64_t epochs = l->corpus->options.epochs, batches;
+    *planned = l->o->updates;
+    if (epochs == TRF_ENDLESS) return TRF_OK;
+    TRF__TRY(trf_corpus_batches(l->corpus, &batches, err));
+    batches = trf__min64(epochs, INT32_MAX) * trf__min64(batches, INT32_MAX);
+    *planned = trf__min64(*planned, batches / l->o->accumulate + 1);
+    return TRF_OK;
+}
+
+/* Plans a new run that has no limit of time. */
+TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    TRF__TRY(trf__learn_known(l, &l->known, err));
+    if (l->o->resume || !l->o->fit || l->o->seconds > 0 || l->known == TRF_ENDLESS) return TRF_OK;
+    state->planned = state->fits = trf__max64(1, l->known);
+    return TRF_OK;
+}
+
+/* Measures how many updates fit into the time: after ten timed updates, or after a fiftieth of the
+   time. The first update is slower than others. Rank 0 tells the number. */
+TRF__FN void trf__learn_time(trf__learner *l)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    double now = trf__seconds(), fits[2] = {0, 0};
+    int64_t n = l->report->updates - 1;
+    if (l->o->seconds <= 0 || state->planned) return;
+    if (n == 0) l->timed = now;
+    if (l->first_rank && (n >= 10 || (n > 0 && now - l->timed > 0.02 * l->o->seconds))) {
+        l->update_seconds = (now - l->timed) / (double)n;
+        fits[0] = (double)l->trainer->step +
+                  (l->o->seconds - (now - l->began)) / (l->update_seconds + 1e-9);
+    }
+    trf__agree(l, fits, 2);
+    if (fits[0] <= 0) return;
+    state->planned = state->fits =
+        trf__max64(1, trf__min64(l->known, (int64_t)trf__clamp(fits[0], 1, 1e15)));
+    state->valid_every = trf__min64(l->o->valid_every, trf__max64(1, state->planned / 10));
+    if (!(l->o->fit & TRF_FIT_VALIDATION)) state->valid_every = 0;
+    trf__learn_fit(l);
+    trf__warn_of_plan(l->trainer, state->planned);
+}
+
+/* The first validation took so many seconds: later ones take a fifth of the time at most, and that
+   much less is left for updates. */
+TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    double every = (double)(state->valid_every ? state->valid_every : l->o->valid_every);
+    double numbers[2] = {0, 0};
+    if (!state->planned || l->o->seconds <= 0 || state->fits != state->planned) return;
+    if (l->first_rank && l->update_seconds > 0) {
+        double left = l->o->seconds - (trf__seconds() - l->began);
+        double least = ceil(4 * seconds / l->update_seconds);
+        if (state->valid_every && every < least) every = least;
+        numbers[0] = every;
+        numbers[1] = (double)l->trainer->step + left / (l->update_seconds + seconds / every);
+    }
+    trf__agree(l, numbers, 2);
+    if (numbers[0] <= 0) return;
+    if (state->valid_every)
+        state->valid_every = (int64_t)trf__clamp(numbers[0], 1, (double)l->o->valid_every);
+    /* never equal to `planned`, which says that no validation was timed */
+    state->fits = (int64_t)trf__clamp(numbers[1], 1, (double)state->planned - 1);
+    trf__learn_fit(l);
+}
+
 // >>learn-loop     the loop, and what it leaves
 
 /* Whether training ends before the next update, and why. */
@@ -353,13 +439,18 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
     trf_status status;
     TRF__ZERO(p);
     for (;;) {
-        int64_t step = l->trainer->step;
+        const int64_t planned = l->trainer->learning.valid_every, step = l->trainer->step;
+        const int64_t every = planned ? planned : l->o->valid_every;
         int time_is_up = trf__learn_agree(l);
-        if (step && step % l->o->valid_every == 0 && stopping->validated != step && !l->stopped &&
+        if (step && step % every == 0 && stopping->validated != step && !l->stopped &&
             !l->cancelled) {
             /* the weights have not changed, so only the wait grows */
             if (trf__learnt_nothing(l)) stopping->wait++;
-            else TRF__TRY(trf__learn_validate(l, err));
+            else {
+                double began = trf__seconds();
+                TRF__TRY(trf__learn_validate(l, err));
+                trf__learn_time_validation(l, trf__seconds() - began);
+            }
             time_is_up = trf__learn_agree(l);
         }
         if (l->cancelled) return trf__fail_cancelled(err);
@@ -370,6 +461,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
         status = trf__learn_update(l, err);
         if (status == TRF_E_END) { l->report->end = TRF_END_EPOCHS; break; }
         if (status != TRF_OK) return status;
+        trf__learn_time(l);
         trf__tell_progress(l, &p);
         TRF__TRY(trf__learn_is_lost(l, err));
     }
@@ -411,6 +503,8 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
         if (t->left) trf__weights_copy(t, t->model->weights, t->raw);
     }
     t->left = NULL;
+    if (l->o->fit || l->o->seconds > 0) TRF__TRY(trf__learn_plan(l, err));
+    if (l->o->fit && t->learning.planned) trf__learn_fit(l);
     l->began = trf__seconds() - t->learning.seconds;
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
@@ -446,8 +540,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     l.report = report;
     report->last.step = trainer->step;
     TRF__TRY(trf__learn_check(&l, err));
-    if (!l.o->resume) trf__warn_of_plan(trainer, l.o->updates);
     status = trf__learn_begin(&l, err);
+    if (!l.o->resume && status == TRF_OK) trf__warn_of_plan(trainer, l.o->updates);
     if (status == TRF_OK) status = trf__learn_on(&l, err);
     /* after an error of this rank alone the others do not come to save; lost weights are not
        kept */

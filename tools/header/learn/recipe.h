@@ -211,6 +211,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
          : leading / recipe->corpus.batch_tokens;
     recipe->learning = trf_learn_defaults();
     recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
+    recipe->learning.fit = TRF_FIT_ALL;
     if (stats->updates) {
         recipe->learning.updates = stats->updates;
         recipe->learning.patience = 0;

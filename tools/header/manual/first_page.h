@@ -234,7 +234,7 @@
 //   >>judge            the mean of the weights, validation, and what is best
 //                     >>early-stopping >>validate >>error-rate
 //   >>by-itself        trf_learn: updates until one of the ends
-//                     >>agree >>learn-validate >>learn-update >>learn-loop
+//                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
 //                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish

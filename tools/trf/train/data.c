@@ -445,7 +445,10 @@ static int say_unfinished(const struct data *d, const trf_error *err)
     if (!strcmp(err->what, "data") && s->train.token_file)
         say("%s: no pair has a token: nothing to learn from", s->train.token_file);
     else if (!strcmp(err->what, "data"))
+    {
+        say_skips(d, 0, 0);
         say("no %s is left to train on", s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
+    }
     else if (!strcmp(err->what, "held_out"))
         say("holding out %lld pair%s leaves none to train on; give --valid-size 0",
             (long long)s->train.valid_size, plural(s->train.valid_size));

@@ -25,6 +25,7 @@ struct learning {
     struct progress *p;
     int64_t epoch;              /* in which the next update begins */
     trf_early_stopping before;  /* the validations before the current one */
+    int64_t fits;               /* updates that fit into the time, as it was said last */
     int failed;                 /* 1: a model could not be saved or made; a message said so */
     int not_saved;              /* the status of the last checkpoint */
 };
@@ -127,6 +128,25 @@ static int validated(struct learning *l, const trf_learn_progress *p)
     return l->failed;
 }
 
+/* The run has measured how many updates fit into its minutes. */
+static void say_plan(struct learning *l)
+{
+    struct run *r = l->r;
+    const trf_learn_state *state = r->learning;
+    const trf_train_options *o = trf_trainer_options(r->trainer);
+    l->fits = state->fits;
+    end_line();
+    inform("about %lld updates fit into %g minute%s: warm-up %lld, validated every %lld\n",
+           (long long)state->fits, r->s->train.minutes, r->s->train.minutes == 1 ? "" : "s",
+           (long long)o->warmup,
+           (long long)(state->valid_every ? state->valid_every : r->s->train.valid_every));
+    if (!r->log.file) return;
+    fprintf(r->log.file, "{\"event\":\"plan\",\"updates\":%lld,\"warmup\":%lld,\"total_steps\":%lld,"
+            "\"valid_every\":%lld}\n", (long long)state->fits, (long long)o->warmup,
+            (long long)o->total_steps, (long long)state->valid_every);
+    flush_log(&r->log);
+}
+
 /* After an update or a validation. */
 static int progress(void *user, const trf_learn_progress *now)
 {
@@ -135,6 +155,7 @@ static int progress(void *user, const trf_learn_progress *now)
     struct progress *p = l->p;
     const trf_step_report *report = now->update;
     if (now->validated) return validated(l, now);
+    if (is_first_rank() && l->r->learning->fits != l->fits) say_plan(l);
     begin_validating();         /* until the next update begins */
     r->state.batches += now->batches;
     p->passes = now->epoch;
@@ -163,6 +184,7 @@ static trf_learn_options options_of(struct learning *l)
     o.updates = s->train.updates;
     o.seconds = isfinite(s->train.minutes) ? s->train.minutes * 60 : 0;
     o.valid_every = s->train.valid_every;
+    o.fit = l->r->state.fit;
     o.patience = s->train.patience;
     o.ema = s->train.ema;
     o.metric = library_metric(metric);
@@ -209,6 +231,7 @@ static int train_on(struct learning *l, const char **why)
     trf_error err;
     trf_status status;
     l->epoch = trf_corpus_epoch(r->corpus);
+    l->fits = r->learning->fits;
     l->p->first_pass = (double)r->state.batches / (double)r->batches;
     prepare_update(r);
     begin_validating();

@@ -210,19 +210,6 @@ static void log_progress(const struct progress *p, int64_t epoch, const trf_step
     flush_log(p->log);
 }
 
-/* After some updates the program knows how many --minutes allow. */
-static void warn_of_minutes(struct progress *p, int64_t step)
-{
-    const struct settings *s = p->s;
-    double spent = seconds_of_run(p), left = fmax(0, s->train.minutes * 60 - p->earlier - spent);
-    double planned = (double)step + left * (double)p->updates / fmax(spent, 1e-9);
-    if (isfinite(s->train.minutes) && !p->warned && (double)s->training.warmup > planned / 2)
-        say("warning: the rate rises for %lld update%s, but --minutes %g is enough for only "
-            "about %.0f: the model will hardly learn; give a smaller --warmup or more minutes",
-            (long long)s->training.warmup, plural(s->training.warmup), s->train.minutes, planned);
-    p->warned = 1;
-}
-
 void show_progress(struct progress *p, int64_t epoch, const trf_step_report *report,
                    int32_t validations_left)
 {
@@ -258,7 +245,6 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
     p->drawn = time;
     if (!whole) return;
     log_progress(p, epoch, report, rate, left_s);
-    warn_of_minutes(p, report->step);
     p->window_began = p->printed = time;
     p->window_tokens = 0;
 }

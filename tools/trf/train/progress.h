@@ -35,7 +35,7 @@ struct progress {
     int64_t span;                               /* --log-every, MOST_RECENT at most */
     int64_t tokens, updates, left_out;          /* of this run; left_out: skipped updates */
     double passes, first_pass; /* passes over the data in this run; position at its start */
-    int terminal, warned;
+    int terminal;
 };
 
 enum { MOST_RECENT = 65536 };

@@ -226,7 +226,7 @@ static void take_training(struct settings *s, const trf_train_options *found)
 // >>updates        how many there will be, and when to validate
 // -----------------------------------------------------------------------------------------------
 
-enum { NO_PLAN = -1 };
+enum { NO_PLAN = -1, ENDLESS_COSINE = 1 << 30 };     /* the latter until the time is known */
 
 /* Prints the recipe's reasons line by line, without those that the user's options override. */
 static void say_reasons(const struct settings *s, struct plan *plan, const trf_recipe *recipe)
@@ -301,9 +301,10 @@ int ends_cosine(const struct settings *s)
     return is_given(s, AT(training.total_steps)) && s->training.total_steps != 0;
 }
 
-static void warn_of_cosine(const struct settings *s, int64_t planned)
+static void warn_of_cosine(const struct settings *s, const struct plan *plan, int64_t planned)
 {
     long long end = (long long)s->training.total_steps;
+    if (planned == NO_PLAN && plan->fit & TRF_FIT_COSINE) return;
     if (planned == NO_PLAN)
         say("cosine ends at update %lld, if training gets that far; --total-steps sets the update",
             end);
@@ -338,7 +339,7 @@ int settle_cosine(struct settings *s, struct plan *plan, const trf_train_options
         return DONE;
     }
     if (stored->total_steps == 0) {
-        say("--schedule cosine needs its end: --total-steps, --updates or --epochs");
+        say("--schedule cosine needs its end: --total-steps, --updates, --epochs or --minutes");
         return USAGE;
     }
     s->training.total_steps = cosine_end(&s->training, stored->total_steps);
@@ -380,7 +381,18 @@ void say_schedule(const struct settings *s, const struct plan *plan)
         say("warning: the rate rises for %lld updates, but there %s only %lld: the model will "
             "hardly learn; give a smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, planned == 1 ? "is" : "are", (long long)planned);
-    if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, planned);
+    if (s->training.schedule == TRF_COSINE) warn_of_cosine(s, plan, planned);
+}
+
+/* A run that only time ends learns from its first updates how many fit. What was given stays. */
+static int32_t fit_to_time(const struct settings *s)
+{
+    int32_t fit = 0;
+    if (!isfinite(s->train.minutes)) return 0;
+    if (is_auto(s, AT(training.warmup))) fit |= TRF_FIT_WARMUP;
+    if (s->training.schedule == TRF_COSINE && !ends_cosine(s)) fit |= TRF_FIT_COSINE;
+    if (!is_given(s, AT(train.valid_every))) fit |= TRF_FIT_VALIDATION;
+    return fit;
 }
 
 int decide_schedule(struct settings *s, struct plan *plan)
@@ -393,13 +405,16 @@ int decide_schedule(struct settings *s, struct plan *plan)
     decide_validation(s, &recipe.learning);
     settle_validation(s, plan);
     if (check_ends(s, plan)) return USAGE;
+    plan->fit = fit_to_time(s);
     if (s->training.schedule == TRF_COSINE && s->training.total_steps == 0) {
+        if (planned == NO_PLAN && plan->fit) planned = ENDLESS_COSINE;
         if (planned == NO_PLAN) {
-            say("--schedule cosine needs its end: --total-steps, --updates or --epochs");
+            say("--schedule cosine needs its end: --total-steps, --updates, --epochs or "
+                "--minutes");
             return USAGE;
         }
         s->training.total_steps = cosine_end(&s->training, planned);
-        plan->cosine_follows = 1;
+        plan->cosine_follows = !(plan->fit & TRF_FIT_COSINE);
     }
     say_reasons(s, plan, &recipe);
     say_schedule(s, plan);

@@ -28,6 +28,7 @@ struct plan {
     uint64_t fingerprint;           /* of the batches of a pass, if other processes read them too */
     int cosine_follows; /* 1: the cosine ends with the training, not at a number that the user
                            gave */
+    int32_t fit;                    /* what a run of --minutes plans itself: trf_learn_options */
     int explained[N_REASONS];       /* 1: the reason was printed, with its settings */
     double new_words; /* percentage of new words, for which subwords would be better, but this trf
                          cannot learn them; else 0 */

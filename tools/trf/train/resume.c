@@ -291,6 +291,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     t->plan.drawn = r->state.batches;
     t->plan.updates = trf_trainer_step(r->trainer);
     t->plan.cosine_follows = r->state.cosine_follows;
+    t->plan.fit = r->state.fit;
     return DONE;
 }
 

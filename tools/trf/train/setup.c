@@ -80,6 +80,7 @@ int make_run(struct training *t)
     t->run.corpus = trf_dataset_corpus(t->data.set);
     t->run.batches = t->plan.batches;
     t->run.state.cosine_follows = t->plan.cosine_follows;
+    t->run.state.fit = t->plan.fit;
     t->s->search.ban_unk = never_writes_unk(t->run.model);
     return freeze(&t->run);
 }

@@ -115,6 +115,8 @@ static int note_state(struct run *r, int there)
     if (!status)
         status = note(r->model, "training.cosine",
                       there && state->cosine_follows ? "ends with it" : NULL);
+    snprintf(value, sizeof value, "%d", (int)state->fit);
+    if (!status) status = note(r->model, "training.fit", there && state->fit ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
     if (!status)
@@ -242,6 +244,7 @@ int restore_options(struct run *r)
                       trf_trainer_step(r->trainer) * stored_number(r, "option.accumulate", 1));
     state->had_mean = stored_number(r, "option.average", 1) > 1;
     state->cosine_follows = trf_model_metadata(r->model, "training.cosine") != NULL;
+    state->fit = (int32_t)stored_number(r, "training.fit", 0) & TRF_FIT_ALL;
     for (e = 0; e < 4; e++) end_given |= is_given(r->s, ends[e]);
     for (i = 0; i < n_rows; i++) {
         int is_end = 0;

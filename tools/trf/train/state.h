@@ -14,6 +14,7 @@ struct kept { int64_t update; double score, loss; };
 struct state {
     int64_t batches;                    /* drawn so far */
     int cosine_follows;                 /* see struct plan */
+    int32_t fit;                        /* of trf_learn_options */
     int has_notes;                      /* 1: of a checkpoint whose validations are notes, and whose
                                            average is a file beside it */
     trf_hold_out_rule picks;            /* which pairs are held out */
