@@ -216,7 +216,7 @@
 //                     >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>answers
+//                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -2707,6 +2707,16 @@ typedef enum trf_ended {
     TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_COUNT
 } trf_ended;
 
+/* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
+   the target tokens for a thousand source tokens of the training, which trf_dataset_create_model
+   stores. */
+enum {
+    TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
+                                   all, and the source has nothing of the kind */
+    TRF_DOUBT_SHORT = 2,        /* less than a third of what its source lets expect */
+    TRF_DOUBT_LONG = 4          /* more than three times as much */
+};
+
 typedef struct trf_hypothesis {
     const int32_t *ids;         /* with a forced prefix; without BOS, EOS, forced_first, and the
                                    prompt of a decoder-only model */
@@ -2725,6 +2735,7 @@ typedef struct trf_hypothesis {
                                    are the model's own, whatever the rules of a search change */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
+    int32_t doubts;             /* signs of a bad answer: a sum of TRF_DOUBT_...; 0: none */
 } trf_hypothesis;
 
 /* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a
@@ -3464,6 +3475,7 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
+       "trained.ratio"     target ids for a thousand source ids; not if targets are labels
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_classify and trf_tag */
@@ -27354,6 +27366,7 @@ struct trf_translator {
     const trf_model *model;
     trf_search search;
     trf__pass pass;
+    double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
     void *phrases;
@@ -27734,6 +27747,14 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
 }
 
 TRF__COLD
+/* Target tokens for a source token of the training, or 0. */
+TRF__FN double trf__trained_ratio(const trf_model *model)
+{
+    const char *text = trf_model_metadata(model, "trained.ratio");
+    int64_t ratio;
+    return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
+}
+
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
 {
@@ -27751,6 +27772,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
+    t->ratio = trf__trained_ratio(model);
     t->search = *search;
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
@@ -28319,6 +28341,35 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
     h->n -= n;
 }
 
+// >>doubts         signs of a bad answer
+
+/* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
+TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
+{
+    int32_t period, i, equal;
+    for (period = 1; period <= 64 && 4 * period <= n; period++)
+        for (i = period, equal = 0; i < n; i++) {
+            equal = ids[i] == ids[i - period] ? equal + 1 : 0;
+            if (equal >= 3 * period && equal + period >= 12) return 1;
+        }
+    return 0;
+}
+
+/* Signs of a bad answer. A source without ids is not compared. */
+TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int32_t n_source,
+                            double ratio)
+{
+    double expected = ratio * n_source, n = h->n;
+    int32_t doubts = 0;
+    if (trf__repeats(h->ids, h->n) && !trf__repeats(source, n_source)) doubts |= TRF_DOUBT_REPEATS;
+    if (expected <= 0) return doubts;
+    if (3 * n < expected && expected - n >= 8) doubts |= TRF_DOUBT_SHORT;
+    if (n > 3 * expected && n - expected >= 12) doubts |= TRF_DOUBT_LONG;
+    return doubts;
+}
+
+// >>search-rounds  all sentences of a call, round by round
+
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
    NULL. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
@@ -28327,7 +28378,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t id;
+    int64_t id, at;
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
@@ -28347,6 +28398,9 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             id += (int64_t)h->n + 1;
             trf__hide_first(h, trf__hidden_tokens(&t->model->config, &t->search,
                                                   trf__length_of(prefixes, i)));
+            at = sources ? t->pending[i].source : t->pending[i].prefix;
+            h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
+                                    leading->lengths[i], sources ? t->ratio : 0);
         }
     t->n_sentences = leading->count;
     return TRF_OK;
@@ -35889,12 +35943,20 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data)
     return data && data->finished ? trf__lines_of(&data->split) : none;
 }
 
+TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,
+                                     trf_error *err)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    return trf_model_set_metadata(model, key, text, err);
+}
+
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__COLD
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    char longest[24], unknown[24];
+    const trf_token_facts *f = data ? &data->facts[0] : NULL;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -35903,12 +35965,15 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, err));
-    snprintf(longest, sizeof longest, "%d", (int)data->stats.longest);
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
-    snprintf(unknown, sizeof unknown, "%lld", (long long)data->facts[0].target_unknown);
-    if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);
+    if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
+                                                     data->stats.longest, err);
     if (status == TRF_OK && !data->labels)
-        status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
+        status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
+    if (status == TRF_OK && !data->labels && f->source_ids)
+        status = trf__dataset_note(*model, "trained.ratio",
+                                   (int64_t)(1000.0 * (double)f->target_ids /
+                                             (double)f->source_ids), err);
     if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
                                                                           data->labels, err);
     if (status == TRF_OK) return TRF_OK;
@@ -37034,4 +37099,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3077245448
+// Made from the files in tools/header by `make header`. CRC of the lines above: 821475665

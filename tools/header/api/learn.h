@@ -483,6 +483,7 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
+       "trained.ratio"     target ids for a thousand source ids; not if targets are labels
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_classify and trf_tag */

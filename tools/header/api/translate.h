@@ -224,6 +224,16 @@ typedef enum trf_ended {
     TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_COUNT
 } trf_ended;
 
+/* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
+   the target tokens for a thousand source tokens of the training, which trf_dataset_create_model
+   stores. */
+enum {
+    TRF_DOUBT_REPEATS = 1,      /* some ids occur four times or more in a row, 12 tokens or more in
+                                   all, and the source has nothing of the kind */
+    TRF_DOUBT_SHORT = 2,        /* less than a third of what its source lets expect */
+    TRF_DOUBT_LONG = 4          /* more than three times as much */
+};
+
 typedef struct trf_hypothesis {
     const int32_t *ids;         /* with a forced prefix; without BOS, EOS, forced_first, and the
                                    prompt of a decoder-only model */
@@ -242,6 +252,7 @@ typedef struct trf_hypothesis {
                                    are the model's own, whatever the rules of a search change */
     trf_ended ended;
     int32_t proven;             /* 1: nothing that the search dropped could have scored higher */
+    int32_t doubts;             /* signs of a bad answer: a sum of TRF_DOUBT_...; 0: none */
 } trf_hypothesis;
 
 /* A search with its caches, beams and scratch memory, which grow as calls need it. One thread at a

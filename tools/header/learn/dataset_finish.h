@@ -429,12 +429,20 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data)
     return data && data->finished ? trf__lines_of(&data->split) : none;
 }
 
+TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,
+                                     trf_error *err)
+{
+    char text[24];
+    snprintf(text, sizeof text, "%lld", (long long)number);
+    return trf_model_set_metadata(model, key, text, err);
+}
+
 /* The model gets vocabularies, labels and what trf reports about the data as metadata. */
 TRF__COLD
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err)
 {
-    char longest[24], unknown[24];
+    const trf_token_facts *f = data ? &data->facts[0] : NULL;
     trf_status status;
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -443,12 +451,15 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "expected a finished data set, got one that is not finished");
     TRF__TRY(trf_model_create(model, &data->recipe.config, err));
-    snprintf(longest, sizeof longest, "%d", (int)data->stats.longest);
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
-    snprintf(unknown, sizeof unknown, "%lld", (long long)data->facts[0].target_unknown);
-    if (status == TRF_OK) status = trf_model_set_metadata(*model, "trained.longest", longest, err);
+    if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
+                                                     data->stats.longest, err);
     if (status == TRF_OK && !data->labels)
-        status = trf_model_set_metadata(*model, "target.unknown", unknown, err);
+        status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
+    if (status == TRF_OK && !data->labels && f->source_ids)
+        status = trf__dataset_note(*model, "trained.ratio",
+                                   (int64_t)(1000.0 * (double)f->target_ids /
+                                             (double)f->source_ids), err);
     if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
                                                                           data->labels, err);
     if (status == TRF_OK) return TRF_OK;

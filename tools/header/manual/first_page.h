@@ -216,7 +216,7 @@
 //                     >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>answers
+//                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced

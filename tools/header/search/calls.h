@@ -123,6 +123,35 @@ TRF__FN void trf__hide_first(trf_hypothesis *h, int32_t n)
     h->n -= n;
 }
 
+// >>doubts         signs of a bad answer
+
+/* Whether up to 64 ids occur four times or more in a row, in 12 tokens or more. */
+TRF__FN int trf__repeats(const int32_t *ids, int32_t n)
+{
+    int32_t period, i, equal;
+    for (period = 1; period <= 64 && 4 * period <= n; period++)
+        for (i = period, equal = 0; i < n; i++) {
+            equal = ids[i] == ids[i - period] ? equal + 1 : 0;
+            if (equal >= 3 * period && equal + period >= 12) return 1;
+        }
+    return 0;
+}
+
+/* Signs of a bad answer. A source without ids is not compared. */
+TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int32_t n_source,
+                            double ratio)
+{
+    double expected = ratio * n_source, n = h->n;
+    int32_t doubts = 0;
+    if (trf__repeats(h->ids, h->n) && !trf__repeats(source, n_source)) doubts |= TRF_DOUBT_REPEATS;
+    if (expected <= 0) return doubts;
+    if (3 * n < expected && expected - n >= 8) doubts |= TRF_DOUBT_SHORT;
+    if (n > 3 * expected && n - expected >= 12) doubts |= TRF_DOUBT_LONG;
+    return doubts;
+}
+
+// >>search-rounds  all sentences of a call, round by round
+
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
    NULL. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
@@ -131,7 +160,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
-    int64_t id;
+    int64_t id, at;
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
@@ -151,6 +180,9 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             id += (int64_t)h->n + 1;
             trf__hide_first(h, trf__hidden_tokens(&t->model->config, &t->search,
                                                   trf__length_of(prefixes, i)));
+            at = sources ? t->pending[i].source : t->pending[i].prefix;
+            h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
+                                    leading->lengths[i], sources ? t->ratio : 0);
         }
     t->n_sentences = leading->count;
     return TRF_OK;

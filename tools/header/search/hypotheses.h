@@ -6,6 +6,7 @@
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
+#include "system/text.h"
 #include "ops/ops.h"
 #include "ops/beam.h"
 #include "device/backend.h"
@@ -200,6 +201,14 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
 }
 
 TRF__COLD
+/* Target tokens for a source token of the training, or 0. */
+TRF__FN double trf__trained_ratio(const trf_model *model)
+{
+    const char *text = trf_model_metadata(model, "trained.ratio");
+    int64_t ratio;
+    return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
+}
+
 TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
                                          const trf_search *search, trf_error *err)
 {
@@ -217,6 +226,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
+    t->ratio = trf__trained_ratio(model);
     t->search = *search;
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);

@@ -92,6 +92,7 @@ struct trf_translator {
     const trf_model *model;
     trf_search search;
     trf__pass pass;
+    double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
     void *phrases;

@@ -16,7 +16,10 @@ struct answer {                 /* a copy of a hypothesis */
     int32_t first;              /* the token before these, which is not shown; or -1 */
     double score, log_probability;
     trf_ended ended;
+    int32_t doubts;
 };
+
+enum { N_DOUBTS = 3 };          /* bits of TRF_DOUBT_... */
 
 struct translating {
     struct settings *s;
@@ -37,6 +40,7 @@ struct translating {
     struct spans spans;         /* of the line at hand */
     struct rules rules;
     int64_t answered, at_limit; /* answers; those that reached the length limit */
+    int64_t doubts[N_DOUBTS];   /* those that repeat themselves, or are too short or long */
     int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
 };
 
@@ -130,9 +134,12 @@ static void keep_answers(struct translating *t, int32_t sentence)
         a->score = h->score;
         a->log_probability = h->log_probability;
         a->ended = h->ended;
+        a->doubts = h->doubts;
     }
     if (!count) return;
     t->answered++;
+    for (rank = 0; rank < N_DOUBTS; rank++)
+        t->doubts[rank] += trf_hypothesis_at(t->translator, sentence, 0)->doubts >> rank & 1;
     if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
     t->at_limit++;
     t->min_length_limits +=
@@ -269,6 +276,21 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
     return DONE;
 }
 
+static const char *const doubt_names[N_DOUBTS] = {"repeats", "short", "long"};
+
+/* "doubts": what speaks against an answer, if anything does. */
+static void write_doubts(FILE *out, int32_t doubts)
+{
+    const char *before = ",\"doubts\":[";
+    int k;
+    for (k = 0; k < N_DOUBTS; k++) {
+        if (!(doubts >> k & 1)) continue;
+        fprintf(out, "%s\"%s\"", before, doubt_names[k]);
+        before = ",";
+    }
+    if (doubts) fputc(']', out);
+}
+
 static int write_object(struct translating *t, const struct batch_line *line, const int32_t *source,
                         int32_t n_source, const struct answer *answers, size_t count)
 {
@@ -298,6 +320,7 @@ static int write_object(struct translating *t, const struct batch_line *line, co
         print_json_field(out, "score", answers[k].score);
         print_json_field(out, "log_probability", answers[k].log_probability);
         fprintf(out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
+        write_doubts(out, answers[k].doubts);
         print_json_tokens(out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
         if (t->s->answer.token_scores)
             print_json_list(out, "token_log_probabilities", answers[k].each, answers[k].n_each);
@@ -379,6 +402,21 @@ static void report_limit(const struct translating *t)
         (long long)t->at_limit, (long long)t->answered, plural(t->answered), reason);
 }
 
+static void report_doubts(const struct translating *t)
+{
+    static const char *const what[N_DOUBTS] = {"repeat themselves", "are far too short",
+                                               "are far too long"};
+    char list[120] = "";
+    int k;
+    for (k = 0; k < N_DOUBTS; k++)
+        if (t->doubts[k])
+            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s",
+                     *list ? ", " : "", (long long)t->doubts[k], what[k]);
+    if (*list)
+        say("of %lld answer%s %s (--json names them: \"doubts\")", (long long)t->answered,
+            plural(t->answered), list);
+}
+
 static int translate_lines(struct translating *t)
 {
     struct batches *b = &t->lines;
@@ -391,6 +429,7 @@ static int translate_lines(struct translating *t)
     say_unusable(b, "line", "translated");
     say_watched(b);
     report_limit(t);
+    report_doubts(t);
     say_unknown_share(&t->unknown, "the input", 0.05);
     return b->broken || b->unusable ? FAILED : DONE;
 }

@@ -36,6 +36,17 @@ static int store_blanks(struct training *t)
     return note(t->run.model, "source.outer_blanks", t->outer_blanks ? "some" : before);
 }
 
+/* Target tokens for a thousand source tokens: what an answer is compared with. */
+static int store_ratio(struct training *t)
+{
+    const trf_token_facts *f = trf_dataset_facts(t->data.set, 0);
+    char text[24];
+    if (t->s->objective != OBJECTIVE_TRANSLATE || !f->source_ids) return DONE;
+    snprintf(text, sizeof text, "%lld",
+             (long long)(1000.0 * (double)f->target_ids / (double)f->source_ids));
+    return note(t->run.model, "trained.ratio", text);
+}
+
 /* The tokens of the longest text: the model is not trained on positions beyond. */
 static int store_longest(struct training *t)
 {
@@ -141,7 +152,7 @@ static int make_model(struct training *t, int64_t unknown)
         trf_model_set_vocabs(t->run.model, t->vocabularies.of[0], t->vocabularies.of[1], &err))
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
-                   store_blanks(t) ||
+                   store_ratio(t) || store_blanks(t) ||
                    store_unknown(t, unknown) ||
                    (t->from && store_origin(t)) ||
                    (t->from && s->objective == OBJECTIVE_TRANSLATE &&
