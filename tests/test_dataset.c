@@ -599,6 +599,34 @@ static void pairs_for_the_caller(void **state)
 }
 
 /* A token file instead of texts: the batches of its pairs. */
+/* Targets that their ids do not give back: words lose runs of blanks. Unknown tokens are counted
+   apart, sources not at all; and copies of pairs count once. */
+static void changed_targets(void **state)
+{
+    static const char text[] = "a  b\tc d\na b\tc  d\na b\t  c d\na b\tc d \na b\tc d\na b\tc d\n";
+    trf_dataset_options o = trf_dataset_defaults();
+    const trf_token_facts *facts;
+    trf_dataset *d = NULL;
+    int tokens;
+    (void)state;
+    write_file("spaced.tsv", text, sizeof text - 1);
+    for (tokens = TRF_TOKENS_WORDS; tokens <= TRF_TOKENS_CHARACTERS; tokens++) {
+        o.source_tokens = o.target_tokens = (trf_tokens)tokens;
+        o.held_out = -1;
+        OK(trf_dataset_create(&d, &o, &err));
+        OK(trf_dataset_read(d, in_folder("spaced.tsv"), NULL, &err));
+        OK(trf_dataset_finish(d, &err));
+        facts = trf_dataset_facts(d, 0);
+        assert_int_equal(facts->changed, tokens == TRF_TOKENS_WORDS ? 3 : 0);
+        assert_int_equal(facts->changed_line, tokens == TRF_TOKENS_WORDS ? 2 : 0);
+        assert_true(facts->pairs == 6 && facts->different >= 5 && facts->different <= 6);
+        if (tokens == TRF_TOKENS_CHARACTERS) assert_int_equal(facts->longest_target, 5);
+        assert_int_equal(trf_dataset_recipe(d)->config.trained_target, facts->longest_target);
+        assert_int_equal(trf_dataset_recipe(d)->config.trained_source, facts->longest_source);
+        trf_dataset_destroy(d);
+    }
+}
+
 static void token_files(void **state)
 {
     trf_vocab *vocab = letters(TRF_CHARACTERS);
@@ -709,7 +737,7 @@ static void refuses(void **state)
     REFUSED(source_first, -2);
     REFUSED(source_last, -2);
     REFUSED(target_first, -2);
-    REFUSED(hold_out_rule, (trf_hold_out_rule)2);
+    REFUSED(hold_out_rule, TRF_HOLD_OUT_RULE_COUNT);
     OK(trf_dataset_create(&data, NULL, &err));
     FAILS(trf_dataset_add_line(data, NULL, &err), TRF_E_INVALID_ARG, "line", -1);
     FAILS(trf_dataset_read_held_out(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "source", -1);
@@ -726,7 +754,7 @@ int main(void)
         cmocka_unit_test(own_vocabularies), cmocka_unit_test(held_out_files),
         cmocka_unit_test(chunks), cmocka_unit_test(files_of_text), cmocka_unit_test(tags),
         cmocka_unit_test(given_labels), cmocka_unit_test(long_words),
-        cmocka_unit_test(pairs_for_the_caller), cmocka_unit_test(token_files),
+        cmocka_unit_test(pairs_for_the_caller), cmocka_unit_test(changed_targets), cmocka_unit_test(token_files),
         cmocka_unit_test(out_of_memory), cmocka_unit_test(refuses)};
     int failed;
     if (folder_make("dataset", 1)) return 1;

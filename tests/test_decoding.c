@@ -241,6 +241,61 @@ static void length_limits(void **state)
     }
 }
 
+/* Without a limit of its own a search allows what the training had: the longest target, a quarter
+   more, and more in proportion behind a longer source. */
+static void limits_of_the_training(void **state)
+{
+    trf_config c = task_config();
+    trf_search s = trf_search_defaults();
+    (void)state;
+    c.max_length = 512;
+    assert_int_equal(trf__answer_limit(&c, &s, 5, 0), 30);
+    c.trained_source = 5;
+    c.trained_target = 49;
+    assert_int_equal(trf__answer_limit(&c, &s, 3, 0), 62);
+    assert_int_equal(trf__answer_limit(&c, &s, 5, 0), 62);
+    assert_int_equal(trf__answer_limit(&c, &s, 10, 0), 123);
+    c.trained_source = 40;
+    assert_int_equal(trf__answer_limit(&c, &s, 40, 0), 100);    /* 2 * 40 + 20 */
+    c.trained_target = 600;
+    assert_int_equal(trf__answer_limit(&c, &s, 3, 0), 511);
+    c.trained_target = 49;
+    s.max_length_b = 20;                                        /* a limit that was asked for */
+    assert_int_equal(trf__answer_limit(&c, &s, 3, 0), 26);
+    s.max_length_a = 0;
+    s.max_length_b = -1;
+    assert_int_equal(trf__answer_limit(&c, &s, 3, 0), 62);
+    c.kind = TRF_DECODER_ONLY;                                  /* prompt and answer */
+    c.trained_source = 0;
+    assert_int_equal(trf__answer_limit(&c, &s, 0, 5), 62);
+    assert_int_equal(trf__answer_limit(&c, &s, 0, 80), 100);
+}
+
+/* Answers that go round in circles, or have nothing like the length of their source. */
+static void doubtful_answers(void **state)
+{
+    int32_t ids[64], source[64], i, period;
+    trf_hypothesis h;
+    (void)state;
+    memset(&h, 0, sizeof h);
+    h.ids = ids;
+    for (i = 0; i < 64; i++) source[i] = 100 + i;
+    for (period = 1; period <= 16; period++)
+        for (h.n = 0; h.n <= 64; h.n++) {
+            int wanted = h.n >= 4 * period && h.n >= 12;
+            for (i = 0; i < h.n; i++) ids[i] = 4 + i % period;
+            assert_int_equal(trf__doubts(&h, source, 64, 0), wanted ? TRF_DOUBT_REPEATS : 0);
+            assert_int_equal(trf__doubts(&h, ids, h.n, 0), 0);      /* the source does so too */
+            assert_int_equal(trf__doubts(&h, NULL, 0, 2), wanted ? TRF_DOUBT_REPEATS : 0);
+        }
+    for (i = 0; i < 64; i++) ids[i] = 4 + i;
+    for (h.n = 0; h.n <= 64; h.n++) {           /* twelve ids, of which 24 are expected */
+        int32_t wanted = h.n < 8 ? TRF_DOUBT_SHORT : 0;
+        assert_int_equal(trf__doubts(&h, source, 12, 2), wanted);
+        assert_int_equal(trf__doubts(&h, source, 2, 2), h.n >= 16 ? TRF_DOUBT_LONG : 0);
+    }
+}
+
 static void small_capacity(void **state)
 {
     trf_error err;
@@ -663,6 +718,8 @@ int main(void)
         cmocka_unit_test(counting_rows),
         cmocka_unit_test(forced_prefix),
         cmocka_unit_test(length_limits),
+        cmocka_unit_test(limits_of_the_training),
+        cmocka_unit_test(doubtful_answers),
         cmocka_unit_test(small_capacity),
         cmocka_unit_test(greedy_is_a_loop_over_logits),
         cmocka_unit_test(cache_is_recomputation),

@@ -731,7 +731,7 @@ static void test_defaults(void **state)
     assert_true(o.source_tokens == 4096 && o.target_tokens == 4096 && o.sequences == 256 &&
                 o.longest == 128 && o.n_ranks == 1);
     assert_true(search.beam == 4 && search.n_best == 1 && search.max_length_a == 2.0 &&
-                search.max_length_b == 20);
+                search.max_length_b == -1);
     assert_true(search.max_sentences == 32 && search.max_tokens == 4096 &&
                 search.word_penalty == 0);
     assert_true(sampling.temperature == 1 && sampling.top_p == 1 &&

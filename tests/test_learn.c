@@ -392,18 +392,106 @@ static void rows_are_not_combed(void **state)
     OK(trf_hold_out(sources, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 3);         /* one source */
     for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i);
-    for (i = TRF_HOLD_OUT_RANDOM; i <= TRF_HOLD_OUT_EVERY_KTH; i++) {
+    for (i = TRF_HOLD_OUT_RANDOM; i < TRF_HOLD_OUT_RULE_COUNT; i++) {
         OK(trf_hold_out(sources, N, N, (trf_hold_out_rule)i, held, &count, NULL, &err));
         assert_true(count == N && !memchr(held, 0, N));
     }
     FAILS(trf_hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
           TRF_E_INVALID_ARG, "size", -1);
-    FAILS(trf_hold_out(sources, N, 1, (trf_hold_out_rule)2, held, &count, NULL, &err),
+    FAILS(trf_hold_out(sources, N, 1, TRF_HOLD_OUT_RULE_COUNT, held, &count, NULL, &err),
           TRF_E_INVALID_ARG, "rule", -1);
+}
+
+/* Data that are repeated six times: UNSEEN holds out all copies of a source, the older rules leave
+   some. One frequent sentence among many is not repeated data. */
+static void repeated_data_are_held_out_whole(void **state)
+{
+    enum { N = 1200 };
+    static const char *sources[N];
+    static char texts[N][16], held[N], old[N];
+    int64_t count;
+    int i, k, parted = 0;
+    (void)state;
+    for (i = 0; i < N; i++) {
+        snprintf(texts[i], sizeof texts[i], "n%d", i % 200);
+        sources[i] = texts[i];
+    }
+    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
+    assert_true(count >= 6 && count <= 72 && count % 6 == 0);
+    for (i = 0; i < 200; i++)
+        for (k = 1; k < 6; k++) assert_int_equal(held[i + 200 * k], held[i]);
+    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
+    for (i = 0; i < 200; i++) parted += old[i] != old[i + 200];
+    assert_true(parted > 0);
+    for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i < 500 ? 0 : i);
+    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
+    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
+    assert_memory_equal(held, old, N);
 }
 
 /* -----------------------------------------------------------------------------------------------
    Kinds of tokens. */
+
+/* Copies of lines choose no tokens and no larger model: in any order the choice is that of the lines
+   themselves. */
+static void copies_choose_nothing(void **state)
+{
+    enum { NAMES = 600, MOST = 6 * NAMES };
+    static const char *lines[MOST], *nothing[MOST];
+    static char text[MOST][16];
+    trf_token_choice c;
+    trf_hooks none;
+    int64_t different;
+    int i, k, shuffled;
+    (void)state;
+    memset(&none, 0, sizeof none);
+    for (shuffled = 0; shuffled < 2; shuffled++)
+        for (k = 1; k <= 6; k++) {
+            for (i = 0; i < k * NAMES; i++) {
+                int name = shuffled ? i * 7 % (k * NAMES) % NAMES : i % NAMES;
+                snprintf(text[i], sizeof text[i], "name%d", name);
+                lines[i] = text[i];
+                nothing[i] = "";
+            }
+            memset(&c, 0, sizeof c);
+            OK(trf_tokens_choose(&c, lines, lines, k * NAMES, NULL, &err));
+            assert_true(c.tokens[0] == TRF_TOKENS_CHARACTERS && c.unknown[0] == 100);
+            DONE(trf__count_different(lines, nothing, k * NAMES, &different, &none, &err));
+            assert_true(different == NAMES);
+        }
+}
+
+/* Words lose indentation, runs of blanks and tabs. Where more than one of a hundred targets has
+   them, a side that is written is not cut into words. */
+static void blanks_are_written(void **state)
+{
+    enum { N = 300 };
+    static const char *lines[N];
+    static char text[N][48];
+    trf_token_choice c;
+    int i, k;
+    static const char *const forms[4] = {"    return %d", "a  b%d", "a\tb%d", "a b%d "};
+    (void)state;
+    for (k = 0; k < 4; k++) {
+        for (i = 0; i < N; i++) {
+            snprintf(text[i], sizeof text[i], i % 50 ? "a b%d" : forms[k], i % 5);
+            lines[i] = text[i];
+        }
+        memset(&c, 0, sizeof c);
+        OK(trf_tokens_choose(&c, lines, lines, N, NULL, &err));
+        assert_true(c.tokens[0] == TRF_TOKENS_WORDS && c.tokens[1] == TRF_TOKENS_CHARACTERS);
+        for (i = 3; i < N; i++) snprintf(text[i], sizeof text[i], "a b%d", i % 5);
+        memset(&c, 0, sizeof c);
+        OK(trf_tokens_choose(&c, lines, lines, N, NULL, &err));
+        assert_true(c.tokens[1] == TRF_TOKENS_WORDS);
+    }
+    for (i = 0; i < N; i++)
+        snprintf(text[i], sizeof text[i], "    a long line of code that never ends, %d", i % 5);
+    memset(&c, 0, sizeof c);
+    c.no_subwords = 1;
+    OK(trf_tokens_choose(&c, NULL, lines, N, NULL, &err));
+    assert_true(c.tokens[1] == TRF_TOKENS_CHARACTERS && !c.would_be_subwords[1]);
+}
 
 static void tokens_follow_texts(void **state)
 {
@@ -648,6 +736,72 @@ static void ends(void **state)
                  &err)); /* without pairs to validate on: the last weights */
     assert_true(report.end == TRF_END_EPOCHS && report.updates > 0 &&
                 report.stopping.best_update == 0);
+    end_rig(&r);
+}
+
+/* A run of known length, or one that measures it, warms up for an eighth of its updates at most; a
+   run that goes on keeps the plan. */
+static void runs_fit_their_length(void **state)
+{
+    trf_train_options o;
+    trf_learn_options l = trf_learn_defaults();
+    trf_learn_state *plan;
+    trf_learn_report report;
+    seen s;
+    int k;
+    rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    (void)state;
+    l = watched(&r, &s);
+    o = *trf_trainer_options(r.trainer);
+    o.warmup = 1000;
+    for (k = 0; k < 3; k++) {           /* by updates: all of it, none of it, a Noam schedule */
+        if (k == 2) { o.schedule = TRF_NOAM; o.learning_rate = 0.1; }
+        OK(trf_trainer_set_options(r.trainer, &o, &err));
+        l.updates = trf_trainer_step(r.trainer) + 24;
+        l.fit = k == 1 ? 0 : TRF_FIT_ALL;
+        OK(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
+        assert_int_equal(trf_trainer_options(r.trainer)->warmup, k ? 1000 : 3);
+    }
+    end_rig(&r);
+    r = make_rig(NULL, 3, 5e-3);        /* by epochs, with a cosine */
+    l = watched(&r, &s);
+    o = *trf_trainer_options(r.trainer);
+    o.schedule = TRF_COSINE;
+    o.warmup = 500;
+    o.total_steps = 1000000;
+    OK(trf_trainer_set_options(r.trainer, &o, &err));
+    l.fit = TRF_FIT_ALL;
+    OK(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err));
+    plan = trf_trainer_learning(r.trainer);
+    assert_true(plan->planned >= report.updates && plan->planned <= report.updates + 1);
+    assert_int_equal(trf_trainer_options(r.trainer)->total_steps, plan->planned);
+    end_rig(&r);
+    r = make_rig(NULL, TRF_ENDLESS, 5e-3);      /* by time */
+    l = watched(&r, &s);
+    o = *trf_trainer_options(r.trainer);
+    o.warmup = 1000000;
+    OK(trf_trainer_set_options(r.trainer, &o, &err));
+    l.seconds = 0.3;
+    l.fit = TRF_FIT_ALL;
+    l.valid_every = 1000000;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &l, &report, &err));
+    plan = trf_trainer_learning(r.trainer);
+    assert_true(report.end == TRF_END_SECONDS && plan->planned > 0 && plan->fits > 0);
+    assert_true(plan->valid_every >= 1 && plan->valid_every <= plan->planned);
+    assert_int_equal(trf_trainer_options(r.trainer)->warmup,
+                     plan->planned < 8 ? 1 : plan->planned / 8);
+    assert_true(s.validations >= 1);
+    {
+        trf_learn_state before = *plan;
+        l.resume = 1;
+        l.seconds = 0.5;
+        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &l, &report, &err));
+        assert_true(plan->planned == before.planned && plan->valid_every >= 1);
+    }
+    end_rig(&r);
+    l.fit = 8;
+    r = make_rig(NULL, 1, 5e-3);
+    FAILS(trf_learn(r.trainer, r.corpus, NULL, &l, &report, &err), TRF_E_INVALID_ARG, "fit", -1);
     end_rig(&r);
 }
 
@@ -1634,6 +1788,10 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(recipe_refuses),
                                        cmocka_unit_test(recipes_work),
                                        cmocka_unit_test(rows_are_not_combed),
+                                       cmocka_unit_test(repeated_data_are_held_out_whole),
+                                       cmocka_unit_test(copies_choose_nothing),
+                                       cmocka_unit_test(blanks_are_written),
+                                       cmocka_unit_test(runs_fit_their_length),
                                        cmocka_unit_test(tokens_follow_texts),
                                        cmocka_unit_test(early_stopping),
                                        cmocka_unit_test(ends),

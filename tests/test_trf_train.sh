@@ -359,7 +359,7 @@ check "an error has an end too" grep -q '"event":"end","why":"error"' gone.json
 
 # --- the time that is left ----------------------------------------------------------------------
 expect 0 "too short a time for the warm-up" \
-    "rises for 5000 updates, but --minutes 0.02 is enough for only about" \
+    "the learning rate rises for 5000 updates, but there are only" \
     "$trf" train $files $model --batch-tokens 256 --threads 1 --warmup 5000 --log-every 5 \
     --minutes 0.02 --model m
 expect 0 "too few updates for the paper's warm-up" "rises for 4000 updates, but there are only" \

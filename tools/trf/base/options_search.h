@@ -70,7 +70,8 @@
      "on last, or the one that the folder named (forced_bos_token_id, tgt_lang)", NULL},
     {TRANSLATE, TEXTS, "ban", AT(rules.bans), "TEXT",
      "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
-     "line; may be given several times", NULL},
+     "line; may be given several times. Other tokens can still spell it, as in the middle of a "
+     "word", NULL},
     {TRANSLATE, TEXT, "ban-file", AT(rules.ban_file), "FILE", "more such texts, one per line",
      NULL},
     {TRANSLATE, TEXTS, "phrase", AT(rules.phrases), "TEXT",

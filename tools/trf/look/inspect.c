@@ -168,6 +168,14 @@ static void print_labels(const trf_model *model, int json)
     printf(json ? "]" : "%s\n", *text ? " | ..." : "");
 }
 
+static void print_longest(const trf_config *c, int json)
+{
+    if (c->trained_source || c->trained_target)
+        printf(json ? ",\"longest_in_training\":{\"source\":%d,\"target\":%d}"
+                    : "longest in training: source %d, target %d\n",
+               (int)c->trained_source, (int)c->trained_target);
+}
+
 static int has_8_bits(const trf_file *file)
 {
     int32_t i;
@@ -192,6 +200,7 @@ static int print_ours(struct report *r, int checkpoint)
     print_vocabulary("source", trf_model_source_vocab(model), s->json);
     print_vocabulary("target", trf_model_target_vocab(model), s->json);
     print_labels(model, s->json);
+    print_longest(&s->config, s->json);
     status = print_weight_counts(&s->config, trf_model_parameter_count(model), s->json);
     trf_model_destroy(model);
     if (status || !checkpoint)

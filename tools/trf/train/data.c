@@ -86,9 +86,9 @@ int say_skips(const struct data *d, int64_t trained_on, int refuses)
     inform("left out: %lld %s%s (%s)\n", (long long)all, lines, plural(all), list);
     if (all <= trained_on / 9) return DONE;
     refuses = refuses && all > trained_on && !d->s->train.allow_left_out;
-    say("%s%lld of %lld %ss are left out%s", refuses ? "" : "warning: ", (long long)all,
-        (long long)(all + trained_on), lines,
-        refuses ? ": --allow-left-out trains on the others" : "");
+    say("%s%lld of %lld %ss are left out, more than a %s", refuses ? "" : "warning: ",
+        (long long)all, (long long)(all + trained_on), lines,
+        refuses ? "half: --allow-left-out trains on the others" : "tenth");
     say_remedy(d);
     return refuses ? FAILED : DONE;
 }
@@ -444,8 +444,7 @@ static int say_unfinished(const struct data *d, const trf_error *err)
     if (d->status) return d->status;
     if (!strcmp(err->what, "data") && s->train.token_file)
         say("%s: no pair has a token: nothing to learn from", s->train.token_file);
-    else if (!strcmp(err->what, "data"))
-    {
+    else if (!strcmp(err->what, "data")) {
         say_skips(d, 0, 0);
         say("no %s is left to train on", s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
     }
