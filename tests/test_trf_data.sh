@@ -252,7 +252,8 @@ expect 0 "the same file for source and target" "are the same file" "$trf" train 
 expect 1 "a source in UTF-16" "wide.digits:1: expected UTF-8, got UTF-16" "$trf" train --source wide.digits \
     --target train.names $small --updates 1 --model m
 awk 'NR % 5 { print; next } { print "no tab" }' train.tsv >fifth.tsv
-expect 0 "a fifth of the lines" "warning: 120 of 600 pairs are left out, more than a tenth" "$trf" train --tsv fifth.tsv \
+expect 0 "a fifth of the lines" "warning: 120 of 600 pairs are left out, more than a tenth" \
+    "$trf" train --tsv fifth.tsv \
     $small --updates 1 --model m
 printf 'a\302\233b\tone\n' >c1.tsv
 for k in 1 2 3 4; do cat c1.tsv train.tsv; done >c1s.tsv

@@ -108,7 +108,8 @@ expect 0 "train: a third of the lines in Latin-1 is told, with the command" "ico
     "$trf" train --tsv third.tsv $small --updates 1 --model m
 rm -f m
 expect 1 "train: more than half of the lines left out is refused" \
-    "400 of 600 pairs are left out, more than a half: --allow-left-out trains on the others" "$trf" train --tsv most.tsv $small \
+    "400 of 600 pairs are left out, more than a half: --allow-left-out trains on the others" \
+    "$trf" train --tsv most.tsv $small \
     --updates 1 --model m
 check "train: such a refusal leaves no model" test ! -e m
 expect 0 "train: --allow-left-out goes on with the others" "warning: 400 of 600 pairs are left out" "$trf" train \

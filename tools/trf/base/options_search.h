@@ -46,9 +46,9 @@
      "--unknown copy)", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
-    {TRANSLATE, NUMBER, "max-length-b", AT(search.max_length_b), "B",
-     "B for --max-length-a. -1: B is 20, and an answer may always be a quarter longer than the "
-     "longest target of the training", NULL},
+    {TRANSLATE | FROM_DATA, NUMBER, "max-length-b", AT(search.max_length_b), "B",
+     "B for --max-length-a (default: 20, and an answer may always be a quarter longer than the "
+     "longest target of the training)", NULL},
     {TRANSLATE, TEXT, "start", AT(rules.start), "TOKEN",
      "a token that the decoder reads first, instead of the model's own: the tag of the target "
      "language in mBART-25. TOKEN is the text of a token, or else an id", NULL},

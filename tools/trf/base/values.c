@@ -68,7 +68,8 @@ void value_text(const struct row *row, const struct settings *s, char *text, siz
         break;
     case NUMBER: case COUNT:
         memcpy(&number, field, sizeof number);
-        snprintf(text, size, "%d", (int)number);
+        *text = 0;              /* negative: the model decides */
+        if (number >= 0) snprintf(text, size, "%d", (int)number);
         break;
     case LONG_NUMBER: case LONG_COUNT:
         memcpy(&wide, field, sizeof wide);
