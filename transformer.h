@@ -204,7 +204,8 @@
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
-//                     >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
+//                     >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls
+//                     >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
 //                     >>token-reading >>token-index >>token-resuming >>token-writing
 //                     >>token-adding
@@ -1620,10 +1621,10 @@ typedef struct trf_sequences {
 /* Position of a batch in its corpus. corpus 0: the batch is from no corpus.
    A checkpoint stores the position after the last batch that its updates have used. If a batch was
    delivered but not used, the corpus delivers it again after loading. A batch that a training call
-   has rejected with an error other than TRF_E_CANCELLED counts as used. An update may use several
-   batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
-   several ranks, each rank has its own copy of the same corpus and uses its part of every batch
-   (trf_train_options.parts). */
+   has rejected with an error other than TRF_E_CANCELLED counts as used, also after the checkpoint
+   has been loaded. An update may use several batches. If you divide a batch into parts (>>manual,
+   WORDS), use all of them in one update. With several ranks, each rank has its own copy of the same
+   corpus and uses its part of every batch (trf_train_options.parts). */
 typedef struct trf_place {
     uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
                                    batches */
@@ -2264,7 +2265,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
    about the whole update. TRF_E_STATE: there are no gradients, or no rank has a target token. In
-   the second case, and if all_reduce fails, the gradients are discarded. */
+   the second case, and if all_reduce fails, the gradients are discarded; batches without a target
+   token then count as used (trf_place). */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Forgets what has been accumulated since the last update: the next trf_forward_backward starts
@@ -3173,8 +3175,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
    update are discarded, and the model has the best validated weights if there are any. A checkpoint
-   that is saved now, and another call with `resume`, go on from the weights of the last update,
-   with the batches of the next one. */
+   that is saved now, and another call with `resume`, go on from the weights of the last update.
+   They repeat the update that was cancelled, or whose device or all_reduce failed (TRF_E_BACKEND).
+   Batches of an update that failed with another error count as used. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);
@@ -24100,13 +24103,21 @@ TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
     trainer->behind = trainer->begin;           /* their batches are still to come */
 }
 
+/* Forgets gradients whose batches count as used: what comes next is at `next`. */
+TRF__FN void trf__drop_gradients(trf_trainer *t, trf_place next)
+{
+    trf_trainer_discard_gradients(t);
+    t->begin = t->before = t->behind = next;
+}
+
 TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 {
     if (!trainer) return;
-    trainer->begin = trainer->before = trainer->behind;
-    trf_trainer_discard_gradients(trainer);
+    trf__drop_gradients(trainer, trainer->behind);
     trainer->step++;
 }
+
+// >>step-batch     one batch: its parts, its gradients, its place in the data
 
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
@@ -24253,6 +24264,7 @@ TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_sta
     if (first || t->begin.corpus != place.corpus) t->begin = place;
     t->behind = place;
     if (status != TRF_E_CANCELLED && place.batch < INT64_MAX) t->behind.batch++;
+    if (first && refused) t->begin = t->before = t->behind;
 }
 
 /* A batch that is refused counts as used: training goes on with the next one. */
@@ -24496,7 +24508,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
     if (!(tokens > 0)) {
-        trf_trainer_discard_gradients(trainer);
+        trf__drop_gradients(trainer, trainer->behind);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
                          "the step has no target tokens: nothing to learn from");
     }
@@ -24629,7 +24641,7 @@ TRF_API void trf_stage_destroy(trf_stage *stage)
     int32_t i;
     if (!stage) return;
     t = stage->trainer;
-    trf_trainer_discard_gradients(t);
+    if (t->stage == stage) trf_trainer_discard_gradients(t);
     for (i = 0; stage->slots && i < stage->n_slots; i++)
         if (stage->slots[i].pass.run.backend) trf__pass_empty(&stage->slots[i].pass);
     t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
@@ -24902,17 +24914,14 @@ TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int whic
     return status;
 }
 
-TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
-                                     const trf_tensor *in, trf_tensor *out, trf_error *err)
+/* trf_stage_forward in a free slot, without the position in the data. */
+TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf_batch *batch,
+                                      const trf_tensor *in, trf_tensor *out, trf_error *err)
 {
-    trf_trainer *t;
-    trf__slot *at;
-    trf__pass *pass;
+    trf_trainer *t = stage->trainer;
+    trf__pass *pass = &at->pass;
     trf__limits need;
     int64_t rows[2], wanted;
-    TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
-    t = stage->trainer;
-    pass = &at->pass;
     TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
     TRF__TRY(trf__check_seam(pass, rows, 0, "in", in, err));
     TRF__TRY(trf__check_seam(pass, rows, 1, "out", out, err));
@@ -24931,8 +24940,21 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
     TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
     trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
-    TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, TRF_OK);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
+TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
+                                     const trf_tensor *in, trf_tensor *out, trf_error *err)
+{
+    trf_trainer *t;
+    trf__slot *at;
+    trf_status status;
+    TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
+    if (!batch) return trf__fail_null(err, "batch");
+    t = stage->trainer;
+    status = trf__stage_forward(stage, at, batch, in, out, err);
+    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
+    TRF__TRY(status);
     at->waits = 1;
     stage->waiting++;
     t->sentences += trf__max64(batch->source.count, batch->target.count);
@@ -34225,8 +34247,9 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. A cancelled one leaves the corpus where it was, so that
-   the next call makes it. Between ranks nothing is cancelled within an update. */
+/* An update that fails leaves no gradients. If it was cancelled, or a device or all_reduce failed,
+   the next call makes it: the corpus is where it was. After other errors its batches count as used.
+   Between ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -34237,8 +34260,10 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->trainer->pass.run.deaf = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
-        if (status == TRF_E_CANCELLED)
+        if (status == TRF_E_CANCELLED || status == TRF_E_BACKEND)
             TRF__TRY(trf__corpus_seek(l->corpus, place.epoch, place.batch, NULL));
+        else if (status != TRF_E_END)
+            trf__drop_gradients(l->trainer, trf__corpus_place(l->corpus));
         return status;
     }
     l->report->updates++;
@@ -37099,4 +37124,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 821475665
+// Made from the files in tools/header by `make header`. CRC of the lines above: 594929004

@@ -27,10 +27,10 @@ typedef struct trf_sequences {
 /* Position of a batch in its corpus. corpus 0: the batch is from no corpus.
    A checkpoint stores the position after the last batch that its updates have used. If a batch was
    delivered but not used, the corpus delivers it again after loading. A batch that a training call
-   has rejected with an error other than TRF_E_CANCELLED counts as used. An update may use several
-   batches. If you divide a batch into parts (>>manual, WORDS), use all of them in one update. With
-   several ranks, each rank has its own copy of the same corpus and uses its part of every batch
-   (trf_train_options.parts). */
+   has rejected with an error other than TRF_E_CANCELLED counts as used, also after the checkpoint
+   has been loaded. An update may use several batches. If you divide a batch into parts (>>manual,
+   WORDS), use all of them in one update. With several ranks, each rank has its own copy of the same
+   corpus and uses its part of every batch (trf_train_options.parts). */
 typedef struct trf_place {
     uint64_t corpus;            /* fingerprint of its pairs and of the options that decide its
                                    batches */

@@ -181,8 +181,9 @@ TRF_API trf_learn_options trf_learn_defaults(void);
      TRF_E_NONFINITE     a hundred updates in a row were skipped
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
    update are discarded, and the model has the best validated weights if there are any. A checkpoint
-   that is saved now, and another call with `resume`, go on from the weights of the last update,
-   with the batches of the next one. */
+   that is saved now, and another call with `resume`, go on from the weights of the last update.
+   They repeat the update that was cancelled, or whose device or all_reduce failed (TRF_E_BACKEND).
+   Batches of an update that failed with another error count as used. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);

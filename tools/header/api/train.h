@@ -213,7 +213,8 @@ TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_repor
                                       trf_error *err);
 /* Divides the gradients by the number of tokens, clips them, and updates the weights. The report is
    about the whole update. TRF_E_STATE: there are no gradients, or no rank has a target token. In
-   the second case, and if all_reduce fails, the gradients are discarded. */
+   the second case, and if all_reduce fails, the gradients are discarded; batches without a target
+   token then count as used (trf_place). */
 TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err);
 /* Forgets what has been accumulated since the last update: the next trf_forward_backward starts

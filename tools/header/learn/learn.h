@@ -292,8 +292,9 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. A cancelled one leaves the corpus where it was, so that
-   the next call makes it. Between ranks nothing is cancelled within an update. */
+/* An update that fails leaves no gradients. If it was cancelled, or a device or all_reduce failed,
+   the next call makes it: the corpus is where it was. After other errors its batches count as used.
+   Between ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -304,8 +305,10 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->trainer->pass.run.deaf = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
-        if (status == TRF_E_CANCELLED)
+        if (status == TRF_E_CANCELLED || status == TRF_E_BACKEND)
             TRF__TRY(trf__corpus_seek(l->corpus, place.epoch, place.batch, NULL));
+        else if (status != TRF_E_END)
+            trf__drop_gradients(l->trainer, trf__corpus_place(l->corpus));
         return status;
     }
     l->report->updates++;

@@ -204,7 +204,8 @@
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
-//                     >>stage-sums >>update >>stages >>stage-seams >>stage-calls >>updater
+//                     >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls
+//                     >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
 //                     >>token-reading >>token-index >>token-resuming >>token-writing
 //                     >>token-adding

@@ -47,7 +47,7 @@ TRF_API void trf_stage_destroy(trf_stage *stage)
     int32_t i;
     if (!stage) return;
     t = stage->trainer;
-    trf_trainer_discard_gradients(t);
+    if (t->stage == stage) trf_trainer_discard_gradients(t);
     for (i = 0; stage->slots && i < stage->n_slots; i++)
         if (stage->slots[i].pass.run.backend) trf__pass_empty(&stage->slots[i].pass);
     t->pass.run.backend->release(&t->pass.run, stage->device_numbers,
@@ -320,17 +320,14 @@ TRF__FN trf_status trf__slot_run(const trf_trainer *t, trf__pass *pass, int whic
     return status;
 }
 
-TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
-                                     const trf_tensor *in, trf_tensor *out, trf_error *err)
+/* trf_stage_forward in a free slot, without the position in the data. */
+TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf_batch *batch,
+                                      const trf_tensor *in, trf_tensor *out, trf_error *err)
 {
-    trf_trainer *t;
-    trf__slot *at;
-    trf__pass *pass;
+    trf_trainer *t = stage->trainer;
+    trf__pass *pass = &at->pass;
     trf__limits need;
     int64_t rows[2], wanted;
-    TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
-    t = stage->trainer;
-    pass = &at->pass;
     TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
     TRF__TRY(trf__check_seam(pass, rows, 0, "in", in, err));
     TRF__TRY(trf__check_seam(pass, rows, 1, "out", out, err));
@@ -349,8 +346,21 @@ TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_b
     trf__seam_feed(at, 0, in, pass->encoder.embedded, pass->decoder.embedded);
     TRF__TRY(trf__slot_run(t, pass, TRF__FORWARD_PASS, err));
     trf__seam_fetch(at, 1, out, pass->encoder.out, pass->decoder.out);
-    TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, TRF_OK);
+    return pass->run.backend->sync(&pass->run, err);
+}
+
+TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
+                                     const trf_tensor *in, trf_tensor *out, trf_error *err)
+{
+    trf_trainer *t;
+    trf__slot *at;
+    trf_status status;
+    TRF__TRY(trf__slot_at(stage, slot, 0, &at, err));
+    if (!batch) return trf__fail_null(err, "batch");
+    t = stage->trainer;
+    status = trf__stage_forward(stage, at, batch, in, out, err);
+    trf__keep_place(t, batch->place, t->micro == 0 && stage->waiting == 0, status);
+    TRF__TRY(status);
     at->waits = 1;
     stage->waiting++;
     t->sentences += trf__max64(batch->source.count, batch->target.count);

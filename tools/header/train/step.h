@@ -177,13 +177,21 @@ TRF_API void trf_trainer_discard_gradients(trf_trainer *trainer)
     trainer->behind = trainer->begin;           /* their batches are still to come */
 }
 
+/* Forgets gradients whose batches count as used: what comes next is at `next`. */
+TRF__FN void trf__drop_gradients(trf_trainer *t, trf_place next)
+{
+    trf_trainer_discard_gradients(t);
+    t->begin = t->before = t->behind = next;
+}
+
 TRF_API void trf_trainer_end_step(trf_trainer *trainer)
 {
     if (!trainer) return;
-    trainer->begin = trainer->before = trainer->behind;
-    trf_trainer_discard_gradients(trainer);
+    trf__drop_gradients(trainer, trainer->behind);
     trainer->step++;
 }
+
+// >>step-batch     one batch: its parts, its gradients, its place in the data
 
 /* One forward and backward pass that adds to the gradients of a round. Sequences of later
    micro-batches are numbered on, so that a split batch has the dropout masks of the whole. */
@@ -330,6 +338,7 @@ TRF__FN void trf__keep_place(trf_trainer *t, trf_place place, int first, trf_sta
     if (first || t->begin.corpus != place.corpus) t->begin = place;
     t->behind = place;
     if (status != TRF_E_CANCELLED && place.batch < INT64_MAX) t->behind.batch++;
+    if (first && refused) t->begin = t->before = t->behind;
 }
 
 /* A batch that is refused counts as used: training goes on with the next one. */
@@ -573,7 +582,7 @@ TRF_API trf_status trf_optimizer_step(trf_trainer *trainer, trf_step_report *rep
     TRF__TRY(trf__reduce(trainer, &tokens, err));
     if (trf__is_stage(trainer->model)) TRF__TRY(trf__stages_decide(trainer, &tokens, err));
     if (!(tokens > 0)) {
-        trf_trainer_discard_gradients(trainer);
+        trf__drop_gradients(trainer, trainer->behind);
         return trf__fail(err, TRF_E_STATE, trainer->step, "tokens",
                          "the step has no target tokens: nothing to learn from");
     }
