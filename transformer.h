@@ -7618,24 +7618,26 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 #define TRF__TILE_STORE(tile, to, step) _tile_stored(tile, to, step)
 #define TRF__TILE_INT8(c, a, b) _tile_dpbusd(c, a, b)
 #define TRF__TILE_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_TILES() trf__ask_for_tiles()
+#define TRF__HAS_TILES(ask) trf__lends_tiles(ask)
 #endif
 
-/* Whether the processor has tiles for both formats, the system saves them (XCR0), and permits them
-   to this process (arch_prctl, number 158: ARCH_REQ_XCOMP_PERM for component 18). */
-TRF__FN int trf__ask_for_tiles(void)
+/* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
+   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
+   this process, if it asks (ARCH_REQ_XCOMP_PERM). */
+TRF__FN int trf__lends_tiles(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low, high;
-    long refused;
+    uint64_t known = 0;
+    long refused, what = ask ? 0x1023L : 0x1021L, which = ask ? 18L : (long)(intptr_t)&known;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;           /* OSXSAVE */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return 0;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     (void)high;
     if ((low >> 17 & 3) != 3) return 0;
-    __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(0x1023L), "S"(18L)
+    __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(what), "S"(which)
                      : "rcx", "r11", "memory");
-    return refused == 0;
+    return refused == 0 && (ask || (known >> 18 & 1));
 }
 
 /* Gives all eight tiles sixteen rows of 64 bytes. Tiles belong to a thread. */
@@ -7739,12 +7741,15 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
         x.b += (size_t)n * x.b_panel; \
     } \
 }
-TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(); }
+/* An object that will use tiles asks for them. A query must not change the process. */
+TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(1); }
+TRF__FN int trf__may_have_tiles(void) { return TRF__HAS_TILES(0); }
 #else
 #define TRF__TILES 0
 TRF__FN void trf__tiles_begin(void) {}
 TRF__FN void trf__tiles_end(void) {}
 TRF__FN int trf__has_tiles(void) { return 0; }
+TRF__FN int trf__may_have_tiles(void) { return 0; }
 #endif
 
 // >>int8           products of eight-bit integers
@@ -9064,7 +9069,7 @@ TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *
 TRF__FN int trf__wants_bf16x3(const trf_device *device, int format)
 {
     return TRF__BF16X3 && device->products == TRF_PRODUCTS_BF16X3 && format == TRF__FLOAT32 &&
-           trf__has_tiles();
+           trf__may_have_tiles();
 }
 
 /* Whether a product with so many rows is. These are the rows of the whole op, so that its cut
@@ -9474,8 +9479,8 @@ TRF__FN const char *trf__cpu_kernel(const trf_device *device, int format)
     if (trf__wants_bf16x3(device, format)) return "AMX";
     if (format == TRF__FLOAT32) return trf__cpu_prefers_own(device) ? "built-in" : "CBLAS";
     if (TRF__REAL_BYTES == 8) return NULL;
-    return format == TRF__BF16 ? trf__bf16_chosen(trf__has_tiles())->name
-                               : trf__int8_chosen(trf__has_tiles())->name;
+    return format == TRF__BF16 ? trf__bf16_chosen(trf__may_have_tiles())->name
+                               : trf__int8_chosen(trf__may_have_tiles())->name;
 }
 
 enum { TRF__PACK_ROWS = 256 };      /* of a tile: whole panels in every format */
@@ -11501,7 +11506,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
-    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format);
+    cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_tiles();
     status = trf__process_of(run)->open(cpu, &run->hooks, err);
     if (status != TRF_OK) trf__cpu_close(run);
     return status;
@@ -37124,4 +37129,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 594929004
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3849036422

@@ -422,6 +422,38 @@ static void kernels_have_names(void **state)
     assert_null(trf_product_kernel(&device, TRF_WEIGHTS_FULL));
 }
 
+/* Only objects that will use tiles ask the system for them, which changes the process. */
+static void queries_ask_for_nothing(void **state)
+{
+    static const trf_weights weights[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    trf_config c = kit_small(2, 32, 40, 20);
+    trf_train_options o = kit_training();
+    trf_search search = trf_search_defaults();
+    trf_translator *t = NULL;
+    trf_model *model = NULL;
+    int w, products;
+    (void)state;
+    tiles_asked = 0;
+    for (products = TRF_PRODUCTS_AUTO; products < TRF_PRODUCTS_COUNT; products += 3)
+        for (w = 0; w < 3; w++) {
+            c.device.products = (trf_products)products;
+            search.weights = weights[w];
+            trf_product_kernel(&c.device, weights[w]);
+            trf_config_check(&c, NULL);
+            trf_model_memory(&c);
+            trf_trainer_memory(&c, &o);
+            trf_stage_memory(&c, &o, 0, 1, 1);
+            trf_packed_memory(&c, weights[w], NULL);
+            trf_translator_memory(&c, &search, 4, 10);
+        }
+    assert_int_equal(tiles_asked, 0);
+    assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
+    assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
+    assert_true(!TRF__TILES || tiles_asked > 0);
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+}
+
 /* Gradients are near those of floats, and the same bits with other threads and when activations
    are computed again. */
 static void gradients_are_near(void **state)
@@ -452,6 +484,7 @@ int main(void)
         cmocka_unit_test(same_bits),            cmocka_unit_test(near_the_floats),
         cmocka_unit_test(memory_is_as_planned), cmocka_unit_test(gradients_are_near),
         cmocka_unit_test(tiles_are_emulated), cmocka_unit_test(kernels_have_names),
+        cmocka_unit_test(queries_ask_for_nothing),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 
 static int real_instructions;   /* 0: emulated */
 static long tiles_begun;        /* how often tiles got a shape, about: threads count together */
+static long tiles_asked;        /* how often the system was asked for them, likewise */
 
 #if defined(__linux__) && defined(__x86_64__) && !defined(TRF_SCALAR)
 #include <immintrin.h>
@@ -94,7 +95,8 @@ static inline void tile_bf16(int c, int a, int b)
     do { if (real_instructions) _tile_dpbusd(c, a, b); else tile_int8(c, a, b); } while (0)
 #define TRF__TILE_BF16(c, a, b) \
     do { if (real_instructions) _tile_dpbf16ps(c, a, b); else tile_bf16(c, a, b); } while (0)
-#define TRF__HAS_TILES() (!real_instructions || trf__ask_for_tiles())
+#define TRF__HAS_TILES(ask) \
+    (tiles_asked += (ask), !real_instructions || trf__lends_tiles(ask))
 #endif
 
 #endif

@@ -35,24 +35,26 @@
 #define TRF__TILE_STORE(tile, to, step) _tile_stored(tile, to, step)
 #define TRF__TILE_INT8(c, a, b) _tile_dpbusd(c, a, b)
 #define TRF__TILE_BF16(c, a, b) _tile_dpbf16ps(c, a, b)
-#define TRF__HAS_TILES() trf__ask_for_tiles()
+#define TRF__HAS_TILES(ask) trf__lends_tiles(ask)
 #endif
 
-/* Whether the processor has tiles for both formats, the system saves them (XCR0), and permits them
-   to this process (arch_prctl, number 158: ARCH_REQ_XCOMP_PERM for component 18). */
-TRF__FN int trf__ask_for_tiles(void)
+/* Whether the processor has tiles for both formats, the system saves them (XCR0), and Linux knows
+   them (arch_prctl, number 158: ARCH_GET_XCOMP_SUPP has component 18). ask 1: also permits them to
+   this process, if it asks (ARCH_REQ_XCOMP_PERM). */
+TRF__FN int trf__lends_tiles(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
     unsigned a, b, c, d, low, high;
-    long refused;
+    uint64_t known = 0;
+    long refused, what = ask ? 0x1023L : 0x1021L, which = ask ? 18L : (long)(intptr_t)&known;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;           /* OSXSAVE */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return 0;
     __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
     (void)high;
     if ((low >> 17 & 3) != 3) return 0;
-    __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(0x1023L), "S"(18L)
+    __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(what), "S"(which)
                      : "rcx", "r11", "memory");
-    return refused == 0;
+    return refused == 0 && (ask || (known >> 18 & 1));
 }
 
 /* Gives all eight tiles sixteen rows of 64 bytes. Tiles belong to a thread. */
@@ -156,10 +158,13 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
         x.b += (size_t)n * x.b_panel; \
     } \
 }
-TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(); }
+/* An object that will use tiles asks for them. A query must not change the process. */
+TRF__FN int trf__has_tiles(void) { return TRF__HAS_TILES(1); }
+TRF__FN int trf__may_have_tiles(void) { return TRF__HAS_TILES(0); }
 #else
 #define TRF__TILES 0
 TRF__FN void trf__tiles_begin(void) {}
 TRF__FN void trf__tiles_end(void) {}
 TRF__FN int trf__has_tiles(void) { return 0; }
+TRF__FN int trf__may_have_tiles(void) { return 0; }
 #endif

@@ -226,7 +226,7 @@ TRF__FN void trf__floats_product(trf_real *scratch, trf__product p, const void *
 TRF__FN int trf__wants_bf16x3(const trf_device *device, int format)
 {
     return TRF__BF16X3 && device->products == TRF_PRODUCTS_BF16X3 && format == TRF__FLOAT32 &&
-           trf__has_tiles();
+           trf__may_have_tiles();
 }
 
 /* Whether a product with so many rows is. These are the rows of the whole op, so that its cut
