@@ -9794,6 +9794,9 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *produ
 //   w = c (h + b h^3), w' = c (1 + 3 b h^2), c = 2 sqrt(2 / pi), b = 0.044715, as
 //   (1 + tanh(w / 2)) / 2 = s
 //   tanh = 2 s - 1, tanh' = 4 s (1 - s), s = 1 / (1 + exp(-2 h))
+//
+// Where s is 0 or 1 in float, h s and the slopes are computed from the nearest such h: at larger
+// ones h^3 overflows, and a clamped exp would not make s small enough.
 
 TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 {
@@ -9819,6 +9822,12 @@ TRF__INLINE trf__v16 trf__gelu_tanh_sigmoid(trf__v16 h)
                                  trf__gelu_tanh_part(h, (trf_real)0.044715)));
 }
 
+/* From here on s is 1, and from minus this on below 1e-37, for SiLU and GELU by tanh. */
+TRF__INLINE trf__v16 trf__act_far(int kind)
+{
+    return trf__set((trf_real)(kind == TRF_SILU ? 88 : 10));
+}
+
 TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__max(h, trf__set(0));
@@ -9826,6 +9835,7 @@ TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
     if (kind == TRF__IDENTITY) return h;
     if (kind == TRF__TANH)
         return trf__fma(trf__sigmoid(trf__add(h, h)), trf__set(2), trf__set(-1));
+    h = trf__max(h, trf__sub(trf__set(0), trf__act_far(kind)));
     return trf__mul(h, kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h));
 }
 
@@ -9843,8 +9853,10 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
-        trf__v16 steep = kind == TRF_SILU ? h
+        trf__v16 s, steep, far = trf__act_far(kind);
+        h = trf__min(trf__max(h, trf__sub(trf__set(0), far)), far);
+        s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
+        steep = kind == TRF_SILU ? h
             : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
                        trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
         return trf__mul(s, trf__fma(steep, trf__sub(trf__set(1), s), trf__set(1)));
@@ -12521,6 +12533,7 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
         s = trf__gpu_sigmoid(h);
         return s * fmaf(h, 1 - s, 1.0f);
     }
+    h = h < -10 ? -10 : h > 10 ? 10 : h;        /* h^3 must not overflow; NaN stays NaN */
     s = trf__gpu_gelu_tanh_sigmoid(h);
     return s * fmaf(1.5957691216057308f * h * fmaf(h * h, 3 * 0.044715f, 1.0f), 1 - s, 1.0f);
 }
@@ -37129,4 +37142,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3849036422
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1183041296

@@ -112,6 +112,9 @@ TRF__FN void trf__cpu_linear_dw(const trf__run *run, const trf__linear_dw *produ
 //   w = c (h + b h^3), w' = c (1 + 3 b h^2), c = 2 sqrt(2 / pi), b = 0.044715, as
 //   (1 + tanh(w / 2)) / 2 = s
 //   tanh = 2 s - 1, tanh' = 4 s (1 - s), s = 1 / (1 + exp(-2 h))
+//
+// Where s is 0 or 1 in float, h s and the slopes are computed from the nearest such h: at larger
+// ones h^3 overflows, and a clamped exp would not make s small enough.
 
 TRF__INLINE trf__v16 trf__sigmoid(trf__v16 h)
 {
@@ -137,6 +140,12 @@ TRF__INLINE trf__v16 trf__gelu_tanh_sigmoid(trf__v16 h)
                                  trf__gelu_tanh_part(h, (trf_real)0.044715)));
 }
 
+/* From here on s is 1, and from minus this on below 1e-37, for SiLU and GELU by tanh. */
+TRF__INLINE trf__v16 trf__act_far(int kind)
+{
+    return trf__set((trf_real)(kind == TRF_SILU ? 88 : 10));
+}
+
 TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
 {
     if (kind == TRF_RELU) return trf__max(h, trf__set(0));
@@ -144,6 +153,7 @@ TRF__INLINE trf__v16 trf__act_of(int kind, trf__v16 h)
     if (kind == TRF__IDENTITY) return h;
     if (kind == TRF__TANH)
         return trf__fma(trf__sigmoid(trf__add(h, h)), trf__set(2), trf__set(-1));
+    h = trf__max(h, trf__sub(trf__set(0), trf__act_far(kind)));
     return trf__mul(h, kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h));
 }
 
@@ -161,8 +171,10 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
-        trf__v16 steep = kind == TRF_SILU ? h
+        trf__v16 s, steep, far = trf__act_far(kind);
+        h = trf__min(trf__max(h, trf__sub(trf__set(0), far)), far);
+        s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
+        steep = kind == TRF_SILU ? h
             : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
                        trf__gelu_tanh_part(h, (trf_real)(3 * 0.044715)));
         return trf__mul(s, trf__fma(steep, trf__sub(trf__set(1), s), trf__set(1)));

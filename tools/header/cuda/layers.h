@@ -363,6 +363,7 @@ TRF__DEVICE float trf__gpu_slope(int kind, float h)
         s = trf__gpu_sigmoid(h);
         return s * fmaf(h, 1 - s, 1.0f);
     }
+    h = h < -10 ? -10 : h > 10 ? 10 : h;        /* h^3 must not overflow; NaN stays NaN */
     s = trf__gpu_gelu_tanh_sigmoid(h);
     return s * fmaf(1.5957691216057308f * h * fmaf(h * h, 3 * 0.044715f, 1.0f), 1 - s, 1.0f);
 }
