@@ -1559,7 +1559,10 @@ typedef enum trf_weights {
 /* Packs the weights of all matrix products into the form that translators and samplers compute
    with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
    of making copies, so each of them is smaller by the weights. Answers are bit-identical to those
-   of objects that were created with these weights. weights: FULL, BF16 or INT8 (trf_weights).
+   of objects that were created with these weights, with one exception: where CBLAS multiplies
+   (TRF_PRODUCTS_CBLAS, or AUTO on SSE2), it needs the unpacked weights. So with FULL, calls with
+   more than 512 rows (trf_products) may differ in the last bits. weights: FULL, BF16 or INT8
+   (trf_weights).
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
@@ -7233,8 +7236,8 @@ enum {
     TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
                                                        packs */
     TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many if the weight is packed
-                                                       already */
+    TRF__PACKED_ROWS = 512                          /* nor up to so many if there are packed
+                                                       weights */
 };
 
 /* Element (i, j) of a matrix is at[i * row + j * column]. */
@@ -9211,11 +9214,12 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
 }
 
 /* Whether CBLAS computes a product. This depends only on the number of rows and on packed weights,
-   so bits do not change with threads. w NULL: nothing is packed. */
+   so bits do not change with threads. w NULL: nothing is packed. A product with few rows is ours
+   also where it reads the plain form: a model that has packed weights alone has the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;
-    if (w && trf__reads_packed(w) && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
+    if (w && w->packed && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 
@@ -10921,7 +10925,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
-    job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
+    job.blas = trf__use_blas(run, l->rows, &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
        on the cut; or only one, if every tile splits the weight */
     tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
@@ -28996,12 +29000,6 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
     return TRF_OK;
 }
 
-/* The most rows that are read together: few enough for our own products, never CBLAS. */
-TRF__FN int64_t trf__rows_per_pass(const trf_config *c)
-{
-    return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS;
-}
-
 /* Lists up to `most` unread rows of live sequences, from sequence *next on; the last row of each
    only if `last` is set. Returns the number of sequences. The spans note which they are. */
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
@@ -29073,8 +29071,9 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     trf__stack *stack = &pass->decoder;
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
+    /* few enough rows for our own products, never CBLAS */
     while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
-                                     : trf__rows_per_pass(pass->config))) > 0) {
+                                     : (int64_t)TRF__PACKED_ROWS)) > 0) {
         trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
@@ -29260,7 +29259,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
         most = window + 1;
     }
     g->cache.self_area = trf__round_up(most, 16);
-    need->target_rows = trf__min64(rows, trf__rows_per_pass(&c));
+    need->target_rows = trf__min64(rows, TRF__PACKED_ROWS);
     need->longest = trf__max64(need->longest, most);
     return TRF_OK;
 }
@@ -29272,7 +29271,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t most, capacity = 0, together = trf__rows_per_pass(c);
+    int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
@@ -37142,4 +37141,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1183041296
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4018225875

@@ -159,7 +159,10 @@ typedef enum trf_weights {
 /* Packs the weights of all matrix products into the form that translators and samplers compute
    with, and frees the unpacked ones. Translators and samplers then share the packed weights instead
    of making copies, so each of them is smaller by the weights. Answers are bit-identical to those
-   of objects that were created with these weights. weights: FULL, BF16 or INT8 (trf_weights).
+   of objects that were created with these weights, with one exception: where CBLAS multiplies
+   (TRF_PRODUCTS_CBLAS, or AUTO on SSE2), it needs the unpacked weights. So with FULL, calls with
+   more than 512 rows (trf_products) may differ in the last bits. weights: FULL, BF16 or INT8
+   (trf_weights).
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of

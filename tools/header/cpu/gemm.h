@@ -74,8 +74,8 @@ enum {
     TRF__PACK = 16,                                 /* rows or columns of a weight that one tile
                                                        packs */
     TRF__SKINNY = 16,                               /* up to so many rows CBLAS is never called, */
-    TRF__PACKED_ROWS = 512                          /* nor up to so many if the weight is packed
-                                                       already */
+    TRF__PACKED_ROWS = 512                          /* nor up to so many if there are packed
+                                                       weights */
 };
 
 /* Element (i, j) of a matrix is at[i * row + j * column]. */

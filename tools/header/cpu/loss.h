@@ -173,7 +173,7 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
-    job.blas = trf__use_blas(run, l->rows, l->w.plain ? NULL : &l->w);
+    job.blas = trf__use_blas(run, l->rows, &l->w);
     /* CBLAS: a quarter of a group. Built-in product: two tiles for each thread, as no bit depends
        on the cut; or only one, if every tile splits the weight */
     tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);

@@ -142,11 +142,12 @@ TRF__FN trf__view trf__weight_view(const trf__mat *w, int64_t in)
 }
 
 /* Whether CBLAS computes a product. This depends only on the number of rows and on packed weights,
-   so bits do not change with threads. w NULL: nothing is packed. */
+   so bits do not change with threads. w NULL: nothing is packed. A product with few rows is ours
+   also where it reads the plain form: a model that has packed weights alone has the same bits. */
 TRF__FN int trf__use_blas(const trf__run *run, int64_t rows, const trf__mat *w)
 {
     if (run->format == TRF__BF16) return 0;
-    if (w && trf__reads_packed(w) && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
+    if (w && w->packed && (rows <= TRF__PACKED_ROWS || !w->plain)) return 0;
     return trf__cpu_of(run)->blas && rows > TRF__SKINNY;
 }
 

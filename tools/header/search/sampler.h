@@ -107,12 +107,6 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
     return TRF_OK;
 }
 
-/* The most rows that are read together: few enough for our own products, never CBLAS. */
-TRF__FN int64_t trf__rows_per_pass(const trf_config *c)
-{
-    return c->d_model % 16 ? TRF__SKINNY : TRF__PACKED_ROWS;
-}
-
 /* Lists up to `most` unread rows of live sequences, from sequence *next on; the last row of each
    only if `last` is set. Returns the number of sequences. The spans note which they are. */
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
@@ -184,8 +178,9 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     trf__stack *stack = &pass->decoder;
     int64_t vocab = pass->config->target_vocab, n, i;
     int32_t next = 0;
+    /* few enough rows for our own products, never CBLAS */
     while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
-                                     : trf__rows_per_pass(pass->config))) > 0) {
+                                     : (int64_t)TRF__PACKED_ROWS)) > 0) {
         trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
@@ -371,7 +366,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
         most = window + 1;
     }
     g->cache.self_area = trf__round_up(most, 16);
-    need->target_rows = trf__min64(rows, trf__rows_per_pass(&c));
+    need->target_rows = trf__min64(rows, TRF__PACKED_ROWS);
     need->longest = trf__max64(need->longest, most);
     return TRF_OK;
 }
@@ -383,7 +378,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const int32_t *begins, trf_error *err)
 {
     const trf_config *c = &g->model->config;
-    int64_t most, capacity = 0, together = trf__rows_per_pass(c);
+    int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
