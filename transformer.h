@@ -28512,8 +28512,11 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     run = trf__run_on(&device, &search->hooks);
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
     TRF__ZERO(round);
-    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
-                                                    trf__has_source(config) ? 0 : source_tokens));
+    /* an empty prompt has a limit of its own (trf__prompt_starts) */
+    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
+    if (!trf__has_source(config))
+        round.longest = trf__max64(round.longest, trf__answer_limit(config, search, source_tokens,
+                                                                    source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     TRF__ZERO(layout);
@@ -30023,7 +30026,8 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     trf__pass *pass;
     const trf_config *c;
     trf_batch batch;
-    int32_t i, least;
+    trf_status status;
+    int32_t i, least, tagged;
     int64_t rows = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -30048,7 +30052,12 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     TRF__ZERO(batch.place);
     batch.ordinal = 0;
     batch.target = *targets;
-    TRF__TRY(trf__pass_sides(pass, &batch, pass->sides, 0, err));
+    /* the ids of the sources are not read: a row has no tag */
+    tagged = pass->encoder.tagged;
+    pass->encoder.tagged = 0;
+    status = trf__pass_sides(pass, &batch, pass->sides, 0, err);
+    pass->encoder.tagged = tagged;
+    TRF__TRY(status);
     TRF__TRY(trf__shape_check(out, "out", pass->decoder.rows, c->d_model, err));
     /* the encoder does not run: the caller's memory takes the buffer of its embedding */
     pass->encoder.out = pass->encoder.embedded;
@@ -37141,4 +37150,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4018225875
+// Made from the files in tools/header by `make header`. CRC of the lines above: 191604684

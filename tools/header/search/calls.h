@@ -250,8 +250,11 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     run = trf__run_on(&device, &search->hooks);
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
     TRF__ZERO(round);
-    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens,
-                                                    trf__has_source(config) ? 0 : source_tokens));
+    /* an empty prompt has a limit of its own (trf__prompt_starts) */
+    round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
+    if (!trf__has_source(config))
+        round.longest = trf__max64(round.longest, trf__answer_limit(config, search, source_tokens,
+                                                                    source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
     TRF__ZERO(layout);

@@ -314,7 +314,8 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     trf__pass *pass;
     const trf_config *c;
     trf_batch batch;
-    int32_t i, least;
+    trf_status status;
+    int32_t i, least, tagged;
     int64_t rows = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     pass = &translator->pass;
@@ -339,7 +340,12 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     TRF__ZERO(batch.place);
     batch.ordinal = 0;
     batch.target = *targets;
-    TRF__TRY(trf__pass_sides(pass, &batch, pass->sides, 0, err));
+    /* the ids of the sources are not read: a row has no tag */
+    tagged = pass->encoder.tagged;
+    pass->encoder.tagged = 0;
+    status = trf__pass_sides(pass, &batch, pass->sides, 0, err);
+    pass->encoder.tagged = tagged;
+    TRF__TRY(status);
     TRF__TRY(trf__shape_check(out, "out", pass->decoder.rows, c->d_model, err));
     /* the encoder does not run: the caller's memory takes the buffer of its embedding */
     pass->encoder.out = pass->encoder.embedded;
