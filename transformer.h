@@ -2707,9 +2707,13 @@ typedef enum trf_search_rule {
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
-/* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). */
+/* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). NO_TOKEN: only in a
+   search. No token was allowed, by `banned`, no_repeat_ngram or min_length or since the logits were
+   not finite, and no other answer was there. The answer is what there was before; its
+   log-probability and its score are minus infinity. */
 typedef enum trf_ended {
-    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_COUNT
+    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_NO_TOKEN = 3,
+    TRF_ENDED_COUNT
 } trf_ended;
 
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
@@ -2729,11 +2733,12 @@ typedef struct trf_hypothesis {
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
-                                           it ended them. The field prompt_log_probability
-                                           plus these numbers, added one by one in this order,
-                                           equals log_probability to the last bit. The pointer is
-                                           NULL in a session that transformer.h 0.2.0 saved: its
-                                           files do not contain them */
+                                           it ended them, or minus infinity with TRF_ENDED_NO_TOKEN.
+                                           The field prompt_log_probability plus these numbers,
+                                           added one by one in this order, equals log_probability to
+                                           the last bit. The pointer is NULL in a session that
+                                           transformer.h 0.2.0 saved: its files do not contain them
+                                           */
     double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
                                            translator has scored it; of forced_first; else 0 */
     double score;               /* after the length rule; ranks are in its order. The numbers above
@@ -5189,6 +5194,8 @@ typedef struct trf__top {
                                            index 0; */
     int32_t eos;                        /* TRF__NOT_EOS: any but this id, which also leaves the
                                            softmax */
+    double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
+                                           tokens that are in the softmax: 0, or less without EOS */
     trf__rules rules;
 } trf__top;
 
@@ -5273,8 +5280,8 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const trf__arrival *arrivals;
-    /* (rows, wanted) the result of `top`, wishes included, and its ids */
-    const double *log_probabilities, *ruled;
+    /* (rows, wanted) the result of `top`, wishes included, and its ids; rest: (rows) */
+    const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
     trf__span *self, *cross;            /* for each row; for each live sentence, or NULL without
@@ -5428,7 +5435,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 15
+#define TRF__COLUMN_VERSION 16
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -5718,7 +5725,8 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
 // lowest ids. Tokens of probability 0 or NaN are never taken; the driver shows id -1 for them. The
 // tokens that such a row does not show have unknown scores, so nothing is proven then. If no token
-// can be taken at all, the best row ends there, with log-probability minus infinity. With
+// can be taken at all and there is no answer yet, the best row ends there with
+// TRF_ENDED_NO_TOKEN and log-probability minus infinity. With
 // TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0; its score is minus
 // infinity.
 // -----------------------------------------------------------------------------------------------
@@ -6121,8 +6129,8 @@ TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
    that is allowed. A forced token is taken whatever its probability; during the prefix there is
    only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
-                                const double *ruled, const int32_t *ids, int64_t stride,
-                                int32_t count)
+                                const double *ruled, const double *rest, const int32_t *ids,
+                                int64_t stride, int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
         more = forced < 0 ? beam->phrases.n : 0, any = 0, row, j;
@@ -6144,7 +6152,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             if (j >= count && trf__is_listed(ids + row * stride, count, id)) continue;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
-            own = p;
+            own = rest ? p + rest[row] : p;
             if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
                 p = ruled[at];
                 if (p > 0) p = 0;
@@ -6164,7 +6172,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
     }
     /* no continuation and no answer: a search always returns one */
     if (!any && beam->n_kept == 0)
-        trf__beam_choose(beam, take, 0, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
+        trf__beam_end(beam, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, TRF_ENDED_NO_TOKEN);
 }
 
 /* The endings among the best continuations. One counts only if it is among the best `width` of its
@@ -6217,13 +6225,14 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
    them, and its wishes end there with the row; none of either occurs twice. ruled: their
-   log-probabilities after a penalty, or NULL. Returns the number of rows that live on, 0 when the
+   log-probabilities after a penalty, or NULL. rest: of each row what to add to them for the model's
+   own (trf__top), or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
-                                    const double *ruled, const int32_t *ids, int64_t stride,
-                                    int32_t count)
+                                    const double *ruled, const double *rest, const int32_t *ids,
+                                    int64_t stride, int32_t count)
 {
-    trf__beam_gather(beam, log_probabilities, ruled, ids, stride, count);
+    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
@@ -6281,7 +6290,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answer->n = best->n;
         answer->log_probabilities = own;
         answer->log_probability = answer->prompt_log_probability = 0;
-        for (t = 0; t < best->n + (best->ended == TRF_ENDED_EOS); t++)
+        for (t = 0; t < best->n + (best->ended != TRF_ENDED_MAX_LENGTH); t++)
             answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;
@@ -6460,7 +6469,8 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
     } else {
         int64_t at = a->starts[k] * a->wanted;
         trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
-                          a->found + at, a->wanted, trf__beam_wanted(beam).count);
+                          a->rest ? a->rest + a->starts[k] : NULL, a->found + at, a->wanted,
+                          trf__beam_wanted(beam).count);
     }
     return place;
 }
@@ -11213,8 +11223,8 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
-    const int32_t *ids, *banned;
-    trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    const int32_t *ids;
+    trf_real *kept;
     int32_t low = 0, high = r->n_alone, i;
     int64_t k;
     while (low < high) {                /* the first one of this slice */
@@ -11223,15 +11233,17 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
     }
     for (; low < r->n_alone && r->alone[low] < column + columns; low++)
         z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
-    ids = r->ids + row * r->stride;
-    banned = ids + r->history;
-    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++)
-        if (banned[i] >= column && banned[i] < column + columns)
-            z[banned[i] - column] = -(trf_real)HUGE_VAL;
+    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
+        int32_t banned = r->ids[row * r->stride + r->history + i];
+        if (banned >= column && banned < column + columns)
+            z[banned - column] = -(trf_real)HUGE_VAL;
+    }
     for (k = row * r->phrases.n; k < (row + 1) * r->phrases.n; k++)
         if (r->wishes[k] >= column && r->wishes[k] < column + columns)
             r->wished[k] = z[r->wishes[k] - column];
     if (!r->ids) return;
+    ids = r->ids + row * r->stride;
+    kept = r->kept + row * (r->stride + r->n_alone);
     for (i = 0; i < r->counts[2 * row]; i++) {
         if (ids[i] < column || ids[i] >= column + columns) continue;
         kept[i] = z[ids[i] - column];
@@ -11253,7 +11265,10 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
     /* a forbidden EOS also leaves the softmax */
-    if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
+    if (without >= column && without < column + columns) {
+        if (t->rest) t->rest[row] = (double)z[without - column];
+        z[without - column] = -(trf_real)FLT_MAX;
+    }
     for (c = columns; c % 16 != 0; c++) z[c] = -(trf_real)FLT_MAX;      /* exp makes 0 of it */
     for (c = 0; c < columns; c += TRF__TOP_BLOCK)
         trf__top_groups(most + c / TRF__TOP_GROUP, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
@@ -11327,6 +11342,11 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
         t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
         if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
+    }
+    if (t->rest) {          /* -ln(1 + exp(x)) for EOS's x, without an overflow */
+        double x = t->only && t->only[row] == TRF__NOT_EOS ? t->rest[row] - lse : -HUGE_VAL;
+        trf__store(e, trf__exp(trf__set((trf_real)-fabs(x))));
+        t->rest[row] = -(x > 0 ? x : 0) - trf__ln(1 + (double)e[0]);
     }
     if (t->ruled) trf__top_penalize(t, row, lse);
     if (t->rules.wishes) trf__top_wishes(t, row, lse);
@@ -14055,6 +14075,11 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
             sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
+        if (t.rest && threadIdx.x == 0) {
+            double x = only == TRF__NOT_EOS ? (double)p.logits[row * t.vocab + t.eos] - lse
+                                            : -HUGE_VAL;
+            t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
+        }
         for (int64_t i = 0; i < t.n; i++) {
             uint64_t next = 0;
             for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
@@ -27386,6 +27411,7 @@ typedef struct trf__hypotheses {
                                                       next */
     trf__lists lists;                           /* (n_rows) what the next token reads */
     void *top_scratch;
+    double *rest;                               /* (rows) trf__top, or NULL */
     char *found;                                /* log-probabilities, if there is a penalty those
                                                    after it, and ids of the candidates of all
                                                    rows */
@@ -27671,6 +27697,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
+    h->rest = s->renormalize_logits ? (double *)trf__take(&device, n, sizeof *h->rest) : NULL;
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -27852,6 +27879,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.ruled = h->rules.penalty != 1 ? a.log_probabilities + stack->rows * wanted : NULL;
     a.found = (const int32_t *)(const void *)(a.log_probabilities + (a.ruled ? 2 : 1) *
                                               stack->rows * wanted);
+    a.rest = h->rest;
     a.rules = h->rules;
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
@@ -27889,6 +27917,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf__scale_states(&t->pass, stack->out, stack->rows);
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ruled = (double *)(uintptr_t)next.ruled;
+    top.rest = h->rest;
     top.rules = h->rules;
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;
@@ -37150,4 +37179,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 191604684
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4185295139

@@ -3080,7 +3080,7 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
             const trf__beam *there = &a.beams[sentences - 1 - lined[k]];
             int32_t was = b->live, fresh = a.begin && k >= old, j;
             if (!a.begin)
-                trf__beam_advance(b, p + before * wanted, NULL, found + before * wanted, wanted,
+                trf__beam_advance(b, p + before * wanted, NULL, NULL, found + before * wanted, wanted,
                                   trf__beam_wanted(b).count);
             assert_int_equal(there->live, b->live);
             assert_int_equal(there->n_finished, b->n_finished);

@@ -219,9 +219,13 @@ typedef enum trf_search_rule {
 } trf_search_rule;
 TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule);
 
-/* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). */
+/* How an answer ended. NOT_YET: only in a sampler's sequences (>>api-sampling). NO_TOKEN: only in a
+   search. No token was allowed, by `banned`, no_repeat_ngram or min_length or since the logits were
+   not finite, and no other answer was there. The answer is what there was before; its
+   log-probability and its score are minus infinity. */
 typedef enum trf_ended {
-    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_COUNT
+    TRF_ENDED_EOS = 0, TRF_ENDED_MAX_LENGTH = 1, TRF_ENDED_NOT_YET = 2, TRF_ENDED_NO_TOKEN = 3,
+    TRF_ENDED_COUNT
 } trf_ended;
 
 /* SHORT and LONG compare an answer with its source. They need the model's metadata "trained.ratio",
@@ -241,11 +245,12 @@ typedef struct trf_hypothesis {
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
-                                           it ended them. The field prompt_log_probability
-                                           plus these numbers, added one by one in this order,
-                                           equals log_probability to the last bit. The pointer is
-                                           NULL in a session that transformer.h 0.2.0 saved: its
-                                           files do not contain them */
+                                           it ended them, or minus infinity with TRF_ENDED_NO_TOKEN.
+                                           The field prompt_log_probability plus these numbers,
+                                           added one by one in this order, equals log_probability to
+                                           the last bit. The pointer is NULL in a session that
+                                           transformer.h 0.2.0 saved: its files do not contain them
+                                           */
     double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
                                            translator has scored it; of forced_first; else 0 */
     double score;               /* after the length rule; ranks are in its order. The numbers above

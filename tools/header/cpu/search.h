@@ -104,8 +104,8 @@ TRF__FN void trf__top_groups(trf_real most[TRF__WIDE], const trf_real *z, int64_
 TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_t column,
                            int64_t columns)
 {
-    const int32_t *ids, *banned;
-    trf_real *kept = r->kept + row * (r->stride + r->n_alone);
+    const int32_t *ids;
+    trf_real *kept;
     int32_t low = 0, high = r->n_alone, i;
     int64_t k;
     while (low < high) {                /* the first one of this slice */
@@ -114,15 +114,17 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
     }
     for (; low < r->n_alone && r->alone[low] < column + columns; low++)
         z[r->alone[low] - column] = -(trf_real)HUGE_VAL;
-    ids = r->ids + row * r->stride;
-    banned = ids + r->history;
-    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++)
-        if (banned[i] >= column && banned[i] < column + columns)
-            z[banned[i] - column] = -(trf_real)HUGE_VAL;
+    for (i = 0; r->ids && i < r->counts[2 * row + 1]; i++) {
+        int32_t banned = r->ids[row * r->stride + r->history + i];
+        if (banned >= column && banned < column + columns)
+            z[banned - column] = -(trf_real)HUGE_VAL;
+    }
     for (k = row * r->phrases.n; k < (row + 1) * r->phrases.n; k++)
         if (r->wishes[k] >= column && r->wishes[k] < column + columns)
             r->wished[k] = z[r->wishes[k] - column];
     if (!r->ids) return;
+    ids = r->ids + row * r->stride;
+    kept = r->kept + row * (r->stride + r->n_alone);
     for (i = 0; i < r->counts[2 * row]; i++) {
         if (ids[i] < column || ids[i] >= column + columns) continue;
         kept[i] = z[ids[i] - column];
@@ -144,7 +146,10 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
     /* a forbidden EOS also leaves the softmax */
-    if (without >= column && without < column + columns) z[without - column] = -(trf_real)FLT_MAX;
+    if (without >= column && without < column + columns) {
+        if (t->rest) t->rest[row] = (double)z[without - column];
+        z[without - column] = -(trf_real)FLT_MAX;
+    }
     for (c = columns; c % 16 != 0; c++) z[c] = -(trf_real)FLT_MAX;      /* exp makes 0 of it */
     for (c = 0; c < columns; c += TRF__TOP_BLOCK)
         trf__top_groups(most + c / TRF__TOP_GROUP, z + c, trf__min64(columns - c, TRF__TOP_BLOCK));
@@ -218,6 +223,11 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
         t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
         if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
+    }
+    if (t->rest) {          /* -ln(1 + exp(x)) for EOS's x, without an overflow */
+        double x = t->only && t->only[row] == TRF__NOT_EOS ? t->rest[row] - lse : -HUGE_VAL;
+        trf__store(e, trf__exp(trf__set((trf_real)-fabs(x))));
+        t->rest[row] = -(x > 0 ? x : 0) - trf__ln(1 + (double)e[0]);
     }
     if (t->ruled) trf__top_penalize(t, row, lse);
     if (t->rules.wishes) trf__top_wishes(t, row, lse);

@@ -161,6 +161,11 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
         for (int32_t k = (int32_t)threadIdx.x; k < n_kept; k += TRF__CUDA_THREADS)
             sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
+        if (t.rest && threadIdx.x == 0) {
+            double x = only == TRF__NOT_EOS ? (double)p.logits[row * t.vocab + t.eos] - lse
+                                            : -HUGE_VAL;
+            t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
+        }
         for (int64_t i = 0; i < t.n; i++) {
             uint64_t next = 0;
             for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)

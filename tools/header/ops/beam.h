@@ -35,7 +35,8 @@
 // Order among equals: continuations by row, then lowest id; answers by the step they ended in, then
 // lowest ids. Tokens of probability 0 or NaN are never taken; the driver shows id -1 for them. The
 // tokens that such a row does not show have unknown scores, so nothing is proven then. If no token
-// can be taken at all, the best row ends there, with log-probability minus infinity. With
+// can be taken at all and there is no answer yet, the best row ends there with
+// TRF_ENDED_NO_TOKEN and log-probability minus infinity. With
 // TRF_LENGTH_POWER, alpha > 0 and count_eos = 0 the empty answer has length 0; its score is minus
 // infinity.
 // -----------------------------------------------------------------------------------------------

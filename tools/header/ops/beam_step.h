@@ -115,8 +115,8 @@ TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
    that is allowed. A forced token is taken whatever its probability; during the prefix there is
    only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
-                                const double *ruled, const int32_t *ids, int64_t stride,
-                                int32_t count)
+                                const double *ruled, const double *rest, const int32_t *ids,
+                                int64_t stride, int32_t count)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
         more = forced < 0 ? beam->phrases.n : 0, any = 0, row, j;
@@ -138,7 +138,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             if (j >= count && trf__is_listed(ids + row * stride, count, id)) continue;
             if (id < 0 || !(p < HUGE_VAL)) { p = TRF__IMPOSSIBLE; if (j < count) hides = 2; }
             if (p > 0) p = 0;
-            own = p;
+            own = rest ? p + rest[row] : p;
             if (ruled && !greedy && forced < 0 && p > TRF__IMPOSSIBLE) {
                 p = ruled[at];
                 if (p > 0) p = 0;
@@ -158,7 +158,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
     }
     /* no continuation and no answer: a search always returns one */
     if (!any && beam->n_kept == 0)
-        trf__beam_choose(beam, take, 0, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, beam->eos);
+        trf__beam_end(beam, TRF__IMPOSSIBLE, TRF__IMPOSSIBLE, 0, TRF_ENDED_NO_TOKEN);
 }
 
 /* The endings among the best continuations. One counts only if it is among the best `width` of its
@@ -211,13 +211,14 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
    them, and its wishes end there with the row; none of either occurs twice. ruled: their
-   log-probabilities after a penalty, or NULL. Returns the number of rows that live on, 0 when the
+   log-probabilities after a penalty, or NULL. rest: of each row what to add to them for the model's
+   own (trf__top), or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
-                                    const double *ruled, const int32_t *ids, int64_t stride,
-                                    int32_t count)
+                                    const double *ruled, const double *rest, const int32_t *ids,
+                                    int64_t stride, int32_t count)
 {
-    trf__beam_gather(beam, log_probabilities, ruled, ids, stride, count);
+    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
@@ -275,7 +276,7 @@ TRF__FN int32_t trf__beam_finish(const trf__beam *beam, trf_hypothesis *answers,
         answer->n = best->n;
         answer->log_probabilities = own;
         answer->log_probability = answer->prompt_log_probability = 0;
-        for (t = 0; t < best->n + (best->ended == TRF_ENDED_EOS); t++)
+        for (t = 0; t < best->n + (best->ended != TRF_ENDED_MAX_LENGTH); t++)
             answer->log_probability += own[t];
         answer->score = best->score;
         answer->ended = best->ended;

@@ -479,6 +479,8 @@ typedef struct trf__top {
                                            index 0; */
     int32_t eos;                        /* TRF__NOT_EOS: any but this id, which also leaves the
                                            softmax */
+    double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
+                                           tokens that are in the softmax: 0, or less without EOS */
     trf__rules rules;
 } trf__top;
 
@@ -563,8 +565,8 @@ typedef struct trf__reorder {
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const trf__arrival *arrivals;
-    /* (rows, wanted) the result of `top`, wishes included, and its ids */
-    const double *log_probabilities, *ruled;
+    /* (rows, wanted) the result of `top`, wishes included, and its ids; rest: (rows) */
+    const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
     trf__span *self, *cross;            /* for each row; for each live sentence, or NULL without
@@ -718,7 +720,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 15
+#define TRF__COLUMN_VERSION 16
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

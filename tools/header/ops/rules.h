@@ -172,7 +172,8 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
     } else {
         int64_t at = a->starts[k] * a->wanted;
         trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
-                          a->found + at, a->wanted, trf__beam_wanted(beam).count);
+                          a->rest ? a->rest + a->starts[k] : NULL, a->found + at, a->wanted,
+                          trf__beam_wanted(beam).count);
     }
     return place;
 }

@@ -81,6 +81,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
+    h->rest = s->renormalize_logits ? (double *)trf__take(&device, n, sizeof *h->rest) : NULL;
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -262,6 +263,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.ruled = h->rules.penalty != 1 ? a.log_probabilities + stack->rows * wanted : NULL;
     a.found = (const int32_t *)(const void *)(a.log_probabilities + (a.ruled ? 2 : 1) *
                                               stack->rows * wanted);
+    a.rest = h->rest;
     a.rules = h->rules;
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
@@ -299,6 +301,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf__scale_states(&t->pass, stack->out, stack->rows);
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ruled = (double *)(uintptr_t)next.ruled;
+    top.rest = h->rest;
     top.rules = h->rules;
     top.ids = (int32_t *)(uintptr_t)next.found;
     top.work = h->top_scratch;

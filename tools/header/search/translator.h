@@ -68,6 +68,7 @@ typedef struct trf__hypotheses {
                                                       next */
     trf__lists lists;                           /* (n_rows) what the next token reads */
     void *top_scratch;
+    double *rest;                               /* (rows) trf__top, or NULL */
     char *found;                                /* log-probabilities, if there is a penalty those
                                                    after it, and ids of the candidates of all
                                                    rows */

@@ -42,6 +42,7 @@ struct translating {
     int64_t answered, at_limit; /* answers; those that reached the length limit */
     int64_t doubts[N_DOUBTS];   /* those that repeat themselves, or are too short or long */
     int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
+    int64_t stuck;              /* answers for which the rules left no token */
 };
 
 /* The prefix of the next line; "" after the last line of the file, where answers have none. */
@@ -140,6 +141,7 @@ static void keep_answers(struct translating *t, int32_t sentence)
     t->answered++;
     for (rank = 0; rank < N_DOUBTS; rank++)
         t->doubts[rank] += trf_hypothesis_at(t->translator, sentence, 0)->doubts >> rank & 1;
+    t->stuck += trf_hypothesis_at(t->translator, sentence, 0)->ended == TRF_ENDED_NO_TOKEN;
     if (trf_hypothesis_at(t->translator, sentence, 0)->ended != TRF_ENDED_MAX_LENGTH) return;
     t->at_limit++;
     t->min_length_limits +=
@@ -319,7 +321,8 @@ static int write_object(struct translating *t, const struct batch_line *line, co
         print_json_text(out, text, bytes);
         print_json_field(out, "score", answers[k].score);
         print_json_field(out, "log_probability", answers[k].log_probability);
-        fprintf(out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end" : "length");
+        fprintf(out, ",\"ended\":\"%s\"", answers[k].ended == TRF_ENDED_EOS ? "end"
+                : answers[k].ended == TRF_ENDED_NO_TOKEN ? "no token" : "length");
         write_doubts(out, answers[k].doubts);
         print_json_tokens(out, "tokens", t->target_vocab, answers[k].ids, answers[k].n);
         if (t->s->answer.token_scores)
@@ -392,6 +395,10 @@ static int has_more_prefixes(struct translating *t)
 static void report_limit(const struct translating *t)
 {
     char reason[96] = "";
+    if (t->stuck)
+        say("%lld of %lld answer%s ended where no token was allowed: --ban, --no-repeat-ngram and "
+            "--min-length leave none",
+            (long long)t->stuck, (long long)t->answered, plural(t->answered));
     if (!t->at_limit) return;
     if (t->min_length_limits)
         snprintf(reason, sizeof reason,
