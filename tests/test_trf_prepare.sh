@@ -330,7 +330,22 @@ done
 # a tab within a text would make a third column
 sed '1,5000s/ /\t/' often.1 >tabs.1
 expect 0 "tabs in a source" "" "$trf" prepare $hold --overwrite --source tabs.1 --target often.2
-check "a pair with a tab is not held out" awk -F '\t' 'NF != 2 { bad = 1 } END { exit bad }' held.tokens.valid
+check "prepare: no pair with a tab is written to the text that is held out" \
+    awk -F '\t' 'NF != 2 { bad = 1 } END { exit bad }' held.tokens.valid
+# the same pairs again with tabs in their targets
+cat often.1 often.1 >twice.1
+{ cat often.2; sed 's/ /\t/g' often.2; } >twice.2
+expect 0 "prepare holds pairs out of targets with tabs" "" "$trf" prepare $hold --overwrite --source twice.1 \
+    --target twice.2
+check "prepare: pairs with tabs change nothing of what is held out" same pairs.valid held.tokens.valid
+paste twice.1 twice.2 | awk -F '\t' 'FNR == NR { held[$1]; next } !($1 in held)' held.tokens.valid - >rest.tsv
+cut -f 1 rest.tsv >rest.1
+cut -f 2- rest.tsv >rest.2
+expect 0 "train on the pairs whose source is not held out" "" "$anew" train --source rest.1 --target rest.2 $validated \
+    --model text.model
+expect 0 "train on the tokens of pairs with tabs" "" "$anew" train --token-file held.tokens $validated \
+    --model tokens.model
+check "prepare: a source that is held out is not trained on in a pair with a tab" same text.model tokens.model
 for how in "" --pack; do
     rm -f t.tokens*
     expect 0 "lines held out $how" "held out: [0-9]* lines, of which" "$trf" prepare --model lm --output t.tokens \

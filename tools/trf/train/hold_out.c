@@ -2,7 +2,7 @@
 //
 // A text is read once and its length is not known, so the hash of a source decides whether its pair
 // is held out. Pairs with the same source are all held out, so none of them is trained on. The
-// first one alone is written, else frequent sentences would fill the validation.
+// first one that can be a line alone is written, else frequent sentences would fill the validation.
 //
 // Until it is complete, the file has N in its name. --resume reads all text again and writes the
 // file anew. With another N it would hold out pairs that the token file has already.
@@ -130,10 +130,11 @@ int hold_out_text(struct hold_out *h, const char *text)
 int hold_out_pair(struct hold_out *h, const char *source, const char *target)
 {
     uint64_t hash = hash_line(source);
-    if (!h->n || is_blank(source) || is_blank(target) || hash % (uint64_t)h->n) return 0;
-    if (strchr(source, '\t') || strchr(target, '\t')) return 0;   /* that would be three columns */
+    if (!h->n || is_blank(source) || hash % (uint64_t)h->n) return 0;
     h->lines++;
-    if (is_new(h, hash)) fprintf(h->file, "%s\t%s\n", source, target);
+    /* an empty target is no answer, and a tab would make three columns: they are in neither file */
+    if (!is_blank(target) && !strchr(source, '\t') && !strchr(target, '\t') && is_new(h, hash))
+        fprintf(h->file, "%s\t%s\n", source, target);
     return 1;
 }
 
@@ -147,7 +148,7 @@ void say_held_out(const struct hold_out *h, const char *what)
 int flush_hold_out(const struct hold_out *h)
 {
     if (!h->n) return DONE;
-    if (h->lines == 0) {
+    if (h->n_seen == 0) {
         say("--hold-out %lld holds nothing out of this text: give a smaller number",
             (long long)h->n);
         return FAILED;
