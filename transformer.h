@@ -1978,8 +1978,9 @@ typedef struct trf_load_options {
 
 TRF_API trf_load_options trf_load_defaults(void);
 /* Loads a model. TRF_E_FORMAT: not a safetensors file, or a damaged one. TRF_E_SHAPE: a tensor is
-   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged.
-   TRF_E_UNSUPPORTED: the format of another version. */
+   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged, or
+   a name, type or shape of a tensor or a text "trf..." of the metadata; if you have edited one,
+   remove "trf.header_crc32" from the metadata. TRF_E_UNSUPPORTED: the format of another version. */
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
@@ -2007,9 +2008,9 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
 TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
                                          const trf_load_options *options, trf_error *err);
 
-/* The container alone, of any safetensors file. Opening checks the header and the extents of all
-   tensors before it returns; the file stays open. Names and texts are valid until trf_file_close.
-   One thread at a time may use it. */
+/* The container alone, of any safetensors file. Opening checks the header, its checksum if it has
+   one, and the extents of all tensors before it returns; the file stays open. Names and texts are
+   valid until trf_file_close. One thread at a time may use it. */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
     const char *name, *dtype;   /* dtype: "F32", "BF16", ... */
@@ -14835,7 +14836,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
 {
     size_t i = 0;
     while (i < bytes) {
-        int length = trf__utf8_at(text + i, bytes - i);
+        int length = text ? trf__utf8_at(text + i, bytes - i) : 0;
         if (length == 0) return (int64_t)i;
         i += (size_t)length;
     }
@@ -14930,8 +14931,9 @@ TRF__FN int trf__parse_real(const char *text, double *x)
 }
 
 /* Text is written by two runs of the same calls: the first counts its bytes (to = NULL), the second
-   writes them into a block of that size. */
-typedef struct trf__text { char *to; size_t n; } trf__text;
+   writes them into a block of that size. crc, sum: of a header (trf__item_sum), in the second run
+   alone. */
+typedef struct trf__text { char *to; size_t n; struct trf__crc *crc; uint32_t sum; } trf__text;
 
 TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
 {
@@ -30162,8 +30164,12 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
 // allocation, UTF-8, one pass over the JSON without recursion into tables of fixed size, unique
 // names, data covered. Strings are unescaped in place, so names and metadata are pointers into the
 // header. Only after all of this may a caller allocate memory for tensors. The container does not
-// know what tensors mean. It uses one key of the metadata: "trf.crc32", the CRC-32 of all data in
-// eight lower-case hexadecimal digits.
+// know what tensors mean. It uses two keys of the metadata, each with eight lower-case hexadecimal
+// digits: "trf.crc32", the CRC-32 of all data, and "trf.header_crc32", a sum modulo 2^32. Its terms
+// are the CRC-32 of the bytes KEY 0 VALUE 0 for every other text whose key begins with "trf.", and
+// of NAME 0 TYPE N1 N2 ... 0 for every tensor, N1 x N2 ... being its shape. So a program may write
+// the same header in another order or form, and add texts. To change a text by hand, remove
+// "trf.header_crc32".
 // -----------------------------------------------------------------------------------------------
 
 enum {
@@ -30440,6 +30446,34 @@ TRF__FN int trf__by_begin(const void *context, const void *a, const void *b)
                                                                   with the same begin */
 }
 
+/* A term of the header's checksum. */
+TRF__FN uint32_t trf__item_sum(trf__crc *crc, const char *name, const char *value)
+{
+    crc->value = 0;
+    trf__crc_add(crc, name, strlen(name) + 1);
+    trf__crc_add(crc, value, strlen(value) + 1);
+    return crc->value;
+}
+
+/* The term of a text; 0 if the checksum leaves it out. */
+TRF__FN uint32_t trf__text_sum(trf__crc *crc, const char *key, const char *value)
+{
+    if (strncmp(key, "trf.", 4) || !strcmp(key, "trf.header_crc32")) return 0;
+    return trf__item_sum(crc, key, value);
+}
+
+/* The term of a tensor. */
+TRF__FN uint32_t trf__tensor_sum(trf__crc *crc, const char *name, const char *dtype, int32_t rank,
+                                 const int64_t *shape)
+{
+    char text[16 + 24 * TRF__FILE_RANK];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", dtype);
+    int32_t k;
+    for (k = 0; k < rank; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %lld", (long long)shape[k]);
+    return trf__item_sum(crc, name, text);
+}
+
 /* Finds a name in a sorted list; NULL if it is not there. */
 TRF__FN const void *trf__find_name(const void *const *items, int32_t n, const char *name)
 {
@@ -30626,6 +30660,35 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     return file;
 }
 
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
+{
+    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
+    return found ? ((const trf__meta *)found)->value : NULL;
+}
+
+/* Compares the header with "trf.header_crc32" of the metadata. A file without that key passes. */
+TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
+{
+    const char *wanted = trf_file_metadata(file, "trf.header_crc32");
+    char found[16];
+    uint32_t sum = 0;
+    int32_t i;
+    if (!wanted) return TRF_OK;
+    trf__crc_begin(&file->crc);
+    for (i = 0; i < file->n_meta; i++)
+        sum += trf__text_sum(&file->crc, file->meta[i].key, file->meta[i].value);
+    for (i = 0; i < file->count; i++) {
+        const trf_file_entry *e = &file->entries[i];
+        sum += trf__tensor_sum(&file->crc, e->name, e->dtype, e->rank, e->shape);
+    }
+    snprintf(found, sizeof found, "%08lx", (unsigned long)sum);
+    if (!strcmp(found, wanted)) return TRF_OK;
+    return trf__fail(err, TRF_E_CHECKSUM, trf__file_where(file, wanted), "trf.header_crc32",
+                     "the header has the checksum %s, expected %.20s: a name, type or shape of a "
+                     "tensor or a text trf... was damaged, or was edited: then remove "
+                     "trf.header_crc32", found, wanted);
+}
+
 /* Reads and checks the header of a file whose length is known. */
 TRF__COLD
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
@@ -30643,13 +30706,8 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
     TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
     TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
-    return trf__file_cover(file, err);
-}
-
-TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
-{
-    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
-    return found ? ((const trf__meta *)found)->value : NULL;
+    TRF__TRY(trf__file_cover(file, err));
+    return trf__file_check_header(file, err);
 }
 
 // >>file-read      numbers of any dtype as ours
@@ -30890,21 +30948,29 @@ typedef void (*trf__notes)(trf__text *text, const void *of);
 /* Appends a pair of the metadata. The checksum comes first, so a comma precedes every other one. */
 TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *value)
 {
+    if (text->crc) text->sum += trf__text_sum(text->crc, key, value);
     trf__put_text(text, ",");
     trf__put_string(text, key);
     trf__put_text(text, ":");
     trf__put_string(text, value);
 }
 
-/* Appends the header. The checksum has a fixed width: with 0 in its stead, the size is the same. */
+/* Appends the header. Checksums have a fixed width: with 0 in their stead, the size is the same. */
 TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes,
                              const void *of, uint32_t crc)
 {
+    char sum[16];
     uint64_t at = 0;
     int32_t i, k;
-    trf__putf(text, "{\"__metadata__\":{\"trf.crc32\":\"%08lx\"", (unsigned long)crc);
+    snprintf(sum, sizeof sum, "%08lx", (unsigned long)crc);
+    trf__put_text(text, "{\"__metadata__\":{\"trf.crc32\":");
+    trf__put_string(text, sum);
+    if (text->crc) text->sum = trf__text_sum(text->crc, "trf.crc32", sum);
     if (notes) notes(text, of);
-    trf__put_text(text, "}");
+    for (i = 0; text->crc && i < n; i++)
+        text->sum += trf__tensor_sum(text->crc, tensors[i].name, tensors[i].dtype, tensors[i].rank,
+                                     tensors[i].shape);
+    trf__putf(text, ",\"trf.header_crc32\":\"%08lx\"}", (unsigned long)text->sum);
     for (i = 0; i < n; i++) {
         trf__put_text(text, ",");
         trf__put_string(text, tensors[i].name);
@@ -31094,6 +31160,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
                                    int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
+    trf__crc crc;
     trf__text header;
     size_t bytes;
     uint32_t sum;
@@ -31116,6 +31183,8 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     status = trf__out_crc(tensors, n, &sum, err);
     if (!status) {
         header.n = 0;
+        trf__crc_begin(&crc);
+        header.crc = &crc;
         trf__put_header(&header, tensors, n, notes, of, sum);
         if (to->path) {
             status = trf__save_begin(&saving, hooks, to->path, err);
@@ -31357,17 +31426,17 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      the library that wrote the file; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
 //                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
-//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data. A
+//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
+//                      and trf.header_crc32 of these texts, names and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
-//                      trf.corpus.epoch, .batch and .fingerprint; from
-//                      trf_learn, trf.learn.FIELD of trf_learn_state;
-//                      with frozen parameters, trf.frozen: 1 or 0 for each, in the order of
-//                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
-//                      the number of updates that it missed; if it is frozen now, less the number
-//                      of all updates when it froze. "format": "pt" is for users of PyTorch. All
-//                      other keys belong to the program (trf_model_set_metadata), or come from the
-//                      file that the model was loaded from.
+//                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
+//                      of trf_learn_state; with frozen parameters, trf.frozen: 1 or 0 for each, in
+//                      the order of trf_model_parameter. For a parameter that is frozen or was,
+//                      trf.missed.NAME: the number of updates that it missed; if it is frozen now,
+//                      less the number of all updates when it froze. "format": "pt" is for users of
+//                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
+//                      come from the file that the model was loaded from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.
@@ -37179,4 +37248,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4185295139
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1608180712

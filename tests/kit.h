@@ -103,6 +103,15 @@ static KIT_UNUSED int kit_write_file(const char *path, const char *bytes, size_t
     return f && fclose(f) == 0 && written;
 }
 
+/* Takes the checksums out of a safetensors file, so that it may be changed: their keys become others. */
+static KIT_UNUSED void kit_unchecked(void *file, size_t n)
+{
+    char *at = (char *)file;
+    for (; n > 18; at++, n--)
+        if (!memcmp(at, "\"trf.crc32\"", 11) || !memcmp(at, "\"trf.header_crc32\"", 18))
+            memcpy(at + 1, "own", 3);
+}
+
 static KIT_UNUSED uint64_t hash_file(const char *path)
 {
     size_t n;

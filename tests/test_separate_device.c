@@ -1044,6 +1044,7 @@ static void save_tied(const char *path)
         if (!memcmp(bytes + i, "trf.config.tying\":\"0", 20)) tying = bytes + i + 19;
     assert_non_null(tying);
     *tying = '2';
+    kit_unchecked(bytes, n);
     rewind(f);
     assert_true(fwrite(bytes, 1, n, f) == n && fclose(f) == 0);
 }

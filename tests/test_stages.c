@@ -917,6 +917,7 @@ static void checkpoints_of_stages(void **state)
     trf_model_destroy(model);
     loading.weights = TRF_WEIGHTS_BF16;
     FAILS(TRF_E_STATE, trf_model_load_memory(&model, bytes, n, &loading, &err));
+    kit_unchecked(bytes, n);
     for (at = bytes; memcmp(at, "trf.stage.end\":\"4", 17); at++) { }
     at[16] = '5';                       /* there are four layers */
     FAILS(TRF_E_FORMAT, trf_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,

@@ -114,6 +114,7 @@ raw = open(path, "rb").read()
 n = struct.unpack("<Q", raw[:8])[0]
 header, data, out = json.loads(raw[8:8 + n]), raw[8 + n:], b""
 header["__metadata__"].pop(name, None)
+header["__metadata__"].pop("trf.header_crc32", None)
 header.pop(name, None)
 for key in sorted((k for k in header if k != "__metadata__"), key=lambda k: header[k]["data_offsets"][0]):
     begin, end = header[key]["data_offsets"]

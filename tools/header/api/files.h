@@ -133,8 +133,9 @@ typedef struct trf_load_options {
 
 TRF_API trf_load_options trf_load_defaults(void);
 /* Loads a model. TRF_E_FORMAT: not a safetensors file, or a damaged one. TRF_E_SHAPE: a tensor is
-   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged.
-   TRF_E_UNSUPPORTED: the format of another version. */
+   missing, unknown, or of another shape or type. TRF_E_CHECKSUM: the data are damaged, or
+   a name, type or shape of a tensor or a text "trf..." of the metadata; if you have edited one,
+   remove "trf.header_crc32" from the metadata. TRF_E_UNSUPPORTED: the format of another version. */
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
 /* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
@@ -162,9 +163,9 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
 TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
                                          const trf_load_options *options, trf_error *err);
 
-/* The container alone, of any safetensors file. Opening checks the header and the extents of all
-   tensors before it returns; the file stays open. Names and texts are valid until trf_file_close.
-   One thread at a time may use it. */
+/* The container alone, of any safetensors file. Opening checks the header, its checksum if it has
+   one, and the extents of all tensors before it returns; the file stays open. Names and texts are
+   valid until trf_file_close. One thread at a time may use it. */
 typedef struct trf_file trf_file;
 typedef struct trf_file_entry {
     const char *name, *dtype;   /* dtype: "F32", "BF16", ... */

@@ -23,8 +23,12 @@
 // allocation, UTF-8, one pass over the JSON without recursion into tables of fixed size, unique
 // names, data covered. Strings are unescaped in place, so names and metadata are pointers into the
 // header. Only after all of this may a caller allocate memory for tensors. The container does not
-// know what tensors mean. It uses one key of the metadata: "trf.crc32", the CRC-32 of all data in
-// eight lower-case hexadecimal digits.
+// know what tensors mean. It uses two keys of the metadata, each with eight lower-case hexadecimal
+// digits: "trf.crc32", the CRC-32 of all data, and "trf.header_crc32", a sum modulo 2^32. Its terms
+// are the CRC-32 of the bytes KEY 0 VALUE 0 for every other text whose key begins with "trf.", and
+// of NAME 0 TYPE N1 N2 ... 0 for every tensor, N1 x N2 ... being its shape. So a program may write
+// the same header in another order or form, and add texts. To change a text by hand, remove
+// "trf.header_crc32".
 // -----------------------------------------------------------------------------------------------
 
 enum {
@@ -299,6 +303,34 @@ TRF__FN int trf__by_begin(const void *context, const void *a, const void *b)
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
     return x->bytes < y->bytes ? -1 : x->bytes > y->bytes;     /* an empty tensor comes before one
                                                                   with the same begin */
+}
+
+/* A term of the header's checksum. */
+TRF__FN uint32_t trf__item_sum(trf__crc *crc, const char *name, const char *value)
+{
+    crc->value = 0;
+    trf__crc_add(crc, name, strlen(name) + 1);
+    trf__crc_add(crc, value, strlen(value) + 1);
+    return crc->value;
+}
+
+/* The term of a text; 0 if the checksum leaves it out. */
+TRF__FN uint32_t trf__text_sum(trf__crc *crc, const char *key, const char *value)
+{
+    if (strncmp(key, "trf.", 4) || !strcmp(key, "trf.header_crc32")) return 0;
+    return trf__item_sum(crc, key, value);
+}
+
+/* The term of a tensor. */
+TRF__FN uint32_t trf__tensor_sum(trf__crc *crc, const char *name, const char *dtype, int32_t rank,
+                                 const int64_t *shape)
+{
+    char text[16 + 24 * TRF__FILE_RANK];
+    size_t n = (size_t)snprintf(text, sizeof text, "%s", dtype);
+    int32_t k;
+    for (k = 0; k < rank; k++)
+        n += (size_t)snprintf(text + n, sizeof text - n, " %lld", (long long)shape[k]);
+    return trf__item_sum(crc, name, text);
 }
 
 /* Finds a name in a sorted list; NULL if it is not there. */

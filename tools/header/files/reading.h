@@ -128,6 +128,35 @@ TRF__FN trf_file *trf__file_alloc(const trf_hooks *hooks, int64_t header)
     return file;
 }
 
+TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
+{
+    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
+    return found ? ((const trf__meta *)found)->value : NULL;
+}
+
+/* Compares the header with "trf.header_crc32" of the metadata. A file without that key passes. */
+TRF__FN trf_status trf__file_check_header(trf_file *file, trf_error *err)
+{
+    const char *wanted = trf_file_metadata(file, "trf.header_crc32");
+    char found[16];
+    uint32_t sum = 0;
+    int32_t i;
+    if (!wanted) return TRF_OK;
+    trf__crc_begin(&file->crc);
+    for (i = 0; i < file->n_meta; i++)
+        sum += trf__text_sum(&file->crc, file->meta[i].key, file->meta[i].value);
+    for (i = 0; i < file->count; i++) {
+        const trf_file_entry *e = &file->entries[i];
+        sum += trf__tensor_sum(&file->crc, e->name, e->dtype, e->rank, e->shape);
+    }
+    snprintf(found, sizeof found, "%08lx", (unsigned long)sum);
+    if (!strcmp(found, wanted)) return TRF_OK;
+    return trf__fail(err, TRF_E_CHECKSUM, trf__file_where(file, wanted), "trf.header_crc32",
+                     "the header has the checksum %s, expected %.20s: a name, type or shape of a "
+                     "tensor or a text trf... was damaged, or was edited: then remove "
+                     "trf.header_crc32", found, wanted);
+}
+
 /* Reads and checks the header of a file whose length is known. */
 TRF__COLD
 TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
@@ -145,13 +174,8 @@ TRF__FN trf_status trf__file_load(trf_file *file, trf_error *err)
     for (i = 0; i < file->n_meta; i++) file->by_key[i] = file->meta + i;
     TRF__TRY(trf__file_unique(file, file->by_name, file->count, "tensor", NULL, 1, err));
     TRF__TRY(trf__file_unique(file, file->by_key, file->n_meta, "metadata", NULL, 1, err));
-    return trf__file_cover(file, err);
-}
-
-TRF_API const char *trf_file_metadata(const trf_file *file, const char *key)
-{
-    const void *found = file && key ? trf__find_name(file->by_key, file->n_meta, key) : NULL;
-    return found ? ((const trf__meta *)found)->value : NULL;
+    TRF__TRY(trf__file_cover(file, err));
+    return trf__file_check_header(file, err);
 }
 
 // >>file-read      numbers of any dtype as ours

@@ -31,17 +31,17 @@
 //                      the library that wrote the file; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
 //                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
-//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data. A
+//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
+//                      and trf.header_crc32 of these texts, names and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
-//                      trf.corpus.epoch, .batch and .fingerprint; from
-//                      trf_learn, trf.learn.FIELD of trf_learn_state;
-//                      with frozen parameters, trf.frozen: 1 or 0 for each, in the order of
-//                      trf_model_parameter. For a parameter that is frozen or was, trf.missed.NAME:
-//                      the number of updates that it missed; if it is frozen now, less the number
-//                      of all updates when it froze. "format": "pt" is for users of PyTorch. All
-//                      other keys belong to the program (trf_model_set_metadata), or come from the
-//                      file that the model was loaded from.
+//                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
+//                      of trf_learn_state; with frozen parameters, trf.frozen: 1 or 0 for each, in
+//                      the order of trf_model_parameter. For a parameter that is frozen or was,
+//                      trf.missed.NAME: the number of updates that it missed; if it is frozen now,
+//                      less the number of all updates when it froze. "format": "pt" is for users of
+//                      PyTorch. All other keys belong to the program (trf_model_set_metadata), or
+//                      come from the file that the model was loaded from.
 //
 // Vocabularies are tensors, not texts of the header. As tensors they need no escapes and may
 // contain any bytes, a header's limit of 16 MiB does not apply, and the checksum covers them.

@@ -68,21 +68,29 @@ typedef void (*trf__notes)(trf__text *text, const void *of);
 /* Appends a pair of the metadata. The checksum comes first, so a comma precedes every other one. */
 TRF__FN void trf__add_metadata(trf__text *text, const char *key, const char *value)
 {
+    if (text->crc) text->sum += trf__text_sum(text->crc, key, value);
     trf__put_text(text, ",");
     trf__put_string(text, key);
     trf__put_text(text, ":");
     trf__put_string(text, value);
 }
 
-/* Appends the header. The checksum has a fixed width: with 0 in its stead, the size is the same. */
+/* Appends the header. Checksums have a fixed width: with 0 in their stead, the size is the same. */
 TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n, trf__notes notes,
                              const void *of, uint32_t crc)
 {
+    char sum[16];
     uint64_t at = 0;
     int32_t i, k;
-    trf__putf(text, "{\"__metadata__\":{\"trf.crc32\":\"%08lx\"", (unsigned long)crc);
+    snprintf(sum, sizeof sum, "%08lx", (unsigned long)crc);
+    trf__put_text(text, "{\"__metadata__\":{\"trf.crc32\":");
+    trf__put_string(text, sum);
+    if (text->crc) text->sum = trf__text_sum(text->crc, "trf.crc32", sum);
     if (notes) notes(text, of);
-    trf__put_text(text, "}");
+    for (i = 0; text->crc && i < n; i++)
+        text->sum += trf__tensor_sum(text->crc, tensors[i].name, tensors[i].dtype, tensors[i].rank,
+                                     tensors[i].shape);
+    trf__putf(text, ",\"trf.header_crc32\":\"%08lx\"}", (unsigned long)text->sum);
     for (i = 0; i < n; i++) {
         trf__put_text(text, ",");
         trf__put_string(text, tensors[i].name);
@@ -272,6 +280,7 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
                                    int32_t n, trf__notes notes, const void *of, trf_error *err)
 {
     trf__saving saving;
+    trf__crc crc;
     trf__text header;
     size_t bytes;
     uint32_t sum;
@@ -294,6 +303,8 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     status = trf__out_crc(tensors, n, &sum, err);
     if (!status) {
         header.n = 0;
+        trf__crc_begin(&crc);
+        header.crc = &crc;
         trf__put_header(&header, tensors, n, notes, of, sum);
         if (to->path) {
             status = trf__save_begin(&saving, hooks, to->path, err);

@@ -16,7 +16,7 @@ TRF_API int64_t trf_find_invalid_utf8(const char *text, size_t bytes)
 {
     size_t i = 0;
     while (i < bytes) {
-        int length = trf__utf8_at(text + i, bytes - i);
+        int length = text ? trf__utf8_at(text + i, bytes - i) : 0;
         if (length == 0) return (int64_t)i;
         i += (size_t)length;
     }
@@ -111,8 +111,9 @@ TRF__FN int trf__parse_real(const char *text, double *x)
 }
 
 /* Text is written by two runs of the same calls: the first counts its bytes (to = NULL), the second
-   writes them into a block of that size. */
-typedef struct trf__text { char *to; size_t n; } trf__text;
+   writes them into a block of that size. crc, sum: of a header (trf__item_sum), in the second run
+   alone. */
+typedef struct trf__text { char *to; size_t n; struct trf__crc *crc; uint32_t sum; } trf__text;
 
 TRF__FN void trf__put_bytes(trf__text *text, const char *s, size_t n)
 {
