@@ -396,8 +396,8 @@
 //     }
 //
 //   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
-//   to 0 and texts to empty, unless its comment says otherwise. So you may correct the cause and
-//   call again. Statuses that programs usually branch on:
+//   to 0, texts to empty and structs to zeros, unless its comment says otherwise. So you may correct
+//   the cause and call again. Statuses that programs usually branch on:
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
@@ -675,7 +675,8 @@ extern "C" {
 //
 // Rules of all calls:
 //   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
-//   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error.
+//   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
+//     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
 //     block. Only trf_train_check takes a NULL trf_config.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
@@ -721,7 +722,7 @@ typedef float trf_real;
     X(TRF_E_FORMAT,       -5, "a file is not what it claims to be") \
     X(TRF_E_SHAPE,        -6, "a tensor is missing, unknown or of the wrong shape") \
     X(TRF_E_UNSUPPORTED,  -7, "well formed, but this version cannot do it") \
-    X(TRF_E_CHECKSUM,     -8, "the data of a file were damaged") \
+    X(TRF_E_CHECKSUM,     -8, "the data or the header of a file were damaged") \
     X(TRF_E_NONFINITE,    -9, "a number is infinite or not a number") \
     X(TRF_E_STATE,       -10, "the call does not fit the state of the object") \
     X(TRF_E_BACKEND,     -11, "the device or its library failed") \
@@ -743,7 +744,7 @@ TRF_API const char *trf_status_name(trf_status status);
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call
      - fills it,
-     - sets output pointers to NULL, counts to 0 and texts to empty,
+     - sets output pointers to NULL, counts to 0, texts to empty and structs to zeros,
      - leaves objects and arrays as they were.
    If a call differs, its comment says so: with TRF_E_LIMIT, for example, *n or *bytes is the size
    that you need. One exception holds for all calls: after TRF_E_BACKEND an update may or may not
@@ -19222,6 +19223,7 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
+    if (!config) return;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
     config->segments = 0;
@@ -19492,11 +19494,11 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 
 TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 {
-    while (*n_first > 0 || *n_second > 0) {
-        if ((int64_t)*n_first + *n_second <= room) return;
-        if (*n_first > *n_second) --*n_first;
-        else --*n_second;
-    }
+    const int64_t most = room > 0 ? room : 0;
+    if (!n_first || !n_second) return;
+    /* the first one keeps what the second one leaves of its half, and the other way round */
+    *n_first = (int32_t)trf__min64(*n_first, most - trf__min64(*n_second, most / 2));
+    *n_second = (int32_t)trf__min64(*n_second, most - *n_first);
 }
 
 /* Ids of pair i, and one more for each of its sequences. */
@@ -19525,36 +19527,40 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
 {
     int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
     int32_t pairs, i, first = 0, n = 0;
+    trf_batch whole;
+    TRF__ZERO(whole);
+    if (batch) whole = *batch;          /* *piece may be *batch */
+    if (piece) TRF__ZERO(*piece);
     trf__clear(err);
     if (!batch || !piece) return trf__fail_null(err, batch ? "piece" : "batch");
     TRF__TRY(trf__check_range("parts", parts, 1, 1 << 20, err));
     TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
-    TRF__TRY(trf__check_lengths(&batch->source, 0, INT32_MAX, "source", &rows, &longest, err));
-    TRF__TRY(trf__check_lengths(&batch->target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (batch->source.count && batch->target.count && batch->source.count != batch->target.count)
+    TRF__TRY(trf__check_lengths(&whole.source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&whole.target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (whole.source.count && whole.target.count && whole.source.count != whole.target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequences, but target has %d", batch->source.count,
-                         batch->target.count);
-    pairs = batch->source.count ? batch->source.count : batch->target.count;
-    if (batch->ordinal < 0 || batch->ordinal > INT64_MAX - pairs)
-        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                         "source has %d sequences, but target has %d", whole.source.count,
+                         whole.target.count);
+    pairs = whole.source.count ? whole.source.count : whole.target.count;
+    if (whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs)
+        return trf__fail(err, TRF_E_INVALID_ARG, whole.ordinal, "ordinal",
                          "ordinal must be between 0 and %lld, got %lld",
-                         (long long)(INT64_MAX - pairs), (long long)batch->ordinal);
-    for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
+                         (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
+    for (i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
     for (i = 0; i < pairs; i++) {
-        int64_t own = trf__pair_tokens(batch, i);
+        int64_t own = trf__pair_tokens(&whole, i);
         int64_t number = parts * (2 * before + own) / (2 * all);
         before += own;
         if (number > part) break;
         if (number == part) { n++; continue; }
         first++;
-        if (batch->source.count) skipped[0] += batch->source.lengths[i];
-        if (batch->target.count) skipped[1] += batch->target.lengths[i];
+        if (whole.source.count) skipped[0] += whole.source.lengths[i];
+        if (whole.target.count) skipped[1] += whole.target.lengths[i];
     }
-    *piece = *batch;
-    piece->source = trf__some_sequences(&batch->source, first, n, skipped[0]);
-    piece->target = trf__some_sequences(&batch->target, first, n, skipped[1]);
-    piece->ordinal = batch->ordinal + first;
+    *piece = whole;
+    piece->source = trf__some_sequences(&whole.source, first, n, skipped[0]);
+    piece->target = trf__some_sequences(&whole.target, first, n, skipped[1]);
+    piece->ordinal = whole.ordinal + first;
     return TRF_OK;
 }
 
@@ -22445,7 +22451,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
     int32_t i, k;
-    stack->max_keys = 0;
+    stack->max_queries = stack->max_keys = 0;
     for (i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + stack->begins + stack->ends;
         trf__span *span = &l->self[i];
@@ -23385,6 +23391,7 @@ TRF_API trf_train_options trf_train_defaults(void)
 TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
+    if (!options) return;
     options->optimizer = TRF_ADAM;
     options->beta1 = 0.9;
     options->beta2 = paper ? 0.98 : 0.999;
@@ -23402,6 +23409,7 @@ TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventio
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
 {
+    if (!options) return;
     options->dropout = options->attention_dropout = options->activation_dropout =
         options->residual_dropout = p;
 }
@@ -26698,6 +26706,7 @@ TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
 {
+    if (batches) *batches = 0;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batches) return trf__fail_null(err, "batches");
     TRF__TRY(trf__corpus_ready(corpus, err));
@@ -27239,6 +27248,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
     int marian = rule == TRF_SEARCH_MARIAN, raw = rule == TRF_SEARCH_RAW;
     int hugging_face = rule == TRF_SEARCH_HUGGING_FACE;
     int paper = !fairseq && !ctranslate2 && !marian && !raw && !hugging_face;
+    if (!search) return;
     search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
     search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
     search->count_eos = 1;
@@ -32543,6 +32553,7 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err)
 {
     trf_train_options stored;
+    if (options) TRF__ZERO(*options);
     TRF__TRY(trf__begin(file, "file", err));
     if (!options) return trf__fail_null(err, "options");
     TRF__TRY(trf__name_file(trf__stored_training(file, &stored, err), file->path, err));
@@ -33219,9 +33230,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
 {
     double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
+    memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
-    memset(recipe, 0, sizeof *recipe);
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols */
@@ -33783,11 +33794,13 @@ TRF_API int trf_is_perfect(trf_metric metric, double score)
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss)
 {
-    int first = stopping->best_update == 0;
-    int improves = first || trf__improves(metric, score, stopping->best);
-    int best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
     int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
                  : metric != TRF_METRIC_LOSS && score <= 0;
+    int first, improves, best;
+    if (!stopping) return 0;
+    first = stopping->best_update == 0;
+    improves = first || trf__improves(metric, score, stopping->best);
+    best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
     stopping->validated = update;
     /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
@@ -33803,6 +33816,7 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience)
 {
+    if (!stopping) return 0;
     if (patience <= 0) return INT32_MAX;
     /* a perfect score cannot improve: three more validations confirm it */
     if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
@@ -33828,7 +33842,9 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
-    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    double most;
+    if (!search || !config) return;
+    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
@@ -33990,7 +34006,8 @@ TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
     for (i = first; i < last; i++) {
         int64_t pair = (const int32_t *)s->order[i] - s->pairs->source.lengths;
         int32_t length = targets->lengths[pair];
-        int64_t edits = trf__edits(targets->ids + s->at[1][pair], length, answer, n, s->row, unk);
+        const int32_t *target = length ? targets->ids + s->at[1][pair] : NULL;
+        int64_t edits = trf__edits(target, length, answer, n, s->row, unk);
         if (edits > fewest || (edits == fewest && length <= longest)) continue;
         fewest = edits;
         longest = length;
@@ -37248,4 +37265,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1608180712
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1512197377

@@ -546,7 +546,7 @@ called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsyn
 called="$called|malloc|mem[a-z]*|open|pow"
 called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp"
 called="$called|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
-called="$called|bsearch|difftime|frexp|qsort|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk"
+called="$called|bsearch|difftime|frexp|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk"
 called="$called|fegetenv|fesetenv|pthread_[a-z_]*|sched_getaffinity|sigfillset|sysconf"
 # what __builtin_cpu_supports reads, and what g++ -O0 names where it inlines functions of other processors
 called="$called|__cpu_model|__cpu_features2|__gxx_personality_v0"

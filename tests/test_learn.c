@@ -276,7 +276,7 @@ static void recipe_refuses(void **state)
     int field, k;
     (void)state;
     memset(&r, 7, sizeof r);
-    memcpy(&before, &r, sizeof r);
+    memset(&before, 0, sizeof before);
     FAILS(trf_recipe_find(NULL, &a, &err), TRF_E_INVALID_ARG, "recipe", -1);
     FAILS(trf_recipe_find(&r, NULL, &err), TRF_E_INVALID_ARG, "stats", -1);
     for (field = 0; field < FIELDS; field++)

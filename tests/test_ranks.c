@@ -135,6 +135,27 @@ static void largest_parts(void **state)
     assert_int_equal(piece.ordinal, 1);
 }
 
+/* A batch without pairs has no queries: nothing of the batch before stays. */
+static void an_empty_batch_has_no_queries(void **state)
+{
+    static kit_pairs p;
+    trf_config c = kit_small(1, 16, 20, 12);
+    trf_train_options o = kit_small_training(0);
+    trf_trainer *trainer = NULL;
+    trf_model *model = NULL;
+    trf_batch batch = random_batch(&p, 3, 9, 1);
+    (void)state;
+    OK(trf_model_create(&model, &c, &err));
+    OK(trf_trainer_create(&trainer, model, &o, &err));
+    OK(trf_forward_backward(trainer, &batch, NULL, &err));
+    batch.source.count = batch.target.count = 0;
+    OK(trf_forward_backward(trainer, &batch, NULL, &err));
+    assert_int_equal(trainer->pass.encoder.max_queries, trainer->pass.encoder.max_keys);
+    assert_int_equal(trainer->pass.decoder.max_queries, trainer->pass.decoder.max_keys);
+    trf_trainer_destroy(trainer);
+    trf_model_destroy(model);
+}
+
 /* -----------------------------------------------------------------------------------------------
    Ranks as threads. */
 
@@ -750,6 +771,7 @@ int main(void)
         cmocka_unit_test(parts_are_the_batch),
         cmocka_unit_test(parts_are_refused),
         cmocka_unit_test(largest_parts),
+        cmocka_unit_test(an_empty_batch_has_no_queries),
         cmocka_unit_test(the_same_bits),
         cmocka_unit_test(parts_compute_the_whole),
         cmocka_unit_test(slices_are_final),

@@ -6,7 +6,8 @@
 //
 // Rules of all calls:
 //   - ..._create and ..._load make an object. ..._destroy ends it and accepts NULL.
-//   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error.
+//   - A call that can fail returns 0 or a negative trf_status, and fills a trf_error. A call that
+//     takes no trf_error does nothing if what it needs is NULL, and returns 0, NULL or -1.
 //   - NULL options, hooks and devices mean the defaults, except options of a ..._check call or of a
 //     block. Only trf_train_check takes a NULL trf_config.
 //   - A call borrows its arguments until it returns, unless its comment names a longer time.
@@ -52,7 +53,7 @@ typedef float trf_real;
     X(TRF_E_FORMAT,       -5, "a file is not what it claims to be") \
     X(TRF_E_SHAPE,        -6, "a tensor is missing, unknown or of the wrong shape") \
     X(TRF_E_UNSUPPORTED,  -7, "well formed, but this version cannot do it") \
-    X(TRF_E_CHECKSUM,     -8, "the data of a file were damaged") \
+    X(TRF_E_CHECKSUM,     -8, "the data or the header of a file were damaged") \
     X(TRF_E_NONFINITE,    -9, "a number is infinite or not a number") \
     X(TRF_E_STATE,       -10, "the call does not fit the state of the object") \
     X(TRF_E_BACKEND,     -11, "the device or its library failed") \
@@ -74,7 +75,7 @@ TRF_API const char *trf_status_name(trf_status status);
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call
      - fills it,
-     - sets output pointers to NULL, counts to 0 and texts to empty,
+     - sets output pointers to NULL, counts to 0, texts to empty and structs to zeros,
      - leaves objects and arrays as they were.
    If a call differs, its comment says so: with TRF_E_LIMIT, for example, *n or *bytes is the size
    that you need. One exception holds for all calls: after TRF_E_BACKEND an update may or may not

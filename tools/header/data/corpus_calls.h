@@ -256,6 +256,7 @@ TRF__FN trf_status trf__corpus_ready(trf_corpus *c, trf_error *err)
 
 TRF_API trf_status trf_corpus_batches(trf_corpus *corpus, int64_t *batches, trf_error *err)
 {
+    if (batches) *batches = 0;
     TRF__TRY(trf__begin(corpus, "corpus", err));
     if (!batches) return trf__fail_null(err, "batches");
     TRF__TRY(trf__corpus_ready(corpus, err));

@@ -168,6 +168,7 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
                                      trf_error *err)
 {
     trf_train_options stored;
+    if (options) TRF__ZERO(*options);
     TRF__TRY(trf__begin(file, "file", err));
     if (!options) return trf__fail_null(err, "options");
     TRF__TRY(trf__name_file(trf__stored_training(file, &stored, err), file->path, err));

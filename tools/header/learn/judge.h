@@ -151,11 +151,13 @@ TRF_API int trf_is_perfect(trf_metric metric, double score)
 TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metric, int64_t update,
                                    double score, double loss)
 {
-    int first = stopping->best_update == 0;
-    int improves = first || trf__improves(metric, score, stopping->best);
-    int best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
     int hopeless = metric == TRF_METRIC_ERROR_RATE ? score >= 100
                  : metric != TRF_METRIC_LOSS && score <= 0;
+    int first, improves, best;
+    if (!stopping) return 0;
+    first = stopping->best_update == 0;
+    improves = first || trf__improves(metric, score, stopping->best);
+    best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
     stopping->validated = update;
     /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
@@ -171,6 +173,7 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience)
 {
+    if (!stopping) return 0;
     if (patience <= 0) return INT32_MAX;
     /* a perfect score cannot improve: three more validations confirm it */
     if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
@@ -196,7 +199,9 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
 
 TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
 {
-    double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    double most;
+    if (!search || !config) return;
+    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
@@ -358,7 +363,8 @@ TRF__FN void trf__add_edits(const trf__sources *s, int32_t first, int32_t last,
     for (i = first; i < last; i++) {
         int64_t pair = (const int32_t *)s->order[i] - s->pairs->source.lengths;
         int32_t length = targets->lengths[pair];
-        int64_t edits = trf__edits(targets->ids + s->at[1][pair], length, answer, n, s->row, unk);
+        const int32_t *target = length ? targets->ids + s->at[1][pair] : NULL;
+        int64_t edits = trf__edits(target, length, answer, n, s->row, unk);
         if (edits > fewest || (edits == fewest && length <= longest)) continue;
         fewest = edits;
         longest = length;

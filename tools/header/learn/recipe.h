@@ -195,9 +195,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
 {
     double leading, pass;
     TRF__TRY(trf__begin(recipe, "recipe", err));
+    memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
-    memset(recipe, 0, sizeof *recipe);
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
     /* an epoch has about 100 updates for language, 800 for symbols */

@@ -20,11 +20,11 @@
 
 TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
 {
-    while (*n_first > 0 || *n_second > 0) {
-        if ((int64_t)*n_first + *n_second <= room) return;
-        if (*n_first > *n_second) --*n_first;
-        else --*n_second;
-    }
+    const int64_t most = room > 0 ? room : 0;
+    if (!n_first || !n_second) return;
+    /* the first one keeps what the second one leaves of its half, and the other way round */
+    *n_first = (int32_t)trf__min64(*n_first, most - trf__min64(*n_second, most / 2));
+    *n_second = (int32_t)trf__min64(*n_second, most - *n_first);
 }
 
 /* Ids of pair i, and one more for each of its sequences. */
@@ -53,36 +53,40 @@ TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t 
 {
     int64_t all = 0, before = 0, skipped[2] = {0, 0}, rows, longest = 0;
     int32_t pairs, i, first = 0, n = 0;
+    trf_batch whole;
+    TRF__ZERO(whole);
+    if (batch) whole = *batch;          /* *piece may be *batch */
+    if (piece) TRF__ZERO(*piece);
     trf__clear(err);
     if (!batch || !piece) return trf__fail_null(err, batch ? "piece" : "batch");
     TRF__TRY(trf__check_range("parts", parts, 1, 1 << 20, err));
     TRF__TRY(trf__check_range("part", part, 0, parts - 1, err));
-    TRF__TRY(trf__check_lengths(&batch->source, 0, INT32_MAX, "source", &rows, &longest, err));
-    TRF__TRY(trf__check_lengths(&batch->target, 0, INT32_MAX, "target", &rows, &longest, err));
-    if (batch->source.count && batch->target.count && batch->source.count != batch->target.count)
+    TRF__TRY(trf__check_lengths(&whole.source, 0, INT32_MAX, "source", &rows, &longest, err));
+    TRF__TRY(trf__check_lengths(&whole.target, 0, INT32_MAX, "target", &rows, &longest, err));
+    if (whole.source.count && whole.target.count && whole.source.count != whole.target.count)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
-                         "source has %d sequences, but target has %d", batch->source.count,
-                         batch->target.count);
-    pairs = batch->source.count ? batch->source.count : batch->target.count;
-    if (batch->ordinal < 0 || batch->ordinal > INT64_MAX - pairs)
-        return trf__fail(err, TRF_E_INVALID_ARG, batch->ordinal, "ordinal",
+                         "source has %d sequences, but target has %d", whole.source.count,
+                         whole.target.count);
+    pairs = whole.source.count ? whole.source.count : whole.target.count;
+    if (whole.ordinal < 0 || whole.ordinal > INT64_MAX - pairs)
+        return trf__fail(err, TRF_E_INVALID_ARG, whole.ordinal, "ordinal",
                          "ordinal must be between 0 and %lld, got %lld",
-                         (long long)(INT64_MAX - pairs), (long long)batch->ordinal);
-    for (i = 0; i < pairs; i++) all += trf__pair_tokens(batch, i);
+                         (long long)(INT64_MAX - pairs), (long long)whole.ordinal);
+    for (i = 0; i < pairs; i++) all += trf__pair_tokens(&whole, i);
     for (i = 0; i < pairs; i++) {
-        int64_t own = trf__pair_tokens(batch, i);
+        int64_t own = trf__pair_tokens(&whole, i);
         int64_t number = parts * (2 * before + own) / (2 * all);
         before += own;
         if (number > part) break;
         if (number == part) { n++; continue; }
         first++;
-        if (batch->source.count) skipped[0] += batch->source.lengths[i];
-        if (batch->target.count) skipped[1] += batch->target.lengths[i];
+        if (whole.source.count) skipped[0] += whole.source.lengths[i];
+        if (whole.target.count) skipped[1] += whole.target.lengths[i];
     }
-    *piece = *batch;
-    piece->source = trf__some_sequences(&batch->source, first, n, skipped[0]);
-    piece->target = trf__some_sequences(&batch->target, first, n, skipped[1]);
-    piece->ordinal = batch->ordinal + first;
+    *piece = whole;
+    piece->source = trf__some_sequences(&whole.source, first, n, skipped[0]);
+    piece->target = trf__some_sequences(&whole.target, first, n, skipped[1]);
+    piece->ordinal = whole.ordinal + first;
     return TRF_OK;
 }
 

@@ -27,6 +27,7 @@
 TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
+    if (!config) return;
     config->activation = TRF_RELU;
     config->feed_forward_gate = config->embedding_norm = config->scale_logits = 0;
     config->segments = 0;

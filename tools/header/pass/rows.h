@@ -146,7 +146,7 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     const trf__lists *l = &stack->host;
     int64_t row = 0, at = 0;
     int32_t i, k;
-    stack->max_keys = 0;
+    stack->max_queries = stack->max_keys = 0;
     for (i = 0; i < x->count; i++) {
         int32_t n = x->lengths[i] + stack->begins + stack->ends;
         trf__span *span = &l->self[i];

@@ -221,6 +221,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
     int marian = rule == TRF_SEARCH_MARIAN, raw = rule == TRF_SEARCH_RAW;
     int hugging_face = rule == TRF_SEARCH_HUGGING_FACE;
     int paper = !fairseq && !ctranslate2 && !marian && !raw && !hugging_face;
+    if (!search) return;
     search->length_rule = paper ? TRF_LENGTH_GNMT : raw ? TRF_LENGTH_RAW : TRF_LENGTH_POWER;
     search->alpha = paper ? 0.6 : raw ? 0.0 : 1.0;
     search->count_eos = 1;

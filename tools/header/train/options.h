@@ -43,6 +43,7 @@ TRF_API trf_train_options trf_train_defaults(void)
 TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventions conventions)
 {
     int paper = conventions == TRF_CONVENTIONS_PAPER;
+    if (!options) return;
     options->optimizer = TRF_ADAM;
     options->beta1 = 0.9;
     options->beta2 = paper ? 0.98 : 0.999;
@@ -60,6 +61,7 @@ TRF_API void trf_train_set_conventions(trf_train_options *options, trf_conventio
 
 TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
 {
+    if (!options) return;
     options->dropout = options->attention_dropout = options->activation_dropout =
         options->residual_dropout = p;
 }
