@@ -396,8 +396,8 @@
 //     }
 //
 //   A failing call leaves objects and arrays as they were, and sets output pointers to NULL, counts
-//   to 0, texts to empty and structs to zeros, unless its comment says otherwise. So you may correct
-//   the cause and call again. Statuses that programs usually branch on:
+//   to 0, texts to empty and structs to zeros, unless its comment says otherwise. So you may
+//   correct the cause and call again. Statuses that programs usually branch on:
 //
 //     TRF_E_END          the corpus is finished: leave the loop
 //     TRF_E_CANCELLED    your cancel hook stopped the call: save a checkpoint, or call again
@@ -3186,8 +3186,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
    update are discarded, and the model has the best validated weights if there are any. A checkpoint
    that is saved now, and another call with `resume`, go on from the weights of the last update.
-   They repeat the update that was cancelled, or whose device or all_reduce failed (TRF_E_BACKEND).
-   Batches of an update that failed with another error count as used. */
+   They repeat the update that was cancelled, for which a batch could not be read, or whose device
+   or all_reduce failed (TRF_E_BACKEND). After other errors its batches count as used. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);
@@ -34137,6 +34137,7 @@ typedef struct trf__learner {
     int stopped;                    /* the progress callback has ended the run */
     int cancelled;                  /* a rank was cancelled */
     int apart;                      /* 1: only this rank knows of the error: others wait for it */
+    int delivered;                  /* 1: the batch could be read: an error is about the batch */
     int32_t batches;                /* of the last update */
     int64_t saved;                  /* the update of the last call of save, or -1 */
     int64_t in_a_row;               /* number of updates skipped in a row */
@@ -34350,10 +34351,12 @@ TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error
 {
     trf_status status = trf_corpus_next(l->corpus, batch, err);
     double failed;
+    l->delivered = status == TRF_OK;
     if (status == TRF_OK && l->o->noise)
         status = trf_noise_apply(l->o->noise, batch, batch, err);
     failed = status != TRF_OK && status != TRF_E_END;
     trf__agree(l, &failed, 1);
+    if (failed > 0 && l->o->agree) l->delivered = 0;
     if (!(failed > 0) || (status != TRF_OK && status != TRF_E_END)) return status;
     return trf__fail(err, TRF_E_STATE, l->trainer->step, "batch",
                      "another rank could not read its batch");
@@ -34388,9 +34391,9 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. If it was cancelled, or a device or all_reduce failed,
-   the next call makes it: the corpus is where it was. After other errors its batches count as used.
-   Between ranks nothing is cancelled within an update. */
+/* An update that fails leaves no gradients. If it was cancelled, a batch could not be read, or a
+   device or all_reduce failed, the next call makes it: the corpus is where it was. After other
+   errors its batches count as used. Between ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -34401,10 +34404,10 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->trainer->pass.run.deaf = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
-        if (status == TRF_E_CANCELLED || status == TRF_E_BACKEND)
+        if (status == TRF_E_END) return status;
+        if (status == TRF_E_CANCELLED || status == TRF_E_BACKEND || !l->delivered)
             TRF__TRY(trf__corpus_seek(l->corpus, place.epoch, place.batch, NULL));
-        else if (status != TRF_E_END)
-            trf__drop_gradients(l->trainer, trf__corpus_place(l->corpus));
+        else trf__drop_gradients(l->trainer, trf__corpus_place(l->corpus));
         return status;
     }
     l->report->updates++;
@@ -37265,4 +37268,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1512197377
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4241369042

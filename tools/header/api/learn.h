@@ -182,8 +182,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
    After any failure, TRF_E_CANCELLED included, the report is filled, gradients of an incomplete
    update are discarded, and the model has the best validated weights if there are any. A checkpoint
    that is saved now, and another call with `resume`, go on from the weights of the last update.
-   They repeat the update that was cancelled, or whose device or all_reduce failed (TRF_E_BACKEND).
-   Batches of an update that failed with another error count as used. */
+   They repeat the update that was cancelled, for which a batch could not be read, or whose device
+   or all_reduce failed (TRF_E_BACKEND). After other errors its batches count as used. */
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err);

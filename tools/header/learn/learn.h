@@ -41,6 +41,7 @@ typedef struct trf__learner {
     int stopped;                    /* the progress callback has ended the run */
     int cancelled;                  /* a rank was cancelled */
     int apart;                      /* 1: only this rank knows of the error: others wait for it */
+    int delivered;                  /* 1: the batch could be read: an error is about the batch */
     int32_t batches;                /* of the last update */
     int64_t saved;                  /* the update of the last call of save, or -1 */
     int64_t in_a_row;               /* number of updates skipped in a row */
@@ -254,10 +255,12 @@ TRF__FN trf_status trf__learn_batch(trf__learner *l, trf_batch *batch, trf_error
 {
     trf_status status = trf_corpus_next(l->corpus, batch, err);
     double failed;
+    l->delivered = status == TRF_OK;
     if (status == TRF_OK && l->o->noise)
         status = trf_noise_apply(l->o->noise, batch, batch, err);
     failed = status != TRF_OK && status != TRF_E_END;
     trf__agree(l, &failed, 1);
+    if (failed > 0 && l->o->agree) l->delivered = 0;
     if (!(failed > 0) || (status != TRF_OK && status != TRF_E_END)) return status;
     return trf__fail(err, TRF_E_STATE, l->trainer->step, "batch",
                      "another rank could not read its batch");
@@ -292,9 +295,9 @@ TRF__FN trf_status trf__learn_batches(trf__learner *l, trf_error *err)
     return status;
 }
 
-/* An update that fails leaves no gradients. If it was cancelled, or a device or all_reduce failed,
-   the next call makes it: the corpus is where it was. After other errors its batches count as used.
-   Between ranks nothing is cancelled within an update. */
+/* An update that fails leaves no gradients. If it was cancelled, a batch could not be read, or a
+   device or all_reduce failed, the next call makes it: the corpus is where it was. After other
+   errors its batches count as used. Between ranks nothing is cancelled within an update. */
 TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
 {
     trf_step_report *report = &l->report->last;
@@ -305,10 +308,10 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->trainer->pass.run.deaf = 0;
     if (status != TRF_OK) {
         if (l->trainer->micro) trf_trainer_discard_gradients(l->trainer);
-        if (status == TRF_E_CANCELLED || status == TRF_E_BACKEND)
+        if (status == TRF_E_END) return status;
+        if (status == TRF_E_CANCELLED || status == TRF_E_BACKEND || !l->delivered)
             TRF__TRY(trf__corpus_seek(l->corpus, place.epoch, place.batch, NULL));
-        else if (status != TRF_E_END)
-            trf__drop_gradients(l->trainer, trf__corpus_place(l->corpus));
+        else trf__drop_gradients(l->trainer, trf__corpus_place(l->corpus));
         return status;
     }
     l->report->updates++;
