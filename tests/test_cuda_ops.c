@@ -306,7 +306,8 @@ static void test_linear(void **state)
 
 static void test_activate(void **state)
 {
-    static const int64_t widths[] = { 1, 37, 256 };
+    static const int64_t widths[] = { 1, 37, 256, 16 };
+    static const double scales[] = { 4, 4, 4, 3e15 };               /* and h^3 that overflows */
     size_t w;
     int kind, r;
     (void)state;
@@ -316,7 +317,7 @@ static void test_activate(void **state)
             int64_t n = ROWS * widths[w], m = n << gate;
             struct thing *a, *h, *da, *dh;
             make_rows();
-            a = acts(n, 1); h = acts(m, 4); da = acts(n, 1); dh = acts(m, 1);
+            a = acts(n, 1); h = acts(m, scales[w]); da = acts(n, 1); dh = acts(m, 1);
             EVERYWHERE {
                 trf__activate f;
                 trf__activate_gradient g;
@@ -859,14 +860,15 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
     static const int32_t only[ROWS_OF_TOP] = {TRF__ANY, TRF__NOT_EOS, 5,   TRF__ANY, 2,
                                               TRF__ANY, TRF__ANY,     900, 0};
     int32_t forced[ROWS_OF_TOP];
-    struct thing *x, *t_only, *ids, *scores;
-    double *want, *got;
+    struct thing *x, *t_only, *ids, *scores, *rest;
+    double *want, *got, *want_rest, *got_rest;
     int32_t *want_ids, *got_ids;
     int r, i;
     for (i = 0; i < ROWS_OF_TOP; i++) forced[i] = only[i] < vocab ? only[i] : vocab - 1;
     make_weights(vocab * wide + vocab);
     x = acts(ROWS_OF_TOP * wide, 1); t_only = ints(forced, ROWS_OF_TOP);
     ids = reals(ROWS_OF_TOP * WANTED, 0); scores = reals(2 * ROWS_OF_TOP * WANTED, 0);
+    rest = reals(2 * ROWS_OF_TOP, 0);
     EVERYWHERE {
         size_t bytes = ON->top_scratch(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
         void *room = ON->alloc(&runs[r], bytes);
@@ -874,6 +876,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
         TRF__ZERO(t);
         t.log_probabilities = (double *)(void *)scores->at[r];
         t.ids = (int32_t *)(void *)ids->at[r];
+        t.rest = (double *)(void *)rest->at[r];
         t.work = room;
         t.x = ACT(x); t.w = mat_on(r, 0); t.bias = biased ? bias_on(r, vocab * wide) : NULL;
         t.rows = ROWS_OF_TOP; t.vocab = vocab; t.d = wide; t.n = WANTED;
@@ -885,6 +888,8 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
     /* products of numbers that 16 bits hold are exact in all places but for the order of sums */
     want = (double *)(void *)numbers_of(scores, CPU, 2 * ROWS_OF_TOP * WANTED, 0);
     want_ids = (int32_t *)(void *)numbers_of(ids, CPU, ROWS_OF_TOP * WANTED, 0);
+    want_rest = (double *)(void *)numbers_of(rest, CPU, 2 * ROWS_OF_TOP, 0);
+    assert_true(want_rest[0] == 0 && want_rest[1] < 0);
     for (r = FLOAT; r < PLACES; r++) {
         got = (double *)(void *)numbers_of(scores, r, 2 * ROWS_OF_TOP * WANTED, 0);
         got_ids = (int32_t *)(void *)numbers_of(ids, r, ROWS_OF_TOP * WANTED, 0);
@@ -892,9 +897,13 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
             assert_int_equal(got_ids[i], want_ids[i]);
             assert_true(got[i] == want[i] || fabs(got[i] - want[i]) < 1e-5);
         }
+        got_rest = (double *)(void *)numbers_of(rest, r, 2 * ROWS_OF_TOP, 0);
+        for (i = 0; i < ROWS_OF_TOP; i++) assert_true(fabs(got_rest[i] - want_rest[i]) < 1e-5);
+        free(got_rest);
         free(got);
         free(got_ids);
     }
+    free(want_rest);
     free(want);
     free(want_ids);
     forget();

@@ -2837,6 +2837,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     trf_real *z = plain_empty(rows * vocab), *w = plain_random(vocab * d, 3),
              *b = plain_random(vocab, 3);
     double *got = (double *)plain_work((size_t)(rows * n) * sizeof *got);
+    double *rest = (double *)plain_work((size_t)rows * sizeof *rest);
     int32_t *ids = (int32_t *)plain_work((size_t)(rows * n) * sizeof *ids);
     int32_t *wanted = (int32_t *)plain_work((size_t)rows * sizeof(int32_t));
     char *taken = (char *)plain_work((size_t)vocab);
@@ -2858,18 +2859,21 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     j.banned[1] = t->banned > 1 ? 0 : -1;
     j.banned[2] = t->banned > 2 ? (int32_t)(vocab / 2) : -1;
     j.only = t->only ? wanted : NULL;
+    j.rest = t->packed ? NULL : rest;
     OP(run, top, &j);
     projection = linear_of(z, trf__from(j.x), j.w, j.bias, rows, vocab, d);
     ASIDE(run, linear, &projection);
     for (r = 0; r < rows; r++) {
         const trf_real *row = z + r * vocab;
-        double sum = 0;
+        double sum = 0, all = 0;
         memset(taken, 0, (size_t)vocab);
         for (v = 0; v < vocab; v++) {
             int out = t->only && wanted[r] == TRF__NOT_EOS && v == j.eos;
+            all += exp((double)row[v]);
             sum += out ? 0 : exp((double)row[v]);
             taken[v] = out || v == j.banned[0] || v == j.banned[1] || v == j.banned[2];
         }
+        if (j.rest) assert_number_near(rest[r], log(sum) - log(all), TIGHT * 10);
         if (t->only && wanted[r] >= 0) for (v = 0; v < vocab; v++) taken[v] = v != wanted[r];
         for (i = 0; i < n; i++) { /* the best of those that are left, the lowest id of equals */
             int64_t choice = -1;

@@ -139,7 +139,7 @@ static void largest_parts(void **state)
 static void an_empty_batch_has_no_queries(void **state)
 {
     static kit_pairs p;
-    trf_config c = kit_small(1, 16, 20, 12);
+    trf_config c = kit_small(1, 16, VOCAB, 12);
     trf_train_options o = kit_small_training(0);
     trf_trainer *trainer = NULL;
     trf_model *model = NULL;
