@@ -49,7 +49,7 @@ static int run_connected(const struct command *command, int argc, char **argv)
     int status;
     set_defaults(&s);
     status = parse_command_line(command, &s, argc, argv);
-    if (status == DONE) return close_output(stdout, NULL);
+    if (status == DONE) return check_output(stdout, NULL);
     if (status > 0) return status;
     quiet |= s.quiet;
     if (optind < argc && command->bit & TRAIN) {
@@ -144,7 +144,7 @@ static int help(const char *word)
     else if (!*word || !strcmp(word, "help") || !strcmp(word, "--help") || !strcmp(word, "-h"))
         print_overview(stdout);
     else return -1;
-    return close_output(stdout, NULL);
+    return check_output(stdout, NULL);
 }
 
 /* A misspelt option, one that a command takes, or neither. */
@@ -190,7 +190,7 @@ int main(int argc, char **argv)
     }
     if (!strcmp(word, "--version")) {
         print_version();
-        return close_output(stdout, NULL);
+        return check_output(stdout, NULL);
     }
     if (!strcmp(word, "completion")) {
         if (!strcmp(next, "--help") || !strcmp(next, "-h")) print_completion_help();
@@ -198,7 +198,7 @@ int main(int argc, char **argv)
             say("completion takes bash or zsh, got '%s'", next);
             return USAGE;
         }
-        return close_output(stdout, NULL);
+        return check_output(stdout, NULL);
     }
     if (!*word) { print_overview(stderr); return USAGE; }
     if (*word == '-') { say_unknown_option(word); return USAGE; }

@@ -26,6 +26,11 @@ struct batch_line {
     int unusable;                   /* 1: add() has returned a fault */
 };
 
+/* What an answer is in the output: a line; lines that begin with the number of the input's line; a
+   row of an .npy; or there are none before the end of the input. */
+enum answer_form { ANSWER_LINE = 0, ANSWER_NUMBERED, ANSWER_ROW, ANSWERS_AT_END };
+enum { HEAD = 128 };                /* bytes of an .npy before its rows */
+
 struct batches {
     struct settings *s;
     void *user;                     /* of the calls */
@@ -36,28 +41,37 @@ struct batches {
     int (*next)(void *user);        /* as next_line; NULL: reads the next line of `in` */
     const char *instead;            /* what an unusable line gets: "answered with an empty line" */
     int64_t most_messages;          /* about such lines: any number; more are only counted */
-    int writes_lines;               /* 0: the answers are no lines, and all come at the end */
     struct reader in;
     const struct reader *at;        /* its name and number are the position for messages */
-    FILE *out;
+    struct unfinished output;
+    FILE *out;                      /* its file */
+    enum answer_form form;
+    void (*head)(void *user, int64_t rows, char bytes[HEAD]);       /* of an .npy */
+    int64_t row_bytes;
     struct side side, partners;     /* sequences of the batch; and others that belong to them */
     struct batch_line *line;
     int32_t n;                      /* lines of the batch */
     int64_t lines, unusable;        /* read so far */
+    int64_t answered, skipped;      /* of these: in the output; there already before (--resume) */
     int32_t trained;                /* tokens of the longest source of the training; 0: not watched */
     int watches_tabs;               /* 1: a tab does not separate two texts */
     int watches_blanks;             /* 1: no source of the training begins or ends with a blank */
     int64_t beyond, spaced, tab;    /* lines that are longer, those with such blanks; the number of
                                        the first one with a tab */
     int broken;                     /* 1: the input could not be read to its end */
+    int complete;                   /* 1: all lines are answered */
 };
 
 /* An item for each line of a batch, all zero. NULL: no memory, reported. */
 void *zeroed_batch(int32_t batch, size_t item_bytes);
-/* The caller then sets what is not as it begins: NULL, 0, or as in the comments; writes_lines 1. */
+/* The caller then sets what is not as it begins: NULL, 0, or as in the comments. */
 void begin_batches(struct batches *b, struct settings *s, void *user,
                    const char *(*add)(void *user, char why[300]), int (*answer)(void *user));
-int answer_lines(struct batches *b, FILE *in);      /* until the end, or a failure */
+/* Until the end, or a failure. Opens the output if it is not open; --resume passes over the lines
+   that it has answers to. */
+int answer_lines(struct batches *b, FILE *in);
+/* Completes the output, or says that its beginning is kept. Returns `status`, or FAILED. */
+int end_answers(struct batches *b, int status);
 int say_batch_failed(const struct batches *b, const trf_error *err);    /* returns FAILED */
 void say_unusable(const struct batches *b, const char *lines, const char *answered);
 /* Counts lines that are unlike all sources of the training, and tells their number at the end. */

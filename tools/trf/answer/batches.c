@@ -2,6 +2,7 @@
 
 #include "answer.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 void *zeroed_batch(int32_t batch, size_t item_bytes)
@@ -50,14 +51,14 @@ void say_watched(const struct batches *b)
             b->in.name, (long long)b->tab);
 }
 
-/* Reads up to a batch of lines, with a message for each that cannot be answered. Returns their
+/* Reads up to `most` lines, with a message for each that cannot be answered. Returns their
    number. */
-static int32_t read_batch(struct batches *b)
+static int32_t read_batch(struct batches *b, int64_t most)
 {
     char why[300];
     clear_side(&b->side);
     clear_side(&b->partners);
-    while (!b->broken && b->n < b->s->batch) {
+    while (!b->broken && b->n < most) {
         struct batch_line *line = &b->line[b->n];
         int got = b->next ? b->next(b->user) : next_line(&b->in);
         const char *fault;
@@ -90,19 +91,167 @@ void begin_batches(struct batches *b, struct settings *s, void *user,
     b->instead = "answered with an empty line";
     b->most_messages = INT64_MAX;
     b->at = &b->in;
-    b->writes_lines = 1;
+}
+
+static void forget_batch(struct batches *b)
+{
+    for (; b->n > 0; b->n--) free(b->line[b->n - 1].text);
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>output         what an interrupted run leaves, and how the next one goes on
+// -----------------------------------------------------------------------------------------------
+
+static char interrupted[512];   /* what a signal says */
+
+/* All complete answers are in the file: it is flushed after each batch. */
+static void tell_interrupted(int signal_number)
+{
+    if (write(STDERR_FILENO, interrupted, strlen(interrupted)) < 0) { }
+    raise(signal_number);       /* it ends the program when this returns */
+}
+
+static void watch_signals(const char *part)
+{
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    FILE *to = fmemopen(interrupted, sizeof interrupted - 1, "w");
+    struct sigaction action, before;
+    size_t i;
+    if (to) {
+        char *text = format_text("%s: interrupted; %s has the answers so far: --resume continues",
+                                 program, part);
+        print_clean(to, text, sizeof interrupted - 32);
+        putc('\n', to);
+        fclose(to);
+        free(text);
+    }
+    memset(&action, 0, sizeof action);
+    action.sa_handler = tell_interrupted;
+    action.sa_flags = (int)SA_RESETHAND;
+    for (i = 0; i < sizeof signals / sizeof *signals; i++)
+        if (!sigaction(signals[i], NULL, &before) && before.sa_handler != SIG_IGN)
+            sigaction(signals[i], &action, NULL);
+}
+
+/* Counts the lines of the input that are answered, whole batches of them; *end: the bytes of their
+   answers. Other batches might give other bits. */
+static int64_t count_answers(const struct batches *b, off_t *end)
+{
+    FILE *part = b->out;
+    char *line = NULL;
+    size_t capacity = 0;
+    ssize_t n;
+    int64_t count = 0, whole = 0, batch = b->s->batch;
+    off_t at = 0;
+    *end = 0;
+    if (b->form == ANSWER_ROW) {
+        fseeko(part, 0, SEEK_END);
+        whole = (ftello(part) - HEAD) / b->row_bytes / batch * batch;
+        if (whole < 0) whole = 0;
+        *end = HEAD + whole * b->row_bytes;
+        return whole;
+    }
+    while ((n = getline(&line, &capacity, part)) > 0 && line[n - 1] == '\n') {
+        if (b->form == ANSWER_NUMBERED) {       /* the lines of the number before are complete */
+            count = strtoll(line, NULL, 10) - 1;
+            if (count % batch == 0 && count > whole) { whole = count; *end = at; }
+        }
+        at += n;
+        if (b->form == ANSWER_LINE && ++count % batch == 0) { whole = count; *end = at; }
+    }
+    free(line);
+    return whole;
+}
+
+/* Whether the file is of this command. A new one gets its head. */
+static int has_head(struct batches *b)
+{
+    char head[HEAD], there[HEAD];
+    if (!b->head) return 1;
+    b->head(b->user, 0, head);
+    rewind(b->out);
+    if (fread(there, 1, HEAD, b->out) == HEAD && !memcmp(head, there, HEAD)) return 1;
+    if (fseeko(b->out, 0, SEEK_END) || ftello(b->out) >= HEAD) return 0;
+    rewind(b->out);
+    fwrite(head, 1, HEAD, b->out);
+    return 1;
+}
+
+/* Passes over the lines that are answered. */
+static int skip_answered(struct batches *b, FILE *in)
+{
+    off_t end;
+    int64_t skip = count_answers(b, &end), left;
+    if (fflush(b->out) || fseeko(b->out, end, SEEK_SET) || ftruncate(fileno(b->out), end))
+        return cannot_write(b->output.name);
+    if (skip && isatty(fileno(in))) {
+        say("--resume cannot pass over lines that are typed: give the input as a file");
+        return FAILED;
+    }
+    while ((left = skip - b->lines) > 0 &&
+           read_batch(b, left < b->s->batch ? left : b->s->batch) > 0)
+        forget_batch(b);
+    if (b->broken) return FAILED;
+    if (left > 0) {
+        say("%s has answers to %lld line%s, but %s has %lld: --resume needs the same input",
+            b->output.name, (long long)skip, plural(skip), b->at->name, (long long)b->lines);
+        return FAILED;
+    }
+    b->answered = b->skipped = skip;
+    if (skip) inform_line("%s has the answers to %lld line%s", b->output.name, (long long)skip,
+                          plural(skip));
+    return DONE;
+}
+
+static int begin_answers(struct batches *b, FILE *in)
+{
+    int status = open_answers(b->s, &b->output);
+    b->out = b->output.file;
+    if (status || !b->output.name) return status;
+    if (!has_head(b)) {
+        say("%s was begun with another model: --overwrite begins again", b->output.name);
+        return FAILED;
+    }
+    if ((status = skip_answered(b, in))) return status;
+    watch_signals(b->output.name);
+    return DONE;
+}
+
+int end_answers(struct batches *b, int status)
+{
+    struct unfinished *u = &b->output;
+    char head[HEAD];
+    if (!u->name || b->complete || b->form == ANSWERS_AT_END) {
+        if (u->name && b->head && !fflush(u->file) && !fseeko(u->file, 0, SEEK_SET)) {
+            b->head(b->user, b->lines, head);
+            fwrite(head, 1, HEAD, u->file);
+        }
+        return close_output(u, b->complete) ? FAILED : status;
+    }
+    if (b->answered)
+        say("%s has the answers to the first %lld line%s: --resume continues", u->name,
+            (long long)b->answered, plural(b->answered));
+    else if (!b->s->resume) unlink(u->name);
+    fclose(u->file);
+    free(u->name);
+    return status ? status : FAILED;
 }
 
 int answer_lines(struct batches *b, FILE *in)
 {
-    int flush = b->writes_lines && (b->s->answer.interactive || isatty(fileno(in))), status = DONE;
+    int flush = b->form < ANSWER_ROW && (b->s->answer.interactive || isatty(fileno(in))), status;
     if (!b->line && !(b->line = zeroed_batch(b->s->batch, sizeof *b->line))) return FAILED;
     if (flush) b->s->batch = 1;
-    while (!status && read_batch(b) > 0) {
+    status = b->out ? DONE : begin_answers(b, in);
+    b->complete = 0;
+    while (!status && read_batch(b, b->s->batch) > 0) {
         status = b->answer(b->user);
-        if (!status && (flush || ferror(b->out))) status = check_output(b->out, b->s->output);
-        for (; b->n > 0; b->n--) free(b->line[b->n - 1].text);
+        if (!status && (flush || b->output.name || ferror(b->out)))
+            status = check_output(b->out, b->s->output);
+        forget_batch(b);
+        if (!status) b->answered = b->lines;
     }
+    b->complete = !status && !b->broken;
     return status;
 }
 

@@ -232,13 +232,12 @@ int command_classify(struct settings *s, int argc, char **argv)
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("labelling", &err);
     if (!status) status = open_reader(&t.lines.in, s->input);
-    if (!status && !(t.lines.out = open_output(s))) status = FAILED;
     if (!status) watch_lines(&t.lines, t.model);
     if (!status) {
         t.limit = source_limit(trf_model_config(t.model));
         status = label_lines(&t);
     }
-    if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
+    status = end_answers(&t.lines, status);
     for (i = 0; t.words && i < s->batch; i++) free_word_tokens(&t.words[i]);
     free(t.words);
     free_batches(&t.lines);

@@ -10,8 +10,6 @@
 
 #include <math.h>
 
-enum { NPY_HEADER = 128 };
-
 /* A line with its cosine to the query. */
 struct neighbour { double score; int64_t order, number; const char *file; char *text; };
 
@@ -22,7 +20,6 @@ struct embedding {
     const trf_vocab *vocab;
     struct batches lines;
     struct unknown unknown;
-    struct unfinished npy;      /* file NULL: the vectors are lines */
     trf_real *vectors;          /* (sequences, d_model) of the batch */
     size_t vectors_capacity;
     trf_real *query;            /* (d_model), of length 1; or NULL */
@@ -117,20 +114,19 @@ static void write_line(struct embedding *t, const struct batch_line *line)
 // order. The header gets the number of lines at the end; its size stays.
 // -----------------------------------------------------------------------------------------------
 
-static void write_npy_header(struct embedding *t)
+static void write_npy_head(void *user, int64_t rows, char head[HEAD])
 {
-    char header[NPY_HEADER];
+    struct embedding *t = user;
     int n;
-    memset(header, ' ', sizeof header);
-    memcpy(header, "\x93NUMPY\1\0", 8);
-    header[8] = NPY_HEADER - 10;
-    header[9] = 0;
-    n = snprintf(header + 10, NPY_HEADER - 10,
+    memset(head, ' ', HEAD);
+    memcpy(head, "\x93NUMPY\1\0", 8);
+    head[8] = HEAD - 10;
+    head[9] = 0;
+    n = snprintf(head + 10, HEAD - 10,
                  "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }",
-                 (long long)t->lines.lines, (int)t->width);
-    header[10 + n] = ' ';
-    header[NPY_HEADER - 1] = '\n';
-    fwrite(header, 1, sizeof header, t->lines.out);
+                 (long long)rows, (int)t->width);
+    head[10 + n] = ' ';
+    head[HEAD - 1] = '\n';
 }
 
 static void write_npy_row(struct embedding *t, const trf_real *vector)
@@ -144,20 +140,6 @@ static void write_npy_row(struct embedding *t, const trf_real *vector)
         for (k = 0; k < 4; k++) t->bytes[4 * i + k] = (unsigned char)(bits >> 8 * k);
     }
     fwrite(t->bytes, 4, (size_t)t->width, t->lines.out);
-}
-
-static int open_npy(struct embedding *t)
-{
-    if (begin_file(&t->npy, t->s->output)) return FAILED;
-    t->lines.out = t->npy.file;
-    write_npy_header(t);
-    return DONE;
-}
-
-static int close_npy(struct embedding *t, int complete)
-{
-    if (complete && !fseek(t->lines.out, 0, SEEK_SET)) write_npy_header(t);
-    return end_file(&t->npy, complete);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -252,7 +234,7 @@ static int embed_batch(void *user)
     if (embed_sequences(t)) return FAILED;
     for (i = 0; i < b->n; i++) {
         if (t->query) compare(t, &b->line[i]);
-        else if (t->npy.file) write_npy_row(t, vector_of(t, &b->line[i]));
+        else if (b->head) write_npy_row(t, vector_of(t, &b->line[i]));
         else write_line(t, &b->line[i]);
     }
     return DONE;
@@ -324,8 +306,7 @@ static int check_files(struct settings *s, int *n, char **files)
         say("--output '%s' is also a file to read", s->output);
         return FAILED;
     }
-    if (!is_npy(s->output)) return DONE;
-    return check_output_name(s) || check_replaceable(s->output) ? FAILED : DONE;
+    return DONE;
 }
 
 static int check_encoder(const struct settings *s, const trf_model *model)
@@ -357,8 +338,11 @@ static int start(struct embedding *t)
     t->limit = source_limit(config);
     t->bytes = zeroed((size_t)t->width, 4);
     if (t->s->embed.query && read_query(t)) return FAILED;
-    if (is_npy(t->s->output)) return open_npy(t);
-    return (t->lines.out = open_output(t->s)) ? DONE : FAILED;
+    t->lines.row_bytes = 4 * (int64_t)t->width;
+    if (t->lines.form != ANSWERS_AT_END) return DONE;
+    if (open_output(t->s, &t->lines.output)) return FAILED;
+    t->lines.out = t->lines.output.file;
+    return DONE;
 }
 
 int command_embed(struct settings *s, int argc, char **argv)
@@ -369,9 +353,14 @@ int command_embed(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     begin_batches(&t.lines, s, &t, add_next_line, embed_batch);
-    if (s->embed.query) t.lines.instead = "left out";
-    else if (is_npy(s->output)) t.lines.instead = "answered with a row of zeros";
-    t.lines.writes_lines = !s->embed.query && !is_npy(s->output);
+    if (s->embed.query) {
+        t.lines.instead = "left out";
+        t.lines.form = ANSWERS_AT_END;
+    } else if (is_npy(s->output)) {
+        t.lines.instead = "answered with a row of zeros";
+        t.lines.form = ANSWER_ROW;
+        t.lines.head = write_npy_head;
+    }
     if ((status = check_options(s)) || (status = check_files(s, &argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_encoder(s, t.model);
@@ -379,8 +368,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     if (!status) status = start(&t);
     if (!status) watch_lines(&t.lines, t.model);
     if (!status) status = embed_files(&t, argc, argv);
-    if (t.npy.file) status = close_npy(&t, !status) ? FAILED : status;
-    else if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
+    status = end_answers(&t.lines, status);
     if (!status && t.lines.unusable) status = FAILED;
     while (t.n_near) free(t.near[--t.n_near].text);
     free(t.near);

@@ -349,7 +349,7 @@ int command_eval(struct settings *s, int argc, char **argv)
             say("warning: no reference has four words: BLEU counts n-grams of up to four words, "
                 "so it means nothing here; use chrf, exact or cer");
         print_results(&e);
-        status = close_output(stdout, NULL);
+        status = check_output(stdout, NULL);
     }
     for (i = 0; i < e.n; i++) close_reader(&e.readers[i]);
     metrics_destroy(e.metrics);

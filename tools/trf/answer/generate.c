@@ -14,7 +14,8 @@ struct generating {
     trf_sampler *sampler;
     const trf_vocab *source_vocab, *vocab;
     struct reader in;
-    FILE *out;
+    struct unfinished output;
+    FILE *out;                  /* its file */
     struct rules rules;
     struct side prompts;            /* of the batch; sources, where there is an encoder */
     struct side firsts;             /* then: the token that is forced first, for each */
@@ -290,8 +291,9 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) s->sampling.window = longest_trained(t.model);
     if (!status && trf_sampler_create(&t.sampler, t.model, &s->sampling, &err))
         status = refused("sampling", &err);
-    if (!status && !(t.out = open_output(s))) status = FAILED;
+    if (!status) status = open_output(s, &t.output);
     if (!status) {
+        t.out = t.output.file;
         const trf_config *config = trf_model_config(t.model);
         t.limit = config->kind == TRF_DECODER_ONLY ? 0 : source_limit(config);
         if (config->kind == TRF_ENCODER_DECODER && !s->generate.prompt && !s->input) s->input = "-";
@@ -306,7 +308,7 @@ int command_generate(struct settings *s, int argc, char **argv)
             s->sampling.window < INT32_MAX && trf_model_config(t.model)->kind == TRF_DECODER_ONLY
                 ? "the model read at most that many at a time"
                 : "the model has not learned the positions beyond that");
-    if (t.out && close_output(t.out, s->output)) status = FAILED;
+    if (close_output(&t.output, !status)) status = FAILED;
     say_unknown_share(&t.unknown, s->input ? "the input" : "--prompt", 0);
     clear_prompts(&t);
     free_side(&t.prompts);

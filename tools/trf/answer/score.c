@@ -25,7 +25,7 @@ struct scoring {
     double *results;
     size_t results_capacity;
     struct side whole;          /* a text that is cut */
-    int64_t tokens, cut;
+    int64_t tokens, cut, scored;
     int64_t beyond;             /* pairs longer than the longest text of the training */
     double sum;
 };
@@ -126,6 +126,7 @@ static void write_score(struct scoring *t, const struct batch_line *line)
         tokens += t->lines.side.lengths[i] + added;
         sum += t->results[i];
     }
+    t->scored += line->n > 0;
     t->beyond += is_beyond(t, line);
     fprintf(t->lines.out, "%.6f\t%lld\n", line->n ? sum : (double)NAN, (long long)tokens);
     t->tokens += tokens;
@@ -167,10 +168,11 @@ static int score_lines(struct scoring *t)
             "not learned the positions beyond that",
             (long long)t->beyond, (long long)b->lines, what, plural(b->lines),
             t->beyond == 1 ? "is" : "are", (int)longest_trained(t->model));
+    if (b->skipped && t->tokens) inform("behind line %lld: ", (long long)b->skipped);
     if (!b->broken && t->tokens)
         inform("%lld %s%s, %lld target token%s, log-probability %.4f, perplexity %.6g\n",
-               (long long)(b->lines - b->unusable), what,
-               plural(b->lines - b->unusable), (long long)t->tokens, plural(t->tokens), t->sum,
+               (long long)t->scored, what,
+               plural(t->scored), (long long)t->tokens, plural(t->tokens), t->sum,
                exp(-t->sum / (double)t->tokens));
     return b->broken || b->unusable ? FAILED : DONE;
 }
@@ -243,9 +245,8 @@ int command_score(struct settings *s, int argc, char **argv)
     if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
         status = refused("scorer", &err);
     if (!status) status = open_scoring(&t);
-    if (!status && !(t.lines.out = open_output(s))) status = FAILED;
     if (!status) status = score_lines(&t);
-    if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
+    status = end_answers(&t.lines, status);
     close_pairs(&t.pairs);
     free_batches(&t.lines);
     free_side(&t.whole);

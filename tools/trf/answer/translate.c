@@ -528,7 +528,7 @@ static int open_files(struct translating *t)
         say("only one of --prefixes and the input can be %s", t->lines.in.name);
         return USAGE;
     }
-    return (t->lines.out = open_output(s)) ? DONE : FAILED;
+    return DONE;
 }
 
 /* Closes and frees all but the output. */
@@ -557,11 +557,12 @@ int command_translate(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     begin_batches(&t.lines, s, &t, add_sentence, translate_batch);
+    if (is_given(s, AT(search.n_best)) && !s->json) t.lines.form = ANSWER_NUMBERED;
     status = load_translator(&t);
     if (!status) status = open_files(&t);
     if (!status) watch_lines(&t.lines, t.model);
     if (!status) status = translate_lines(&t);
-    if (t.lines.out && close_output(t.lines.out, s->output)) status = FAILED;
+    status = end_answers(&t.lines, status);
     free_translating(&t);
     return status;
 }

@@ -549,15 +549,22 @@ void for_files(const char *prefix, void (*each)(void *user, const char *path, co
 int is_own_name(const char *path, const char *base, const char *numbered);
 /* Removes unfinished files that killed processes left beside path. */
 void remove_all_unfinished(const char *path);
-/* A file that has another name until it is complete. It then replaces what is at path. */
+/* A file that has another name until it is complete. It then replaces what is at path. name NULL:
+   standard output or a device, which is written to directly. */
 struct unfinished { FILE *file; const char *path; char *name; };
 int begin_file(struct unfinished *u, const char *path);
 int end_file(struct unfinished *u, int complete);       /* not complete: removes it */
 int write_file(const char *path, const void *bytes, size_t n);      /* the same in one call */
 int cannot_write(const char *path);         /* says so, with errno's reason; returns FAILED */
-FILE *open_output(const struct settings *s);
+/* Locks a file until this process closes it (any descriptor of it) or ends. Fails with the number
+   of the process that has locked it. A file system without locks: does nothing. */
+int lock_file(int fd, const char *path);
+/* --output, or standard output. A regular file has its name when it is complete. */
+int open_output(const struct settings *s, struct unfinished *u);
+/* The same for a file whose beginning is of use: OUTPUT.part, which --resume continues. */
+int open_answers(const struct settings *s, struct unfinished *u);
+int close_output(struct unfinished *u, int complete);   /* file NULL: nothing was opened */
 int check_output(FILE *file, const char *path);     /* fails for a full disk or a closed pipe */
-int close_output(FILE *file, const char *path);
 
 // -----------------------------------------------------------------------------------------------
 // Devices, models (models.c)

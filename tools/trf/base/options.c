@@ -91,6 +91,9 @@ const struct row rows[] = {
      "file for the results; without it, or with '-': standard output", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, FLAG, "overwrite",
      AT(overwrite), NULL, "let --output replace an existing file", NULL},
+    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "resume", AT(resume), NULL,
+     "continue an --output that was interrupted. Until it is complete, it is called OUTPUT.part. The "
+     "input, the model and the options must be the same", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file to write (safetensors). From the first validation on, it holds the best "
      "model so far", NULL},

@@ -166,6 +166,18 @@ int cannot_write(const char *path)
     return FAILED;
 }
 
+int lock_file(int fd, const char *path)
+{
+    struct flock all;
+    memset(&all, 0, sizeof all);
+    all.l_type = F_WRLCK;
+    all.l_whence = SEEK_SET;
+    if (!fcntl(fd, F_SETLK, &all) || (errno != EACCES && errno != EAGAIN)) return DONE;
+    if (fcntl(fd, F_GETLK, &all) || all.l_type == F_UNLCK) all.l_pid = 0;
+    say("cannot write '%s': process %lld is writing it", path, (long long)all.l_pid);
+    return FAILED;
+}
+
 /* The lock shows that the file has an owner: see remove_unfinished. */
 int begin_file(struct unfinished *u, const char *path)
 {
@@ -243,6 +255,13 @@ int check_writable(const char *path)
     return fine ? DONE : FAILED;
 }
 
+/* Whether a complete file takes this name. Devices and pipes are written to directly. */
+static int is_replaced(const char *path)
+{
+    struct stat there;
+    return stat(path, &there) || S_ISREG(there.st_mode);
+}
+
 int check_replaceable(const char *path)
 {
     struct stat there;
@@ -270,13 +289,22 @@ int is_taken(const char *path)
     return path && !stat(path, &there) && S_ISREG(there.st_mode) && there.st_size > 0;
 }
 
+/* Through another name of standard output the shell may append to a file. */
+static int is_standard_output(const char *path)
+{
+    return !path || !strcmp(path, "-") || is_stream(path, STDOUT_FILENO);
+}
+
 int check_output_name(const struct settings *s)
 {
-    if (!s->output || !strcmp(s->output, "-") || is_stream(s->output, STDOUT_FILENO)) return DONE;
+    if (is_standard_output(s->output)) return DONE;
     if (check_written(s, "output", s->output)) return FAILED;
-    if (s->overwrite || !is_taken(s->output)) return DONE;
-    say("--output '%s' exists: --overwrite replaces it", s->output);
-    return FAILED;
+    if (!s->overwrite && is_taken(s->output)) {
+        say(s->resume ? "--output '%s' is complete: --resume has nothing to continue"
+                      : "--output '%s' exists: --overwrite replaces it", s->output);
+        return FAILED;
+    }
+    return is_replaced(s->output) ? check_replaceable(s->output) : DONE;
 }
 
 int check_not_output(const char *path)
@@ -300,15 +328,63 @@ static int check_standard_output(const struct settings *s)
     return DONE;
 }
 
-FILE *open_output(const struct settings *s)
+int open_output(const struct settings *s, struct unfinished *u)
 {
-    FILE *file;
-    if (!s->output || !strcmp(s->output, "-") ||
-        is_stream(s->output, STDOUT_FILENO)) /* the shell may append to it */
-        return check_standard_output(s) ? NULL : stdout;
-    if (check_output_name(s)) return NULL;
-    if (!(file = fopen(s->output, "w"))) cannot_write(s->output);
-    return file;
+    memset(u, 0, sizeof *u);
+    u->path = s->output;
+    if (is_standard_output(s->output))
+        u->file = check_standard_output(s) ? NULL : stdout;
+    else if (check_output_name(s)) return FAILED;
+    else if (is_replaced(s->output)) return begin_file(u, s->output);
+    else if (!(u->file = fopen(s->output, "w"))) cannot_write(s->output);
+    return u->file ? DONE : FAILED;
+}
+
+/* An interrupted output goes on behind what it has. */
+static int open_part(struct unfinished *u, int resumes)
+{
+    struct stat mine, there;
+    int fd;
+    remove_all_unfinished(u->path);
+    fd = open(u->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
+    if (fd >= 0 && !resumes) {
+        int locked = lock_file(fd, u->name);
+        if (!locked) unlink(u->name);
+        close(fd);
+        if (locked) return FAILED;
+        fd = -1;
+        errno = ENOENT;
+    }
+    if (fd < 0 && errno == ENOENT) fd = open(u->name, O_RDWR | O_CREAT | O_EXCL, 0666);
+    if (fd < 0) return cannot_write(u->name);
+    if (lock_file(fd, u->name)) { close(fd); return FAILED; }
+    errno = EEXIST;             /* unless it is a file, which nobody has renamed meanwhile */
+    if (fstat(fd, &mine) || lstat(u->name, &there) || !S_ISREG(mine.st_mode) ||
+        mine.st_ino != there.st_ino || mine.st_nlink != 1 || !(u->file = fdopen(fd, "r+"))) {
+        close(fd);
+        return cannot_write(u->name);
+    }
+    return DONE;
+}
+
+int open_answers(const struct settings *s, struct unfinished *u)
+{
+    int begun;
+    memset(u, 0, sizeof *u);
+    if (is_standard_output(s->output) || !is_replaced(s->output)) {
+        if (!s->resume) return open_output(s, u);
+        say("--resume needs --output FILE: standard output keeps nothing to continue");
+        return USAGE;
+    }
+    u->path = s->output;
+    u->name = format_text("%s.part", s->output);
+    begun = !access(u->name, F_OK);
+    if (begun && !s->resume && !s->overwrite)
+        say("'%s' was interrupted: --resume continues it, --overwrite begins again", u->name);
+    else if (!check_output_name(s) && !open_part(u, s->resume)) return DONE;
+    free(u->name);
+    u->name = NULL;
+    return FAILED;
 }
 
 static void say_unwritten(const char *path)
@@ -326,12 +402,15 @@ int check_output(FILE *file, const char *path)
     return FAILED;
 }
 
-int close_output(FILE *file, const char *path)
+int close_output(struct unfinished *u, int complete)
 {
-    int status = check_output(file, path);
+    int status = DONE;
+    if (!u->file) return DONE;
+    if (u->name) return end_file(u, complete);
+    status = check_output(u->file, u->path);
     errno = 0;
-    if (file != stdout && fclose(file) && !status) {
-        say_unwritten(path);
+    if (u->file != stdout && fclose(u->file) && !status) {
+        say_unwritten(u->path);
         status = FAILED;
     }
     return status;

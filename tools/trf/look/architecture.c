@@ -112,5 +112,5 @@ int inspect_options(struct settings *s)
     if (!status && s->inspect.shape) print_published(s, n.total);
     if (!status) status = print_resources(s, 0);
     if (s->json) puts("}");
-    return close_output(stdout, NULL) ? FAILED : status;
+    return check_output(stdout, NULL) ? FAILED : status;
 }

@@ -301,5 +301,5 @@ int write_maps(const struct attention_view *l)
     int status = l->s->output ? draw_maps(l) : DONE;
     if (!status && l->s->json) print_json(l);
     else if (!status) print_maps(l);
-    return close_output(stdout, NULL) ? FAILED : status;
+    return check_output(stdout, NULL) ? FAILED : status;
 }

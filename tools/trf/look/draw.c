@@ -28,13 +28,13 @@ static FILE *new_drawing(void)
 static int deliver(const struct settings *s, FILE *drawn, int failed, const char *message,
                    const char *without_gnuplot)
 {
-    FILE *out = failed ? NULL : open_output(s);
+    struct unfinished out;
     int status = FAILED;
     if (failed) say("%s%s", message, strncmp(message, "gnuplot", 7) ? "" : without_gnuplot);
-    if (out) {
-        int bad = picture_copy(drawn, out) && !ferror(out);
+    else if (!open_output(s, &out)) {
+        int bad = picture_copy(drawn, out.file) && !ferror(out.file);
         if (bad) say("cannot read a temporary file: %s", strerror(errno));
-        status = close_output(out, s->output) || bad ? FAILED : DONE;
+        status = close_output(&out, !bad) || bad ? FAILED : DONE;
     }
     fclose(drawn);
     return status;

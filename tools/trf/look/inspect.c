@@ -327,5 +327,5 @@ int command_inspect(struct settings *s, int argc, char **argv)
     if (!status && content) status = print_ours(&r, checkpoint);
     if (s->json) puts("}");
     trf_file_close(r.file);
-    return close_output(stdout, NULL) ? FAILED : status;
+    return check_output(stdout, NULL) ? FAILED : status;
 }

@@ -183,10 +183,12 @@ static void print_csv_text(FILE *file, const char *text)
 
 static int write_csv(const struct settings *s, const struct plot *p)
 {
-    FILE *out = open_output(s);
+    struct unfinished to;
+    FILE *out;
     int i;
     size_t k, j;
-    if (!out) return FAILED;
+    if (open_output(s, &to)) return FAILED;
+    out = to.file;
     fputs("run,quantity,of,update,value\n", out);
     for (i = 0; i < p->n_runs; i++)
         for (k = 0; k < p->runs[i].n_series; k++) {
@@ -201,7 +203,7 @@ static int write_csv(const struct settings *s, const struct plot *p)
                 putc('\n', out);
             }
         }
-    return close_output(out, s->output);
+    return close_output(&to, 1);
 }
 
 /* All panels have the same range of updates, which starts at 0 if the first one is near it. */

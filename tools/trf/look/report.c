@@ -8,8 +8,6 @@
 #include "report.h"
 #include "report_page.h"
 
-#include <sys/stat.h>
-
 static void put_strings(FILE *to, const char *const *text, size_t n)
 {
     size_t i;
@@ -74,21 +72,14 @@ static int put_page(FILE *to, const struct run *runs, int n, struct data *d)
 // >>file
 // -----------------------------------------------------------------------------------------------
 
-/* Whether the path is a regular file or does not exist. Devices, pipes and links are written to
-   directly. */
-static int is_file(const char *path)
-{
-    struct stat there;
-    return strcmp(path, "-") && (lstat(path, &there) || S_ISREG(there.st_mode));
-}
-
 static int write_page(const struct settings *s, const char *page, size_t bytes)
 {
-    FILE *out;
-    if (is_file(s->output)) return write_file(s->output, page, bytes);
-    if (!(out = open_output(s))) return FAILED;
-    fwrite(page, 1, bytes, out);
-    return close_output(out, s->output);
+    struct unfinished out;
+    if (open_output(s, &out)) return FAILED;
+    if (fwrite(page, 1, bytes, out.file) == bytes) return close_output(&out, 1);
+    cannot_write(s->output);
+    (void)close_output(&out, 0);
+    return FAILED;
 }
 
 static int check_options(const struct settings *s, int argc, char **argv)
@@ -122,8 +113,7 @@ static int check_options(const struct settings *s, int argc, char **argv)
             return FAILED;
         }
     if (check_columns(s->columns)) return USAGE;
-    return check_output_name(s) || (is_file(s->output) && check_writable(s->output)) ? FAILED
-                                                                                     : DONE;
+    return check_output_name(s);
 }
 
 int command_report(struct settings *s, int argc, char **argv)

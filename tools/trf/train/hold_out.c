@@ -79,7 +79,8 @@ int begin_hold_out(struct hold_out *h, const struct settings *s)
     if (!h->n) return DONE;
     h->path = held_path(s);
     h->part = format_text("%s-%lld.part", h->path, (long long)h->n);
-    h->file = fopen(h->part, "w");
+    unlink(h->part);            /* --resume writes it anew */
+    h->file = fopen(h->part, "wx");
     if (h->file) return DONE;
     say("cannot write '%s': %s", h->part, strerror(errno));
     return FAILED;

@@ -341,7 +341,8 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
         say("nothing to do: training has reached the end that the command or the checkpoint "
             "sets; a larger --%s continues it",
             why);
-    inform("done: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ",
+    inform("%s: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ",
+           kept || r->log.broken ? "ended, but not everything could be written" : "done",
            (long long)p->updates, plural(p->updates), (long long)p->tokens, plural(p->tokens),
            seconds, (double)p->tokens / fmax(seconds, 1e-9),
            i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->learning->stopping.best)

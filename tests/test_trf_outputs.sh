@@ -1,0 +1,130 @@
+#!/bin/sh
+# Files that trf writes, and what they are worth when it is stopped: sh tests/test_trf_outputs.sh build/trf
+#
+# An output is whole or not there. What was answered before an interruption is kept beside it, and
+# --resume continues it. Links that somebody has planted are not followed.
+
+. "$(dirname "$0")/trf.sh"
+
+"$trf" train $files $small --updates 20 --valid-size 0 --model translator 2>err || cat err
+awk -F '\t' '{ print $1 "\t" (NF > 0 && length($1) > 4 ? "long" : "short") }' train.tsv >labels.tsv
+"$trf" train --tsv labels.tsv --objective classify $quick --updates 5 --valid-size 0 --model classifier 2>err || cat err
+awk -F '\t' '{ t = $1; gsub(/[0-4]/, "low", t); gsub(/[5-9]/, "high", t); print $1 "\t" t }' train.tsv >tags.tsv
+"$trf" train --tsv tags.tsv --objective tag $quick --updates 5 --valid-size 0 --model tagger 2>err || cat err
+
+# --- answers that are interrupted ---------------------------------------------------------------
+# interrupted NAME OUTPUT COMMAND...: an output that is cut anywhere becomes the same file with --resume
+interrupted()
+{
+    what=$1 output=$2
+    shift 2
+    rm -f "$output"* whole
+    "$@" --output "$output" 2>err || { cat err; check "$what: writes its output" false; return; }
+    check "$what: nothing but the output is left" test "$(ls -d "$output"*)" = "$output"
+    mv "$output" whole
+    for share in 0 30 71 99; do
+        head -c $(($(wc -c <whole) * share / 100)) whole >"$output.part"
+        case $output in *.npy) head -c 128 npy.begun | cat - whole | head -c 128 >head
+            { cat head; tail -c +129 whole; } | head -c $(($(wc -c <whole) * share / 100)) >"$output.part" ;;
+        esac
+        expect 1 "$what: an interrupted output is not begun again unasked" \
+            "was interrupted: --resume continues it, --overwrite begins again" "$@" --output "$output"
+        expect 0 "$what: an output that was cut at $share % is continued" "" "$@" --output "$output" --resume
+        check "$what: cut at $share %, --resume gives the same bytes" same whole "$output"
+        check "$what: the unfinished file has become the output" test ! -e "$output.part"
+        rm -f "$output"
+    done
+}
+
+: >npy.begun
+interrupted translate answers "$trf" translate --model translator --input test.digits --batch 7
+interrupted "translate --n-best" answers "$trf" translate --model translator --input test.digits --batch 7 --n-best 3
+interrupted score answers "$trf" score --model translator --tsv test.tsv --batch 7
+interrupted classify answers "$trf" classify --model classifier --input test.digits --batch 7
+interrupted tag answers "$trf" tag --model tagger --input test.digits --batch 7
+interrupted embed answers "$trf" embed --model translator --input test.digits --batch 7
+
+"$trf" embed --model translator --input test.digits --batch 7 --output whole.npy
+mkfifo slow.npy.in
+"$trf" embed --model translator --batch 4 --output slow.npy <slow.npy.in 2>err &
+exec 3>slow.npy.in
+head -n 10 test.digits >&3
+part_has() { [ "$(wc -c <"$1")" -ge "$2" ]; }
+wait_until part_has slow.npy.part $((128 + 8 * 64))
+kill -9 $!
+wait $! 2>killed
+exec 3>&-
+expect 0 "embed: an .npy that kill -9 left is continued" "has the answers to 8 lines" "$trf" embed \
+    --model translator --batch 4 --input test.digits --output slow.npy --resume
+check "embed: the .npy has the same bytes" same whole.npy slow.npy
+head -c 100 /dev/zero >other.npy.part
+head -c 200 /dev/zero >>other.npy.part
+expect 1 "embed: --resume refuses an .npy.part that another program wrote" \
+    "other.npy.part was begun with another model" \
+    "$trf" embed --model translator --input test.digits --output other.npy --resume
+check "embed: and leaves it there" test "$(wc -c <other.npy.part)" -eq 300
+
+mkfifo slow.in
+"$trf" translate --model translator --batch 4 --output slow <slow.in 2>err &
+exec 3>slow.in
+head -n 10 test.digits >&3
+part_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
+wait_until part_lines slow.part 8
+expect 1 "translate: an output that another process writes is refused with its number" \
+    "cannot write 'slow.part': process $! is writing it" "$trf" translate --model translator \
+    --input test.digits --output slow --overwrite
+kill $!
+wait $! 2>killed
+status=$?
+exec 3>&-
+check "translate: SIGTERM ends it as a signal does" test $status -eq 143
+check "translate: the message says what is kept" \
+    grep -q "interrupted; slow.part has the answers so far: --resume continues" err
+check "translate: after SIGTERM there is no output" test ! -e slow
+check "translate: after SIGTERM its answers are kept" test "$(wc -l <slow.part)" -eq 8
+expect 1 "translate: --resume refuses an input that has fewer lines" "has answers to 8 lines, but few has 3" sh -c \
+    "head -n 3 test.digits >few; '$trf' translate --model translator --batch 4 --input few --output slow --resume"
+check "translate: refused, --resume leaves the answers" test "$(wc -l <slow.part)" -eq 8
+expect 0 "translate: --resume passes over the lines of a pipe" "slow.part has the answers to 8 lines" \
+    sh -c "cat test.digits | '$trf' translate --model translator --batch 4 --output slow --resume"
+"$trf" translate --model translator --input test.digits --output whole2
+check "translate: the pipe gives the same bytes" same whole2 slow
+expect 1 "translate: --resume says that an output is complete" "'slow' is complete" "$trf" translate \
+    --model translator --input test.digits --output slow --resume
+expect 1 "translate: --resume needs a file" "needs --output FILE" "$trf" translate --model translator \
+    --input test.digits --resume
+awk 'BEGIN { for (i = 0; i < 2000; i++) print "1 2 3" }' >long.input
+(ulimit -f 1; exec "$trf" translate --model translator --beam 1 --input long.input --output limited) 2>err
+check "translate: a full disk is told" grep -q "cannot write limited: File too large" err
+check "translate: a full disk leaves no output" test ! -e limited
+check "translate: a full disk keeps whole batches" grep -q "limited.part has the answers to the first" err
+expect 0 "translate: with room it is continued" "" "$trf" translate --model translator --beam 1 --input long.input \
+    --output limited --resume
+check "translate: the continued output has all lines" lines_are 2000 limited
+
+# --- links ----------------------------------------------------------------------------------------
+echo precious >target
+for command in "translate --model translator --input test.digits" "generate --model translator --input test.digits" \
+    "embed --model translator --input test.digits" "score --model translator --tsv test.tsv"; do
+    ln -sf target link
+    expect 1 "a link is not followed: trf ${command%% *}" \
+        "it is a symbolic link" "$trf" $command --output link --overwrite
+    ln -sf target planted.part
+    "$trf" $command --output planted --overwrite 2>err
+    rm -f planted link planted.part
+    check "a planted link keeps its target: trf ${command%% *}" test "$(cat target)" = precious
+done
+
+# --- training that cannot write -----------------------------------------------------------------
+(ulimit -f 4; exec "$trf" train $plain --updates 12 --valid-size 0 --model full --checkpoint '') >out 2>err
+check "train: a model that does not fit on the disk is an error" test $? -eq 1
+check "train: it says why" grep -q "full.*File too large" err
+check "train: it does not say that it is done" sh -c '! grep -q "done:" err'
+check "train: nothing is left of the model" test -z "$(ls -d full* 2>/dev/null)"
+(ulimit -f $(($(wc -c <translator) * 3 / 2 / 512)); exec "$trf" train $plain --updates 12 --valid-size 0 --model full) \
+    >out 2>err
+check "train: a checkpoint that does not fit is an error" test $? -eq 1
+check "train: it says that not everything could be written" \
+    grep -q "^ended, but not everything could be written: 12 updates.*model in full" err
+
+finish
