@@ -3356,6 +3356,7 @@ typedef enum trf_fault {
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
     TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
+    TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_COUNT
 } trf_fault;
 typedef struct trf_bad_line {
@@ -3393,6 +3394,7 @@ typedef struct trf_dataset_options {
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
     int32_t max_length;         /* ids of a side, 1..2^24. Longer pairs are left out, longer texts
                                    alone are cut; default 511 */
+    int64_t max_line_bytes;     /* of a line of a file, without its end, >= 1; default 1048576 */
     int32_t chunk;              /* texts alone are cut after so many ids, 1..max_length; 0:
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
@@ -3451,7 +3453,8 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
-   Call it again for more files. TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have
+   A file may begin with a byte order mark (EF BB BF), which is no text. Call it again for more
+   files. TRF_E_FORMAT: a line is not UTF-8, has a NUL or more than max_line_bytes, or does not have
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
    lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,
@@ -34749,6 +34752,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     o.max_vocab = 32000;
     o.min_count = 1;
     o.max_length = TRF__LONGEST_TEXT;
+    o.max_line_bytes = 1 << 20;
     o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
     o.hold_out_rule = TRF_HOLD_OUT_UNSEEN;
@@ -34811,6 +34815,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, max_vocab, 5, 1 << 24);
     TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
     TRF__RANGE(o, max_length, 1, 1 << 24);
+    TRF__RANGE(o, max_line_bytes, 1, (double)INT64_MAX);
     TRF__RANGE(o, chunk, 0, o->max_length);
     TRF__RANGE(o, pack, 0, 1);
     TRF__RANGE(o, files, 0, 1);
@@ -34990,8 +34995,9 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 {
     trf_bad_line line = {fault, why, path, number, side};
     const trf_dataset_options *o = &d->options;
-    ++*(fault == TRF_FAULT_UNREADABLE ? &d->unreadable : &d->left_out);
-    if (o->bad_line ? !o->bad_line(o->user, &line) : fault != TRF_FAULT_UNREADABLE) return TRF_OK;
+    int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE;
+    ++*(unreadable ? &d->unreadable : &d->left_out);
+    if (o->bad_line ? !o->bad_line(o->user, &line) : !unreadable) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, number, "line", "line %lld: %s", (long long)number, why);
 }
 
@@ -35566,7 +35572,8 @@ typedef struct trf__lines {
     int64_t number;
 } trf__lines;
 
-/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped. */
+/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped, and a
+   byte order mark at the beginning. */
 TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 {
     const char *line = l->text + l->at, *end;
@@ -35575,14 +35582,23 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
     *n = end ? (size_t)(end - line) : l->n - l->at;
     l->at += *n + (end != NULL);
     if (*n && line[*n - 1] == '\r') --*n;
-    l->number++;
-    return line;
+    if (l->number++ || *n < 3 || memcmp(line, "\xEF\xBB\xBF", 3)) return line;
+    *n -= 3;
+    return line + 3;
 }
 
-/* Why a line is not text, or NULL. */
-TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
+/* Why a line is not text, or is too long, or NULL. */
+TRF__FN const char *trf__line_fault(const char *line, size_t n, int64_t most, trf_fault *kind,
+                                    char why[80])
 {
-    int64_t fault = trf_find_invalid_utf8(line, n);
+    int64_t fault;
+    *kind = (uint64_t)n > (uint64_t)most ? TRF_FAULT_LINE : TRF_FAULT_UNREADABLE;
+    if (*kind == TRF_FAULT_LINE) {
+        snprintf(why, 80, "%llu bytes, at most %lld (max_line_bytes)", (unsigned long long)n,
+                 (long long)most);
+        return why;
+    }
+    fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n)) return "expected text, got a NUL byte";
     if (fault < 0) return NULL;
     snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
@@ -35615,20 +35631,21 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
     char why[80];
     for (;;) {
         const char *fault;
+        trf_fault kind;
         size_t n[2] = {0, 0};
         line[0] = trf__next_line(&l[0], &n[0]);
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
-        fault = trf__line_fault(line[0], n[0], why);
+        fault = trf__line_fault(line[0], n[0], o->max_line_bytes, &kind, why);
         side = !fault && two;
-        if (side) fault = trf__line_fault(line[1], n[1], why);
+        if (side) fault = trf__line_fault(line[1], n[1], o->max_line_bytes, &kind, why);
         pair->source = line[0];
         pair->target = line[1];
         pair->number = l[0].number;
         if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
         if (fault) {
-            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
-                                                  pair->number, fault, err), l[side].path, err));
+            TRF__TRY(trf__name_file(trf__bad_line(d, kind, side, l[side].path, pair->number, fault,
+                                                  err), l[side].path, err));
             continue;
         }
         if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);
@@ -37268,4 +37285,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4241369042
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3410073202

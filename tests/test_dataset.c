@@ -564,6 +564,56 @@ static void long_words(void **state)
     free(text);
 }
 
+/* A line of more than max_line_bytes is bad: told with its number and side. Its end does not count,
+   and lines that are added are not lines of a file. */
+static void lines_that_are_too_long(void **state)
+{
+    seen s;
+    trf_dataset_options o = asking(&s);
+    trf_dataset *data;
+    (void)state;
+    o.source_tokens = o.target_tokens = TRF_TOKENS_CHARACTERS;
+    o.max_line_bytes = 4;
+    OK(trf_dataset_create(&data, &o, &err));
+    write_file("sources", "abcd\r\nabcde\na\n", 14);
+    write_file("targets", "b\nb\nb\xFF\xFF\xFF\xFF\n", 10);
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    assert_int_equal(s.n_bad, 2);
+    assert_true(s.bad[0].fault == TRF_FAULT_LINE && s.bad[0].number == 2 && s.bad[0].side == 0);
+    assert_true(s.bad[1].fault == TRF_FAULT_LINE && s.bad[1].number == 3 && s.bad[1].side == 1);
+    assert_string_equal(s.why[0], "5 bytes, at most 4 (max_line_bytes)");
+    assert_int_equal(data->texts[0].count, 1);
+    OK(trf_dataset_add(data, "abcde", "b", &err));
+    trf_dataset_destroy(data);
+    o.bad_line = NULL;
+    OK(trf_dataset_create(&data, &o, &err));
+    FAILS(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err), TRF_E_FORMAT,
+          "line", 2);
+    trf_dataset_destroy(data);
+    o.max_line_bytes = 0;
+    FAILS(trf_dataset_create(&data, &o, &err), TRF_E_INVALID_ARG, "max_line_bytes", -1);
+}
+
+/* A byte order mark at the beginning of each file is no text; behind it stays what it is. */
+static void byte_order_marks(void **state)
+{
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data;
+    (void)state;
+    o.keep_texts = 1;
+    OK(trf_dataset_create(&data, &o, &err));
+    write_file("sources", "\xEF\xBB\xBF" "a\n\xEF\xBB\xBF" "b\n", 10);
+    write_file("targets", "\xEF\xBB\xBF" "c\nd\n", 7);
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
+    OK(trf_dataset_finish(data, &err));
+    assert_string_equal(trf_dataset_lines(data).source[0], "a");
+    assert_string_equal(trf_dataset_lines(data).target[0], "c");
+    assert_string_equal(trf_dataset_lines(data).source[1], "\xEF\xBB\xBF" "b");
+    assert_string_equal(trf_dataset_lines(data).source[2], "a");
+    trf_dataset_destroy(data);
+}
+
 /* Pairs for the caller: in the order of the lines, his errors, and what he cannot have. */
 static void pairs_for_the_caller(void **state)
 {
@@ -754,7 +804,10 @@ int main(void)
         cmocka_unit_test(own_vocabularies), cmocka_unit_test(held_out_files),
         cmocka_unit_test(chunks), cmocka_unit_test(files_of_text), cmocka_unit_test(tags),
         cmocka_unit_test(given_labels), cmocka_unit_test(long_words),
-        cmocka_unit_test(pairs_for_the_caller), cmocka_unit_test(changed_targets), cmocka_unit_test(token_files),
+        cmocka_unit_test(lines_that_are_too_long),
+        cmocka_unit_test(byte_order_marks),
+        cmocka_unit_test(pairs_for_the_caller), cmocka_unit_test(changed_targets),
+        cmocka_unit_test(token_files),
         cmocka_unit_test(out_of_memory), cmocka_unit_test(refuses)};
     int failed;
     if (folder_make("dataset", 1)) return 1;

@@ -109,16 +109,17 @@ check "each part of a long line is tagged as a line of its own" \
 awk 'BEGIN { for (i = 0; i < 1048577; i++) printf "a"; print "\tx" }' >giant
 cat train.tsv giant >with.giant
 small_run="$tiny --encoder-layers 1 --decoder-layers 1 --updates 1 --valid-size 0 --tokens words"
+wide="--max-line-bytes 2000000"
 expect 0 "a word of more than 1 MiB" "left out: with.giant:601: a word of more than 1 MiB" "$trf" \
-    train --tsv with.giant $small_run --model m
+    train --tsv with.giant $small_run $wide --model m
 check "a word of more than 1 MiB is left out and counted" says "left out: 1 pair (1 too long)"
 sed 's/\t/ /' giant | cat - train.names >giant.text
 expect 0 "a word of more than 1 MiB in a text alone is left out" "left out: 1 line (1 too long)" "$trf" train \
     --objective causal --text giant.text $tiny \
-    --decoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m
+    --decoder-layers 1 --updates 1 --valid-size 0 --tokens words --model m $wide
 expect 0 "a word of more than 1 MiB with a label is left out" "left out: 1 line (1 too long)" \
     sh -c "sed 's/x\$/pos/' giant | cat - films.tsv >giant.tsv
-    '$trf' train --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 \
+    '$trf' train $wide --objective classify --tsv giant.tsv $tiny --encoder-layers 1 --updates 1 --valid-size 0 \
         --tokens words --model m"
 expect 2 "--min-count that leaves no token" \
     "min-count 100000 leaves no token: none in train.tsv occurs so often" "$trf" train \

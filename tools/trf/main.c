@@ -52,6 +52,7 @@ static int run_connected(const struct command *command, int argc, char **argv)
     if (status == DONE) return check_output(stdout, NULL);
     if (status > 0) return status;
     quiet |= s.quiet;
+    max_line_bytes = (size_t)s.max_line_bytes;
     if (optind < argc && command->bit & TRAIN) {
         say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
             "--text FILE; all options: %s --help", argv[optind], program);

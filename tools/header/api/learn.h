@@ -352,6 +352,7 @@ typedef enum trf_fault {
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
     TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
+    TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_COUNT
 } trf_fault;
 typedef struct trf_bad_line {
@@ -389,6 +390,7 @@ typedef struct trf_dataset_options {
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
     int32_t max_length;         /* ids of a side, 1..2^24. Longer pairs are left out, longer texts
                                    alone are cut; default 511 */
+    int64_t max_line_bytes;     /* of a line of a file, without its end, >= 1; default 1048576 */
     int32_t chunk;              /* texts alone are cut after so many ids, 1..max_length; 0:
                                    max_length; default 0 */
     int32_t pack;               /* 1: a chunk may hold several texts; default 0 */
@@ -447,7 +449,8 @@ TRF_API trf_status trf_dataset_add_line(trf_dataset *data, const trf_line *line,
        pairs and labels    line n of file `source` belongs to line n of file `target`. If target is
                            NULL, each line of file `source` is a source, a tab and a target
        texts alone         each line of file `source` is a text; target is NULL
-   Call it again for more files. TRF_E_FORMAT: a line is not UTF-8, has a NUL, or does not have
+   A file may begin with a byte order mark (EF BB BF), which is no text. Call it again for more
+   files. TRF_E_FORMAT: a line is not UTF-8, has a NUL or more than max_line_bytes, or does not have
    exactly one tab (`where` is its number), unless bad_line leaves it out; or one file has more
    lines than the other. Then nothing is added; with `pair`, nothing behind the bad line. */
 TRF_API trf_status trf_dataset_read(trf_dataset *data, const char *source, const char *target,

@@ -102,6 +102,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     o.max_vocab = 32000;
     o.min_count = 1;
     o.max_length = TRF__LONGEST_TEXT;
+    o.max_line_bytes = 1 << 20;
     o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
     o.hold_out_rule = TRF_HOLD_OUT_UNSEEN;
@@ -164,6 +165,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, max_vocab, 5, 1 << 24);
     TRF__RANGE(o, min_count, 1, (double)INT64_MAX);
     TRF__RANGE(o, max_length, 1, 1 << 24);
+    TRF__RANGE(o, max_line_bytes, 1, (double)INT64_MAX);
     TRF__RANGE(o, chunk, 0, o->max_length);
     TRF__RANGE(o, pack, 0, 1);
     TRF__RANGE(o, files, 0, 1);
@@ -343,8 +345,9 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 {
     trf_bad_line line = {fault, why, path, number, side};
     const trf_dataset_options *o = &d->options;
-    ++*(fault == TRF_FAULT_UNREADABLE ? &d->unreadable : &d->left_out);
-    if (o->bad_line ? !o->bad_line(o->user, &line) : fault != TRF_FAULT_UNREADABLE) return TRF_OK;
+    int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE;
+    ++*(unreadable ? &d->unreadable : &d->left_out);
+    if (o->bad_line ? !o->bad_line(o->user, &line) : !unreadable) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, number, "line", "line %lld: %s", (long long)number, why);
 }
 

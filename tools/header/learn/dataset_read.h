@@ -95,7 +95,8 @@ typedef struct trf__lines {
     int64_t number;
 } trf__lines;
 
-/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped. */
+/* Returns the next line and its length *n, or NULL at the end. A CR before the LF is dropped, and a
+   byte order mark at the beginning. */
 TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
 {
     const char *line = l->text + l->at, *end;
@@ -104,14 +105,23 @@ TRF__FN const char *trf__next_line(trf__lines *l, size_t *n)
     *n = end ? (size_t)(end - line) : l->n - l->at;
     l->at += *n + (end != NULL);
     if (*n && line[*n - 1] == '\r') --*n;
-    l->number++;
-    return line;
+    if (l->number++ || *n < 3 || memcmp(line, "\xEF\xBB\xBF", 3)) return line;
+    *n -= 3;
+    return line + 3;
 }
 
-/* Why a line is not text, or NULL. */
-TRF__FN const char *trf__line_fault(const char *line, size_t n, char why[80])
+/* Why a line is not text, or is too long, or NULL. */
+TRF__FN const char *trf__line_fault(const char *line, size_t n, int64_t most, trf_fault *kind,
+                                    char why[80])
 {
-    int64_t fault = trf_find_invalid_utf8(line, n);
+    int64_t fault;
+    *kind = (uint64_t)n > (uint64_t)most ? TRF_FAULT_LINE : TRF_FAULT_UNREADABLE;
+    if (*kind == TRF_FAULT_LINE) {
+        snprintf(why, 80, "%llu bytes, at most %lld (max_line_bytes)", (unsigned long long)n,
+                 (long long)most);
+        return why;
+    }
+    fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n)) return "expected text, got a NUL byte";
     if (fault < 0) return NULL;
     snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
@@ -144,20 +154,21 @@ TRF__FN trf_status trf__read_pairs(trf_dataset *d, trf__lines *l, trf_line *pair
     char why[80];
     for (;;) {
         const char *fault;
+        trf_fault kind;
         size_t n[2] = {0, 0};
         line[0] = trf__next_line(&l[0], &n[0]);
         line[1] = two ? trf__next_line(&l[1], &n[1]) : "";
         if (!line[0] || !line[1]) break;
-        fault = trf__line_fault(line[0], n[0], why);
+        fault = trf__line_fault(line[0], n[0], o->max_line_bytes, &kind, why);
         side = !fault && two;
-        if (side) fault = trf__line_fault(line[1], n[1], why);
+        if (side) fault = trf__line_fault(line[1], n[1], o->max_line_bytes, &kind, why);
         pair->source = line[0];
         pair->target = line[1];
         pair->number = l[0].number;
         if (!fault && !two && !alone) fault = trf__cut_line(o, pair, n);
         if (fault) {
-            TRF__TRY(trf__name_file(trf__bad_line(d, TRF_FAULT_UNREADABLE, side, l[side].path,
-                                                  pair->number, fault, err), l[side].path, err));
+            TRF__TRY(trf__name_file(trf__bad_line(d, kind, side, l[side].path, pair->number, fault,
+                                                  err), l[side].path, err));
             continue;
         }
         if (alone && o->files) n[0] = (size_t)(l[0].text + l[0].at - line[0]);

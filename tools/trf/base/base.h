@@ -199,6 +199,7 @@ struct settings {
     const char *source_language, *target_language;
     const char *model, *input, *output;
     uint64_t seed;
+    int64_t max_line_bytes;
     int32_t objective, pooling, batch, json, resume, overwrite, quiet;
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
 
@@ -305,9 +306,13 @@ struct reader {
     char *line;
     size_t capacity, length;
     int64_t number;         /* of the current line, from 1 */
-    const char *fault;      /* NULL, or why the line is no sentence */
+    const char *fault;      /* NULL, or why the line is no sentence, and how data sets call that */
+    trf_fault kind;
     char not_utf8[64];      /* a fault that names the byte */
+    char too_long[64];
 };
+
+extern size_t max_line_bytes;   /* --max-line-bytes */
 
 /* NULL or "-": standard input. The content of a file whose name ends in ".gz" is unpacked. */
 int open_reader(struct reader *r, const char *path);

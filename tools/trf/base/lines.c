@@ -10,6 +10,8 @@
 // >>lines
 // -----------------------------------------------------------------------------------------------
 
+size_t max_line_bytes = 1 << 20;
+
 int open_reader(struct reader *r, const char *path)
 {
     struct stat there;
@@ -68,6 +70,23 @@ static const char *other_form(const char *line, size_t n, int whole)
     return cr ? "expected lines that end with LF or CR LF, got CR alone (tr '\\r' '\\n')" : NULL;
 }
 
+/* Reads a line with its LF: of one that is too long, only so much that this shows. Returns its
+   bytes; 0: the end; -1: an error. */
+static ssize_t read_bytes(struct reader *r)
+{
+    const size_t most = max_line_bytes + 6;     /* with a byte order mark, CR LF and one byte more */
+    size_t n = 0;
+    int c;
+    errno = 0;
+    while ((c = getc_unlocked(r->file)) != EOF) {
+        if (n + 2 > r->capacity) r->line = grow(r->line, &r->capacity, n + 2, 1);
+        if (n < most || c == '\n') r->line[n++] = (char)c;
+        if (c == '\n') break;
+    }
+    if (n) r->line[n] = 0;
+    return ferror(r->file) ? -1 : (ssize_t)n;
+}
+
 int next_line(struct reader *r)
 {
     const char *form;
@@ -75,14 +94,14 @@ int next_line(struct reader *r)
     int ends;
     int64_t at;
     r->fault = NULL;            /* also after the last line */
-    errno = 0;
-    length = getline(&r->line, &r->capacity, r->file);
+    r->kind = TRF_FAULT_UNREADABLE;
+    length = read_bytes(r);
     if (length < 0) {
-        if (feof(r->file) && !ferror(r->file)) return 0;
         say("%s:%lld: cannot continue reading: %s", r->name, (long long)r->number + 1,
-            strerror(errno ? errno : EIO));
+            errno == EBADMSG ? "the packed file is damaged or cut" : strerror(errno ? errno : EIO));
         return -1;
     }
+    if (length == 0) return 0;
     r->number++;
     if (r->number == 1 && length >= 3 &&
         !memcmp(r->line, "\xEF\xBB\xBF", 3)) /* a byte order mark is no text */
@@ -94,6 +113,14 @@ int next_line(struct reader *r)
     if (r->number == 1 && (form = other_form(r->line, r->length, !ends))) {
         say("%s:1: %s", r->name, form);
         return -1;
+    }
+    if (r->length > max_line_bytes) {
+        r->kind = TRF_FAULT_LINE;
+        snprintf(r->too_long, sizeof r->too_long, "more than %zu bytes (--max-line-bytes)",
+                 max_line_bytes);
+        r->fault = r->too_long;
+        r->line[r->length = 0] = 0;
+        return 1;
     }
     at = trf_find_invalid_utf8(r->line, r->length);
     r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : at >= 0 ? r->not_utf8 : NULL;

@@ -71,6 +71,10 @@ const struct row rows[] = {
      "hold out about N training pairs for validation if there are no validation files; 0: none. "
      "Pairs with the same source are held out together if there are at most four of them. With "
      "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
+    {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, LONG_COUNT,
+     "max-line-bytes", AT(max_line_bytes), "N",
+     "most bytes of a line of input. A longer one is told, and left out like one that is not UTF-8",
+     NULL},
     {TRAIN | PREPARE, FLAG, "strict", AT(train.strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
      "reported", NULL},
@@ -545,6 +549,7 @@ const struct row rows[] = {
     {EVAL, HEADING, "References", 0, NULL, NULL, NULL},
     {EVAL, TEXTS, "reference", AT(eval.references), "FILE",
      "one more file of references, line by line; may be given several times", NULL},
+    {EVAL, LONG_COUNT, "max-line-bytes", AT(max_line_bytes), "N", "most bytes of a line", NULL},
     {EVAL, FLAG, "alternatives", AT(eval.alternatives), NULL,
      "each line of the references file holds several references with tabs between them; any of "
      "them counts", NULL},

@@ -63,6 +63,7 @@ static void say_remedy(const struct data *d)
     else if (most == TRF_FAULT_LONG)
         say("--max-length %d allows %d tokens: a larger one takes longer lines, and more memory",
             (int)s->config.max_length, (int)s->corpus.max_length);
+    else if (most == TRF_FAULT_LINE) say("--max-line-bytes allows longer lines");
     else if (most == TRF_FAULT_EMPTY || most == TRF_FAULT_HALF)
         say("--keep-empty keeps pairs with one empty side");
     else say("do the files match the options?");
@@ -71,7 +72,8 @@ static void say_remedy(const struct data *d)
 int say_skips(const struct data *d, int64_t trained_on, int refuses)
 {
     static const char *const names[TRF_FAULT_COUNT] = {"unreadable", "too long", "empty",
-                                                       "empty on one side", "without their labels"};
+                                                       "empty on one side", "without their labels",
+                                                       "longer than --max-line-bytes"};
     const char *lines = d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line";
     char list[256] = "";
     int64_t all = 0;
@@ -159,7 +161,7 @@ static int read_pairs(struct data *d, int held_out, const char *source, const ch
         }
         if (no_tab.n) status = skip_without_tab(d, &no_tab, pairs.at->name);
         if (!status)
-            status = pairs.fault ? skip(d, TRF_FAULT_UNREADABLE, pairs.at->name, pairs.at->number,
+            status = pairs.fault ? skip(d, pairs.at->kind, pairs.at->name, pairs.at->number,
                                         pairs.fault)
                                  : add_line(d, &line);
     }
@@ -184,7 +186,7 @@ static int read_documents(struct data *d, int held_out, const char *path)
         char *text = format_text("%s%s", r.line, d->s->train.documents == DOCUMENTS_FILE ? "\n"
                                  : "");
         trf_line line = {NULL, text, r.name, r.number, held_out, 0};
-        status = r.fault ? skip(d, TRF_FAULT_UNREADABLE, r.name, r.number, r.fault)
+        status = r.fault ? skip(d, r.kind, r.name, r.number, r.fault)
                          : add_line(d, &line);
         free(text);
     }
@@ -228,7 +230,7 @@ static int read_sentences(struct data *d, const char *path, struct sentences *to
     while (!status && (got = next_line(&r)) > 0) {
         char *at;
         if (r.fault) {
-            if ((status = skip(d, TRF_FAULT_UNREADABLE, r.name, r.number, r.fault))) break;
+            if ((status = skip(d, r.kind, r.name, r.number, r.fault))) break;
             continue;
         }
         for (at = r.line; (at = strchr(at, '\t')); at++) *at = ' ';     /* a tab ends a text */

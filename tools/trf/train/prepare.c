@@ -105,7 +105,7 @@ static int add_prepared(struct preparation *p, const trf_line *line, const char 
     if (!fault && (line->source ? hold_out_pair(&p->held, line->source, line->target)
                                 : hold_out_text(&p->held, line->target))) return DONE;
     if (p->line < p->from_line) return DONE;
-    if (fault) return skip(&p->data, TRF_FAULT_UNREADABLE, at->name, at->number, fault);
+    if (fault) return skip(&p->data, at->kind, at->name, at->number, fault);
     status = add_line(&p->data, line);
     show(p, 0);
     return status;

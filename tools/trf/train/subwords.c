@@ -253,6 +253,8 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
 
 #endif
 
+enum { MOST_BYTES = 1 << 28 };  /* of a SentencePiece model; the largest published ones have 15 MB */
+
 /* Reads a SentencePiece model: its bytes, malloc'd, and its vocabulary. */
 static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **vocab)
 {
@@ -266,8 +268,11 @@ static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **voc
     do {
         *bytes = grow(*bytes, &capacity, *n + 65536, 1);
         *n += got = fread(*bytes + *n, 1, 65536, r.file);
-    } while (got);
-    if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED;
+    } while (got && *n < MOST_BYTES);
+    if (*n >= MOST_BYTES) {
+        say("%s: expected a SentencePiece model, got more than %d MB", path, MOST_BYTES >> 20);
+        status = FAILED;
+    } else if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED;
     } else if (trf_vocab_from_sentencepiece(vocab, *bytes, *n, NULL, &err)) {
         say_error(path, &err);
         status = FAILED;
