@@ -127,6 +127,47 @@ check "train: a checkpoint that does not fit is an error" test $? -eq 1
 check "train: it says that not everything could be written" \
     grep -q "^ended, but not everything could be written: 12 updates.*model in full" err
 
+# --- two trainings that write one file -----------------------------------------------------------
+is_there() { [ -e "$1" ]; }
+held="--tsv more.tsv $small --updates 100000 --valid-size 0"
+"$trf" train $held --model twice --checkpoint-every 50 2>first &
+first=$!
+wait_until is_there twice.checkpoint
+expect 1 "train: a --model that another process trains is refused with its number" \
+    "cannot write './twice': process $first is writing it" "$trf" train $plain --updates 1 --model ./twice --overwrite
+expect 1 "train: --resume of a training that runs is refused" "process $first is writing it" \
+    "$trf" train $held --model twice --resume
+expect 1 "train: --seeds is refused the same way" "process $first is writing it" \
+    "$trf" train $plain --updates 1 --seeds 2 --model twice --overwrite
+expect 1 "train: so is its checkpoint under another --model" "cannot write 'twice.checkpoint': process $first is" \
+    "$trf" train $plain --updates 1 --model other --checkpoint twice.checkpoint --overwrite
+kill -9 $first
+wait $first 2>killed
+check "train: kill -9 leaves the lock" test -e twice.lock
+expect 0 "train: a lock that kill -9 left does not matter" "" "$trf" train $plain --updates 1 --model twice --overwrite
+check "train: at the end there is no lock" test ! -e twice.lock -a ! -e twice.checkpoint.lock
+"$trf" train $held --model third --checkpoint shared 2>first &
+first=$!
+wait_until is_there shared.lock
+expect 1 "train: a --checkpoint that another process writes is refused" \
+    "cannot write 'shared': process $first is writing it" "$trf" train $plain --updates 1 --model fourth \
+    --checkpoint shared --overwrite
+kill $first
+wait $first 2>killed
+check "train: SIGTERM removes the locks" test ! -e third.lock -a ! -e shared.lock
+echo mine >user.lock
+expect 0 "train: a file of the user with the name of a lock stays" "" "$trf" train $plain --updates 1 --model user
+check "train: it has its text" test "$(cat user.lock)" = mine
+mkfifo slow.pairs
+"$trf" prepare --model translator --output twice.tokens slow.pairs 2>first &
+first=$!
+wait_until is_there twice.tokens.part
+expect 1 "prepare: an --output that another process writes is refused" "another process writes this file" \
+    "$trf" prepare --model translator --output twice.tokens test.tsv --overwrite
+cat test.tsv >slow.pairs
+wait $first
+check "prepare: the first one completes" test $? -eq 0 -a -s twice.tokens
+
 # --- lines without an end ---------------------------------------------------------------------------
 # memory PATH: kB that a program took at most, as /usr/bin/time says in its last line
 if [ -x /usr/bin/time ]; then timed="/usr/bin/time -f %M -o kilobytes"; else timed=; fi

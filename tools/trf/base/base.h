@@ -564,6 +564,11 @@ int cannot_write(const char *path);         /* says so, with errno's reason; ret
 /* Locks a file until this process closes it (any descriptor of it) or ends. Fails with the number
    of the process that has locked it. A file system without locks: does nothing. */
 int lock_file(int fd, const char *path);
+/* The same for a name that a process will write again and again, by a file NAME.lock: empty, removed by
+   unlock_name, and without effect if a killed process left it. Where none can be made: no lock. */
+struct lock { int fd; char *name; };
+int lock_name(struct lock *l, const char *path);        /* NULL or "": nothing to lock */
+void unlock_name(struct lock *l);
 /* --output, or standard output. A regular file has its name when it is complete. */
 int open_output(const struct settings *s, struct unfinished *u);
 /* The same for a file whose beginning is of use: OUTPUT.part, which --resume continues. */

@@ -178,6 +178,40 @@ int lock_file(int fd, const char *path)
     return FAILED;
 }
 
+/* Whether the file that is open is still the one of that name. */
+static int has_name(int fd, const char *name)
+{
+    struct stat mine, there;
+    return !fstat(fd, &mine) && !lstat(name, &there) && S_ISREG(mine.st_mode) &&
+           mine.st_dev == there.st_dev && mine.st_ino == there.st_ino;
+}
+
+int lock_name(struct lock *l, const char *path)
+{
+    memset(l, 0, sizeof *l);
+    if (!path || !*path) return DONE;
+    l->name = format_text("%s.lock", path);
+    while ((l->fd = open(l->name, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK, 0666)) >= 0) {
+        int refused = lock_file(l->fd, path);
+        if (!refused && has_name(l->fd, l->name)) return DONE;
+        close(l->fd);           /* or its owner has just removed it */
+        if (refused) break;
+    }
+    free(l->name);
+    l->name = NULL;
+    return l->fd >= 0 ? FAILED : DONE;
+}
+
+void unlock_name(struct lock *l)
+{
+    struct stat there;
+    if (!l->name) return;
+    if (!fstat(l->fd, &there) && !there.st_size) unlink(l->name);
+    close(l->fd);
+    free(l->name);
+    l->name = NULL;
+}
+
 /* The lock shows that the file has an owner: see remove_unfinished. */
 int begin_file(struct unfinished *u, const char *path)
 {
@@ -343,7 +377,7 @@ int open_output(const struct settings *s, struct unfinished *u)
 /* An interrupted output goes on behind what it has. */
 static int open_part(struct unfinished *u, int resumes)
 {
-    struct stat mine, there;
+    struct stat there;
     int fd;
     remove_all_unfinished(u->path);
     fd = open(u->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK);
@@ -359,8 +393,8 @@ static int open_part(struct unfinished *u, int resumes)
     if (fd < 0) return cannot_write(u->name);
     if (lock_file(fd, u->name)) { close(fd); return FAILED; }
     errno = EEXIST;             /* unless it is a file, which nobody has renamed meanwhile */
-    if (fstat(fd, &mine) || lstat(u->name, &there) || !S_ISREG(mine.st_mode) ||
-        mine.st_ino != there.st_ino || mine.st_nlink != 1 || !(u->file = fdopen(fd, "r+"))) {
+    if (!has_name(fd, u->name) || fstat(fd, &there) || there.st_nlink != 1 ||
+        !(u->file = fdopen(fd, "r+"))) {
         close(fd);
         return cannot_write(u->name);
     }

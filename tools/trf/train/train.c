@@ -152,9 +152,24 @@ static int check_options(const struct settings *s)
     return status_of_first(USAGE);
 }
 
+/* Two trainings must not write the same files. */
+static int lock_outputs(const struct settings *s, struct lock locks[2])
+{
+    char *usual = format_text("%s.checkpoint", s->model ? s->model : "");
+    const char *checkpoint = s->train.checkpoint ? s->train.checkpoint : usual;
+    int status = DONE;
+    memset(locks, 0, 2 * sizeof *locks);
+    if (s->model && is_first_rank() &&
+        (lock_name(&locks[0], s->model) || lock_name(&locks[1], checkpoint)))
+        status = FAILED;
+    free(usual);
+    return status;
+}
+
 static int train_once(struct settings *s, double *score)
 {
     struct training t;
+    struct lock locks[2];
     int status;
     memset(&t, 0, sizeof t);
     t.s = t.run.s = s;
@@ -163,7 +178,8 @@ static int train_once(struct settings *s, double *score)
     t.data.user = &t;
     t.run.score = NAN;
     watch_signals(s);
-    status = agree_status(check_training(s, &t.run.checkpoint));
+    status = lock_outputs(s, locks);
+    status = agree_status(status ? status : check_training(s, &t.run.checkpoint));
     if (!status) status = check_options(s);
     if (!status) status = agree_status(prepare(&t));
     if (!status) status = check_equal(&t);
@@ -171,6 +187,8 @@ static int train_once(struct settings *s, double *score)
     *score = t.run.score;
     if (t.run.log.broken && !status) status = FAILED;
     free_training(&t);
+    unlock_name(&locks[1]);
+    unlock_name(&locks[0]);
     return status;
 }
 
@@ -256,7 +274,7 @@ static int check_seeds(const struct settings *s)
 }
 
 /* The same training from several seeds shows how much of a result is chance. */
-static int train_seeds(struct settings *s)
+static int train_all_seeds(struct settings *s)
 {
     double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->train.seeds;
     char *best_model = NULL, *model;
@@ -296,6 +314,14 @@ static int train_seeds(struct settings *s)
              metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
              best, best_model, s->model);
     free(best_model);
+    return status;
+}
+
+static int train_seeds(struct settings *s)
+{
+    struct lock lock;
+    int status = lock_name(&lock, s->model) ? FAILED : train_all_seeds(s);
+    unlock_name(&lock);
     return status;
 }
 
