@@ -802,9 +802,12 @@ typedef enum trf_device_kind {
              attention do not. Where trf_product_kernel says "vectors", training is no faster than
              with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
              their options ask for INT8.
-             TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32 */
+             TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
+   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is "AMX"
+             if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
+             training gives other bits on another machine. trf_device_precision tells which it is */
 typedef enum trf_precision {
-    TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_COUNT
+    TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_AUTO = 2, TRF_PRECISION_COUNT
 } trf_precision;
 
 /* Which matrix product the CPU uses. Not saved in files.
@@ -872,6 +875,9 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
+/* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL, or
+   a device that this program lacks: FLOAT32. */
+TRF_API trf_precision trf_device_precision(const trf_device *device);
 
 /* A named view of memory that somebody else owns. Row-major: the last index runs fastest. On a
    device with its own memory, parameters and gradients have no `data`; trf_tensor_read and
@@ -11453,7 +11459,7 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                          "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
                          "use TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
-    if (device->precision == TRF_PRECISION_FLOAT32 || TRF__REAL_BYTES == 4) return TRF_OK;
+    if (device->precision != TRF_PRECISION_BF16 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
                      "a build with TRF_DOUBLE does not compute with TRF_PRECISION_BF16");
 }
@@ -14590,6 +14596,19 @@ static const trf__process trf__this_process = {
 //
 // All objects begin with trf__run_on, which cannot fail; the backend's `open` then makes the state.
 
+TRF_API trf_precision trf_device_precision(const trf_device *device)
+{
+    const trf__backend *backend = device ? trf__backend_of(device->kind) : NULL;
+    const char *kernel;
+    if (!backend) return TRF_PRECISION_FLOAT32;
+    if (device->precision != TRF_PRECISION_AUTO) return device->precision;
+    if (TRF__REAL_BYTES == 8) return TRF_PRECISION_FLOAT32;
+    kernel = backend->kernel(device, TRF__BF16);
+    return device->kind != TRF_DEVICE_CPU ||
+                   (device->products == TRF_PRODUCTS_AUTO && !strcmp(kernel, "AMX"))
+               ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
+}
+
 /* A run that can own memory; run.backend->open makes it compute. The device has been checked, so
    its backend exists. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
@@ -14599,9 +14618,10 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
     run.backend = trf__backend_of(device->kind);
     run.device = *device;
     run.device.threads = trf__threads(device->threads);
+    run.device.precision = trf_device_precision(device);
     run.hooks = *hooks;
-    run.element = run.backend->element(device);
-    if (device->precision == TRF_PRECISION_BF16 && run.backend->packed_bytes(TRF__BF16, 16, 16))
+    run.element = run.backend->element(&run.device);
+    if (run.device.precision == TRF_PRECISION_BF16 && run.backend->packed_bytes(TRF__BF16, 16, 16))
         run.format = TRF__BF16;
     run.process = &trf__this_process;
     return run;
@@ -37285,4 +37305,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3410073202
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1094151299

@@ -401,16 +401,32 @@ static void memory_is_as_planned(void **state)
 static void kernels_have_names(void **state)
 {
     trf_device device = trf_device_default();
-    int w;
+    trf_hooks hooks = {0};
+    int w, amx;
     (void)state;
     for (w = 0; w < KERNELS; w++) {
         first_kernel = w;
         if (!trf__bf16_kernels[w].supported()) continue;
         device.products = TRF_PRODUCTS_AUTO;
         assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
+        /* AUTO is 16 bits with AMX alone, and for objects as the call says */
+        device.precision = TRF_PRECISION_AUTO;
+        amx = !strcmp(trf__bf16_kernels[w].name, "AMX");
+        assert_int_equal(trf_device_precision(&device),
+                         amx ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32);
+        assert_int_equal(trf__run_on(&device, &hooks).format, amx ? TRF__BF16 : TRF__FLOAT32);
+        assert_int_equal(trf__run_on(&device, &hooks).device.precision,
+                         amx ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32);
         device.products = TRF_PRODUCTS_BF16X3;              /* which is about floats alone */
+        assert_int_equal(trf_device_precision(&device), TRF_PRECISION_FLOAT32);
+        device.precision = TRF_PRECISION_BF16;
+        assert_int_equal(trf_device_precision(&device), TRF_PRECISION_BF16);
         assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_BF16), trf__bf16_kernels[w].name);
     }
+    device.kind = (trf_device_kind)TRF_DEVICE_COUNT;
+    assert_int_equal(trf_device_precision(&device), TRF_PRECISION_FLOAT32);
+    assert_int_equal(trf_device_precision(NULL), TRF_PRECISION_FLOAT32);
+    device = trf_device_default();
     first_kernel = 0;
     assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_INT8), trf__int8_chosen(1)->name);
     device.products = TRF_PRODUCTS_BUILT_IN;

@@ -39,8 +39,21 @@ expect 0 "training in 16 bits" "^precision: bf16, by " "$trf" train $wide --prec
     --model half
 "$trf" train $wide --precision bf16 --threads 2 --model half2 2>/dev/null
 check "training in 16 bits makes the same model on two threads" same half half2
-expect 0 "training in 32 bits" "done: 40 updates" "$trf" train $wide --threads 1 --model whole32
+expect 0 "training in 32 bits" "done: 40 updates" "$trf" train $wide --threads 1 --precision float32 --model whole32
 check "training in 32 bits tells no precision" sh -c '! grep -q "^precision:" err'
+half_way="$files $model --batch-tokens 256 --warmup 20 --seed 5 --updates 20 --valid-every 0 --threads 1"
+"$trf" train $wide --threads 1 --precision auto --model auto 2>err
+if grep -q '^precision: bf16, by AMX, which is faster (--precision float32: the same bits' err; then
+    check "--precision auto is bf16 with AMX" same half auto
+else check "--precision auto is float32 without AMX, and tells nothing" sh -c '! grep "^precision" err && cmp whole32 auto'
+fi
+"$trf" train $half_way --precision bf16 --model cut 2>/dev/null
+expect 0 "--resume keeps 16 bits without the option" "^precision: bf16, .*as before (--precision float32 changes it)" \
+    "$trf" train $wide --threads 1 --model cut --resume
+check "a training in 16 bits that is resumed makes the same model" same half cut
+"$trf" train $half_way --precision float32 --model cut 2>/dev/null
+"$trf" train $wide --threads 1 --model cut --resume --precision auto 2>/dev/null
+check "--resume keeps 32 bits, whatever auto would be" same whole32 cut
 check "16 bits make another model than 32" sh -c '! cmp -s half whole32'
 expect 0 "train from TSV, recomputing" "" \
     "$trf" train --tsv train.tsv $small --recompute yes --updates 40 --model tsv --checkpoint ''

@@ -52,7 +52,8 @@ static int run_connected(const struct command *command, int argc, char **argv)
     if (status == DONE) return check_output(stdout, NULL);
     if (status > 0) return status;
     quiet |= s.quiet;
-    max_line_bytes = (size_t)s.max_line_bytes;
+    max_line_bytes = (uint64_t)s.max_line_bytes < SIZE_MAX / 2 ? (size_t)s.max_line_bytes
+                                                               : SIZE_MAX / 2;
     if (optind < argc && command->bit & TRAIN) {
         say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
             "--text FILE; all options: %s --help", argv[optind], program);

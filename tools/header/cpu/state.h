@@ -34,7 +34,7 @@ TRF__FN trf_status trf__cpu_probe(const trf_device *device, trf_error *err)
                          "this program was built without CBLAS (TRF_NO_CBLAS, or no <cblas.h>): "
                          "use TRF_PRODUCTS_AUTO or TRF_PRODUCTS_BUILT_IN");
 #endif
-    if (device->precision == TRF_PRECISION_FLOAT32 || TRF__REAL_BYTES == 4) return TRF_OK;
+    if (device->precision != TRF_PRECISION_BF16 || TRF__REAL_BYTES == 4) return TRF_OK;
     return trf__fail(err, TRF_E_BACKEND, -1, "device.precision",
                      "a build with TRF_DOUBLE does not compute with TRF_PRECISION_BF16");
 }

@@ -281,6 +281,19 @@ static const trf__process trf__this_process = {
 //
 // All objects begin with trf__run_on, which cannot fail; the backend's `open` then makes the state.
 
+TRF_API trf_precision trf_device_precision(const trf_device *device)
+{
+    const trf__backend *backend = device ? trf__backend_of(device->kind) : NULL;
+    const char *kernel;
+    if (!backend) return TRF_PRECISION_FLOAT32;
+    if (device->precision != TRF_PRECISION_AUTO) return device->precision;
+    if (TRF__REAL_BYTES == 8) return TRF_PRECISION_FLOAT32;
+    kernel = backend->kernel(device, TRF__BF16);
+    return device->kind != TRF_DEVICE_CPU ||
+                   (device->products == TRF_PRODUCTS_AUTO && !strcmp(kernel, "AMX"))
+               ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
+}
+
 /* A run that can own memory; run.backend->open makes it compute. The device has been checked, so
    its backend exists. */
 TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
@@ -290,9 +303,10 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
     run.backend = trf__backend_of(device->kind);
     run.device = *device;
     run.device.threads = trf__threads(device->threads);
+    run.device.precision = trf_device_precision(device);
     run.hooks = *hooks;
-    run.element = run.backend->element(device);
-    if (device->precision == TRF_PRECISION_BF16 && run.backend->packed_bytes(TRF__BF16, 16, 16))
+    run.element = run.backend->element(&run.device);
+    if (run.device.precision == TRF_PRECISION_BF16 && run.backend->packed_bytes(TRF__BF16, 16, 16))
         run.format = TRF__BF16;
     run.process = &trf__this_process;
     return run;

@@ -312,6 +312,7 @@ struct reader {
     char too_long[64];
 };
 
+enum { MAX_LINE_BYTES = 1 << 20 };
 extern size_t max_line_bytes;   /* --max-line-bytes */
 
 /* NULL or "-": standard input. The content of a file whose name ends in ".gz" is unpacked. */
@@ -564,7 +565,7 @@ int cannot_write(const char *path);         /* says so, with errno's reason; ret
 /* Locks a file until this process closes it (any descriptor of it) or ends. Fails with the number
    of the process that has locked it. A file system without locks: does nothing. */
 int lock_file(int fd, const char *path);
-/* The same for a name that a process will write again and again, by a file NAME.lock: empty, removed by
+/* The same for a name that a process writes again and again, by a file NAME.lock: empty, removed by
    unlock_name, and without effect if a killed process left it. Where none can be made: no lock. */
 struct lock { int fd; char *name; };
 int lock_name(struct lock *l, const char *path);        /* NULL or "": nothing to lock */

@@ -10,7 +10,7 @@
 // >>lines
 // -----------------------------------------------------------------------------------------------
 
-size_t max_line_bytes = 1 << 20;
+size_t max_line_bytes = MAX_LINE_BYTES;
 
 int open_reader(struct reader *r, const char *path)
 {

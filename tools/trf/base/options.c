@@ -96,8 +96,8 @@ const struct row rows[] = {
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, FLAG, "overwrite",
      AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "resume", AT(resume), NULL,
-     "continue an --output that was interrupted. Until it is complete, it is called OUTPUT.part. The "
-     "input, the model and the options must be the same", NULL},
+     "continue an --output that was interrupted. Until it is complete, it is called OUTPUT.part. "
+     "The input, the model and the options must be the same", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file to write (safetensors). From the first validation on, it holds the best "
      "model so far", NULL},
@@ -519,7 +519,11 @@ const struct row rows[] = {
     {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
-    {RUN | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
+    {TRAIN | FROM_DATA, CHOICE, "precision", AT(device.precision), "float32|bf16|auto",
+     "precision of matrix products. bf16: 16 bits, sums keep 32. auto: bf16 on GPUs and on CPUs "
+     "with AMX, where it is faster, else float32. float32 gives the same bits on all processors "
+     "that trf was built for. A resumed training keeps what its checkpoint has (default: auto)", NULL},
+    {(RUN ^ TRAIN) | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs and on CPUs with "
      "AMX", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in|bf16x3",

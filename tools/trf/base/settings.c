@@ -45,7 +45,7 @@ void set_defaults(struct settings *s)
     s->generate.count = 1;
     s->answer.labels_shown = INT64_MAX;
     s->batch = 32;
-    s->max_line_bytes = (int64_t)max_line_bytes;
+    s->max_line_bytes = MAX_LINE_BYTES;
     s->embed.unit_vectors = 1;
     s->embed.top = 5;
     s->report.lines = 200;

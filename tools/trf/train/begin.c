@@ -115,16 +115,6 @@ static int decide(struct training *t)
     return decide_schedule(s, &t->plan);
 }
 
-/* What computes in 16 bits, and whether that is a gain. */
-static void tell_precision(const struct settings *s)
-{
-    const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
-    if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
-    inform("precision: bf16, by %s%s\n", kernel, !strcmp(kernel, "AMX") ? "" :
-           !strcmp(kernel, "vectors") ? ", no faster than float32" :
-           ", no faster than float32 where it was measured");
-}
-
 /* trf export prefers the architecture from which a model was imported, also after training. */
 static int store_origin(struct training *t)
 {
@@ -172,7 +162,6 @@ int begin_training(struct training *t)
     if (status) return status;
     unknown = count_unknown_targets(s, &t->data);
     if ((status = decide(t)) || (status = make_model(t, unknown))) return status;
-    tell_precision(s);
     if ((status = make_noise(s, trf_model_source_vocab(r->model), &r->noise, &r->validator.noise)))
         return status;
     set_limits(s, t->data.longest, &s->training);

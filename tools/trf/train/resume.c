@@ -117,6 +117,9 @@ static int read_stored(struct settings *s, const char *path, const trf_load_opti
             path);
         status = FAILED;
     }
+    if (!is_given(s, AT(device.precision)))     /* whatever this machine would choose */
+        s->device.precision = trf_file_metadata(file, "training.precision") ? TRF_PRECISION_BF16
+                                                                            : TRF_PRECISION_FLOAT32;
     if (!status) status = stored_batches(s, file);
     trf_file_close(file);
     return status;
@@ -310,6 +313,7 @@ int resume_training(struct training *t)
     char *before[MAX_OPTIONS], *changed;
     int status = merge_training(t, &load, &merged, &stored);
     if (status) return status;
+    s->device.precision = load.device.precision = merged.device.precision;
     if (trf_checkpoint_load(&r->model, &r->trainer, NULL, r->checkpoint, &merged.training, &load,
                             &err)) {
         say_error(NULL, &err);

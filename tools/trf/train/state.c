@@ -124,6 +124,9 @@ static int note_state(struct run *r, int there)
     if (!status)
         status = note(r->model, "training.model",
                       there && is_given(r->s, AT(train.checkpoint)) ? name_of(r->s->model) : NULL);
+    if (!status)
+        status = note(r->model, "training.precision",
+                      there && r->s->device.precision == TRF_PRECISION_BF16 ? "bf16" : NULL);
     if (!status) status = note(r->model, "training.kept", there && *kept ? kept : NULL);
     free(kept);
     return status;

@@ -65,6 +65,41 @@ static void free_training(struct training *t)
     end_data(&t->data);
 }
 
+/* Sets an option as the command line does; text NULL: it is not given. */
+static void give(struct settings *s, size_t field, const char *text)
+{
+    int i;
+    for (i = 0; i < n_rows; i++)
+        if ((rows[i].commands & TRAIN) && row_writes(&rows[i], field)) s->given[i] = text;
+}
+
+/* --precision auto becomes one of the others: the same one in all processes. */
+static void settle_precision(struct settings *s)
+{
+    int wide;
+    if (!is_given(s, AT(device.precision))) s->device.precision = TRF_PRECISION_AUTO;
+    wide = trf_device_precision(&s->device) == TRF_PRECISION_FLOAT32;
+    most_of_all(&wide, 1);
+    if (s->device.precision != TRF_PRECISION_AUTO) return;
+    give(s, AT(device.precision), NULL);        /* it is decided */
+    s->device.precision = wide ? TRF_PRECISION_FLOAT32 : TRF_PRECISION_BF16;
+    s->config.device = s->device;
+}
+
+/* What computes in 16 bits, why, and whether that is a gain. */
+static void tell_precision(const struct settings *s)
+{
+    const char *kernel = trf_product_kernel(&s->device, TRF_WEIGHTS_BF16);
+    if (s->device.precision != TRF_PRECISION_BF16 || !kernel) return;
+    inform("precision: bf16, by %s%s%s\n", kernel,
+           !strcmp(kernel, "AMX") || s->device.kind != TRF_DEVICE_CPU ? ""
+           : !strcmp(kernel, "vectors") ? ", no faster than float32"
+                                        : ", no faster than float32 where it was measured",
+           is_given(s, AT(device.precision)) ? ""
+           : s->resume ? ", as before (--precision float32 changes it)"
+                       : ", which is faster (--precision float32: the same bits on all machines)");
+}
+
 /* Prepares t->run from the data, and frees what it does not need. */
 static int prepare(struct training *t)
 {
@@ -72,6 +107,7 @@ static int prepare(struct training *t)
     int status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);
     if (!status) status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + t->data.n_held, !s->resume);
+    if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;
     free_subwords(&t->vocabularies);
@@ -181,6 +217,7 @@ static int train_once(struct settings *s, double *score)
     status = lock_outputs(s, locks);
     status = agree_status(status ? status : check_training(s, &t.run.checkpoint));
     if (!status) status = check_options(s);
+    if (!status) settle_precision(s);
     if (!status) status = agree_status(prepare(&t));
     if (!status) status = check_equal(&t);
     if (!status) status = learn(&t.run);
@@ -190,14 +227,6 @@ static int train_once(struct settings *s, double *score)
     unlock_name(&locks[1]);
     unlock_name(&locks[0]);
     return status;
-}
-
-/* Sets an option as the command line does. */
-static void give(struct settings *s, size_t field, const char *text)
-{
-    int i;
-    for (i = 0; i < n_rows; i++)
-        if ((rows[i].commands & TRAIN) && row_writes(&rows[i], field)) s->given[i] = text;
 }
 
 static char *seed_path(const char *path, uint64_t seed)
