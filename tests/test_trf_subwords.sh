@@ -319,4 +319,18 @@ if "$trf" train --tsv train.tsv --tying all --tokens sentencepiece $quick --upda
         --updates 2 --model pieces
 fi
 
+# --- processors -----------------------------------------------------------------------------------
+if [ -r /proc/self/status ]; then
+    awk 'BEGIN { for (i = 0; i < 60000; i++) { x = (x * 1103515245 + 12345) % 2147483648
+        printf "%s%d%s", i % 12 ? " " : "\n", x, substr("abcdefghijklmnop", x % 9, 6) } }' >large.text
+    on_one() { grep -q '^Cpus_allowed_list:.[0-9]*$' "/proc/$1/status"; }
+    run="--objective causal --text large.text ${quick% --threads 1} --tokens sentencepiece --updates 1 --valid-size 0"
+    "$trf" train $run --model one --threads 1 2>err &
+    wait_until on_one $!
+    check "learning subwords uses as many processors as --threads says" on_one $!
+    wait $!
+    "$trf" train $run --model two --threads 2 2>err
+    check "learned subwords do not depend on --threads" same one two
+fi
+
 finish

@@ -7,6 +7,7 @@
 #include "spm.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <sys/stat.h>
 
 /* Keeps the bytes of a SentencePiece model for --subword-samples. */
@@ -128,6 +129,34 @@ static int decide_normalise(const struct settings *s, const trf_data_lines *line
     return NORMALISE_NFC;
 }
 
+/* Lets this thread, and those that it starts, use so many processors, which begin at the present one.
+   Whatever --threads says, libsentencepiece divides its sums among sixteen threads: with another
+   number it would learn other subwords. *before: to return to. */
+#ifdef __linux__
+typedef cpu_set_t processors;
+static void share_processors(int n, processors *before)
+{
+    processors now;
+    int i, at = sched_getcpu();
+    if (sched_getaffinity(0, sizeof *before, before) || at < 0) { CPU_ZERO(before); return; }
+    CPU_ZERO(&now);
+    for (i = 0; i < CPU_SETSIZE && n > 0; i++, at++) {
+        if (!CPU_ISSET(at % CPU_SETSIZE, before)) continue;
+        CPU_SET(at % CPU_SETSIZE, &now);
+        n--;
+    }
+    (void)sched_setaffinity(0, sizeof now, &now);
+}
+static void return_processors(const processors *before)
+{
+    if (CPU_COUNT(before)) (void)sched_setaffinity(0, sizeof *before, before);
+}
+#else
+typedef int processors;
+static void share_processors(int n, processors *before) { *before = n; }
+static void return_processors(const processors *before) { (void)before; }
+#endif
+
 int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_data_lines *text,
                    int first_side, int last_side)
 {
@@ -141,6 +170,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     char *map, *model = NULL, why[512];
     int rule, status;
     size_t bytes;
+    processors before;
     trf_error err;
     if (size < 8 || size > 1 << 20) {
         say("--vocab-size must be between 8 and %d for subwords, got %d", 1 << 20, (int)size);
@@ -164,6 +194,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) &&
             any_line(text, first_side, last_side, has_tab);
     o.reserved = any_line(text, first_side, last_side, has_reserved);
+    share_processors(s->device.threads, &before);
     for (tries = 0; ; tries++) {
         lines.side = first_side;
         lines.line = 0;
@@ -173,6 +204,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
         if (other < 8 || tries == 4) break;
         o.size = other;
     }
+    return_processors(&before);
     free(map);
     free(lines.part);
     if (status && other >= 0) say("learning subwords: %s", why);
