@@ -214,4 +214,14 @@ if "$trf" --version | grep -q "without zlib"; then echo "left out: packed files,
         "$trf" score --model translator --tsv damaged.tsv.gz
 fi
 
+# --- words that another model does not know -----------------------------------------------------
+{ cat train.tsv; printf '1 2\tone strange\n1 x\tone two\n'; } >strange.tsv
+expect 0 "train: a few unknown target tokens are told with --init-from" \
+    "^1 of the target's [0-9]* tokens is unknown to the vocabulary; --extend-vocabulary adds them" \
+    "$trf" train --tsv strange.tsv $brief --warmup 20 --seed 5 --threads 1 --init-from translator --updates 1 \
+    --valid-size 0 --model tuned
+check "train: and of the source" grep -q "^1 of the source's [0-9]* tokens is unknown" err
+expect 0 "train: a vocabulary that is cut tells what it does not know" "^1 of the target's [0-9]* tokens is unknown" \
+    "$trf" train --tsv strange.tsv $small --updates 1 --valid-size 0 --min-count 90 --tokens words --model cut
+
 finish

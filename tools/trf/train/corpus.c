@@ -146,24 +146,34 @@ static double unknown_share(const struct data *data, int held_out, int side)
            fmax(1, (double)(side ? f->target_ids : f->source_ids));
 }
 
+/* What adds the unknown tokens to the vocabulary of another model, if anything does. */
+static const char *remedy(const struct settings *s, const trf_vocab *vocab)
+{
+    int grows = trf_vocab_kind(vocab) == TRF_WORDS || trf_vocab_kind(vocab) == TRF_CHARACTERS;
+    return s->train.init_from && !s->train.extend_vocabulary && grows
+               ? "; --extend-vocabulary adds them" : "";
+}
+
 /* A vocabulary of another text may know few words of this text, and the one of training few of
-   those of validation. */
+   those of validation. More than a twentieth is a warning. */
 void warn_of_unknown(const struct settings *s, const struct data *data,
                      const trf_vocab *const vocab[2])
 {
     int side;
     for (side = 0; side < 2; side++) {
         double learned = unknown_share(data, 0, side), held = unknown_share(data, 1, side);
+        const trf_token_facts *f = trf_dataset_facts(data->set, 0);
+        int64_t unknown = side ? f->target_unknown : f->source_unknown;
         if (!reads_side(s, side)) continue;
         if (learned > 0.05)
             say("warning: %.1f %% of the %s's tokens are unknown to the vocabulary: the model "
                 "will neither read nor write them%s",
-                100 * learned, side ? "target" : "source",
-                s->train.init_from && !s->train.extend_vocabulary &&
-                        (trf_vocab_kind(vocab[side]) == TRF_WORDS ||
-                         trf_vocab_kind(vocab[side]) == TRF_CHARACTERS)
-                    ? "; --extend-vocabulary adds them"
-                    : "");
+                100 * learned, side ? "target" : "source", remedy(s, vocab[side]));
+        else if (unknown)
+            inform_line("%lld of the %s's %lld tokens %s unknown to the vocabulary%s",
+                        (long long)unknown, side ? "target" : "source",
+                        (long long)(side ? f->target_ids : f->source_ids),
+                        unknown == 1 ? "is" : "are", remedy(s, vocab[side]));
         if (held > 0.05)
             say("warning: %.1f %% of the %s's tokens in the pairs held out are unknown to the "
                 "vocabulary",
