@@ -2563,6 +2563,11 @@ typedef enum trf_at_limit {
        length limit may lack phrases: if there is no room, or if another rule bans a token of one.
        Such a rule wins, and so does a forced EOS. */
 
+/* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
+   list. EOS may be among them, and an id may occur twice. n: 0..16. */
+enum { TRF_MAX_ENDS = 16 };
+typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
+
 /* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
    trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
    of 4 is the paper's too. */
@@ -2623,7 +2628,8 @@ typedef struct trf_search {
                                    (forced_bos_token_id). It counts in the length of the answer and
                                    in min_length, but the answer is returned without it. If a
                                    sentence has a prefix that is not empty, the prefix replaces it.
-                                   Any id but EOS, in an encoder-decoder. -1: none; default -1 */
+                                   Any id but EOS and `ends`, in an encoder-decoder. -1: none;
+                                   default -1 */
     int32_t source_first;       /* an id put before the ids of every source, behind BOS if the model
                                    has source_bos: the tag of the source language (M2M100, NLLB,
                                    mBART-50). It counts in config.max_length, but not in n of
@@ -2638,11 +2644,19 @@ typedef struct trf_search {
     trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
                                    complete one is never chosen (bad_words_ids). A sequence of one
                                    id bans this id (suppress_tokens). Each has at least one id, all
-                                   together at most 2^24; EOS alone cannot be banned. Creating a
-                                   translator copies them. default: none */
+                                   together at most 2^24; EOS, or one of `ends`, cannot be banned
+                                   alone. Creating a translator copies them. default: none */
     trf_sequences phrases;      /* sequences of ids that every answer contains (above). Each has at
-                                   least one id, all together at most 64; none is pad, bos or eos.
-                                   Creating a translator copies them. default: none */
+                                   least one id, all together at most 64; none is pad, bos, eos or
+                                   one of `ends`. Creating a translator copies them.
+                                   default: none */
+    trf_ends ends;              /* ids that end an answer as EOS does (eos_token_id, if that is a
+                                   list). All that this struct says of EOS holds for each, but at
+                                   the limit EOS itself is forced. None is part of the answer; two
+                                   of the n best may differ in their end alone. One may be chosen
+                                   even if it is pad or bos, or unk with ban_unk. With `candidates`
+                                   of 2 or more, at least 1 + the number of different ends, EOS
+                                   included, times beam compete. default: none */
     int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
                                    (no_repeat_ngram_size); >= 0; 0: off; default 0 */
     double repetition_penalty;  /* for each id so far: multiplies its log-probability in a beam; in
@@ -2669,7 +2683,8 @@ TRF_API trf_search trf_search_defaults(void);
    means the language that the model remembers from its training or its folder. For Marian a NULL
    target sets nothing, because a text may begin with its tag already. A field that is not -1 stays.
    If the model has a first token for all answers, the call sets forced_first to it, unless a
-   language does. A call that fails changes nothing.
+   language does; and `ends`, if there are none yet, to trf_model_ends. A call that fails changes
+   nothing.
    The model's metadata have the rules. trf import writes them:
        "languages"                             all codes
        "source.tag", "target.tag"              a field, and a token in which * stands for the code:
@@ -2678,9 +2693,14 @@ TRF_API trf_search trf_search_defaults(void);
        "target.first"                          the id of the first token of all answers
    TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
    given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
-   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id. */
+   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id, or as
+   trf_model_ends. */
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err);
+/* The ends of a published model, for trf_search.ends and trf_sampling.ends: its metadata
+   "target.ends", which trf import writes, ids with a blank between two. n is 0 if there are none.
+   TRF_E_FORMAT: these are not 1 to 16 ids of the target vocabulary. */
+TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err);
 /* Checks options; makes nothing. */
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
 
@@ -2741,12 +2761,12 @@ typedef struct trf_hypothesis {
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
-                                           it ended them, or minus infinity with TRF_ENDED_NO_TOKEN.
-                                           The field prompt_log_probability plus these numbers,
-                                           added one by one in this order, equals log_probability to
-                                           the last bit. The pointer is NULL in a session that
-                                           transformer.h 0.2.0 saved: its files do not contain them
-                                           */
+                                           (or the end in its place) if it ended them, or minus
+                                           infinity with TRF_ENDED_NO_TOKEN. The field
+                                           prompt_log_probability plus these numbers, added one by
+                                           one in this order, equals log_probability to the last
+                                           bit. The pointer is NULL in a session that transformer.h
+                                           0.2.0 saved: its files do not contain them */
     double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
                                            translator has scored it; of forced_first; else 0 */
     double score;               /* after the length rule; ranks are in its order. The numbers above
@@ -2927,8 +2947,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
    repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
-   never drawn, unk only with allow_unk, and bos not with decoder_start BOS, unless it is eos. The
-   host computes the rules, in double. "So far" means as in trf_search all that the decoder has
+   never drawn, unk only with allow_unk, and bos not with decoder_start BOS, unless it is eos or one
+   of `ends`. The host computes the rules, in double. "So far" means as in trf_search all that the decoder has
    read, older than the window too: its start id (trf_decoder_start), the prompt and the answer;
    never the source. A first token that shall be forced (forced_bos_token_id) is a prompt. */
 typedef struct trf_sampling {
@@ -2950,6 +2970,9 @@ typedef struct trf_sampling {
                                    (bad_words_ids, suppress_tokens). A sequence may begin in the
                                    prompt. Limits as in trf_search. Creating a sampler copies them.
                                    default: none */
+    trf_ends ends;              /* ids that end an answer as EOS does (eos_token_id, if that is a
+                                   list): as in trf_search, and trf_model_ends reads them.
+                                   default: none */
     int32_t max_tokens;         /* limit of an answer's tokens, without EOS; >= 1; default 256.
                                    In an encoder-decoder, prompt and answer together have at most
                                    config.max_length - 1 ids */
@@ -2959,14 +2982,14 @@ typedef struct trf_sampling {
                                    (W + 1) / 2 ids are read again as a new prompt: on average, one
                                    more row is computed per drawn token. 0: no window; a sequence
                                    ends at config.max_length - 1 ids. default INT32_MAX */
-    int32_t min_tokens;         /* EOS is drawn only after this many tokens; >= 0; default 0 */
+    int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0; default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
                                    INT8; default TRF_WEIGHTS_FULL: as the model has them */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
-    /* Called for every token in order, EOS included; default NULL: not called. text: the `bytes` by
+    /* Called for every token in order, EOS or the end in its place included; default NULL: not called. text: the `bytes` by
        which the answer's text grows, whole characters followed by a NUL; "" if the model has no
        target vocabulary. Bytes that may begin a character wait for the rest of it, or for the end.
        Other bytes that are not UTF-8 become U+FFFD at once. trf_vocab_decode tells when a NUL may
@@ -3007,11 +3030,11 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    begin, load or destroy. Its contents and arrays change with each step. log_probability is that of
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
-/* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned`. The
-   path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
+/* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned` and
+   `ends`. The path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
-/* Loads a session into a sampler of the same model: its sequences and its rules. banned, threads,
-   callback and hooks remain the sampler's. Keys and values are computed again from the ids.
+/* Loads a session into a sampler of the same model: its sequences and its rules. banned, ends,
+   threads, callback and hooks remain the sampler's. Keys and values are computed again from the ids.
    TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids do
    not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
    changes nothing. */
@@ -5203,10 +5226,12 @@ typedef struct trf__top {
                                            the softmax */
     const int32_t *only;                /* NULL, or per row: TRF__ANY; an id >= 0: only this one, at
                                            index 0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this id, which also leaves the
-                                           softmax */
+    int32_t eos;                        /* TRF__NOT_EOS: any but this id and `ends`, which also
+                                           leave the softmax */
+    trf_ends ends;
     double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
-                                           tokens that are in the softmax: 0, or less without EOS */
+                                           tokens that are in the softmax: 0, or less without ends;
+                                           with room for ends.n * rows numbers behind them */
     trf__rules rules;
 } trf__top;
 
@@ -5239,7 +5264,7 @@ typedef struct trf__finished {
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
     int32_t limit, vocab, eos;  /* of this sentence; limit: the most tokens of an answer without
-                                   EOS */
+                                   EOS; search.ends end it too, and do not include EOS */
     int32_t start;              /* the id that is read first, or -1: zeros */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;
@@ -5746,6 +5771,24 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 
 enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
+TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) if (list[i] == id) return 1;
+    return 0;
+}
+
+TRF__BOTH int trf__is_end(int32_t eos, const trf_ends *ends, int32_t id)
+{
+    return id == eos || trf__is_listed(ends->ids, ends->n, id);
+}
+
+/* Whether an id would end the answer: in the prefix none does. */
+TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
+{
+    return beam->n >= beam->n_prefix && trf__is_end(beam->eos, &beam->search.ends, id);
+}
+
 /* The request for the next step: the `count` most likely tokens of every live row. forced >= 0:
    this token alone. TRF__NOT_EOS: EOS is not among them and is left out of the softmax. */
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
@@ -5842,22 +5885,23 @@ TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 
 /* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
    none moves up for one that ended with EOS (CTranslate2, Marian). */
-TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k, int32_t eos)
+TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k)
 {
     int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;
-    return trf__beam_group(beam, group)[k].id != eos && !(last && k >= beam->width);
+    return !trf__beam_ends(beam, trf__beam_group(beam, group)[k].id) &&
+        !(last && k >= beam->width);
 }
 
 /* Gives the groups `places` in turns, each time to the best continuation that has none: of the
    group with the most tokens met, of the one with one fewer, and so on, and again. */
-TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
+TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 {
     int32_t given = 0, more = 1, g;
     for (g = 0; g <= beam->phrases.total; g++) beam->share[g] = beam->taken[g] = 0;
     while (more && given < places)
         for (more = 0, g = beam->phrases.total; g >= 0 && given < places; g--) {
             int32_t k = beam->share[g];
-            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k, eos)) k++;
+            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k)) k++;
             if (k == beam->n_chosen[g]) continue;
             beam->share[g] = k + 1;
             given++;
@@ -5867,14 +5911,14 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
 
 /* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
    none. */
-TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
+TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
     int32_t from = 0, g;
     for (g = 0; g <= beam->phrases.total; g++) {
         const trf__chosen *head;
         int32_t *k = &beam->taken[g];
-        while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k, eos)) ++*k;
+        while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k)) ++*k;
         if (*k == beam->share[g]) continue;
         head = trf__beam_group(beam, g) + *k;
         if (!best || trf__chosen_before(head, best)) { best = head; from = g; }
@@ -6070,28 +6114,23 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
     trf__beam_request request;
     int32_t eos_forbidden = beam->n < beam->least;
     int32_t eos_out = eos_forbidden && beam->search.renormalize_logits;
+    int32_t n_ends = 1 + beam->search.ends.n, most = beam->vocab - (eos_out ? n_ends : 0);
     request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit
         ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
-    /* one more, as EOS may be among them and cannot be taken */
+    /* more, as EOS and the other ends may be among them and cannot be taken */
     request.count = beam->search.candidates * beam->width +
-        ((eos_forbidden || beam->phrases.n > 0) && !eos_out);
-    if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
+        ((eos_forbidden || beam->phrases.n > 0) && !eos_out ? n_ends : 0);
+    if (request.count > most) request.count = most;
     if (request.forced >= 0) request.count = 1;
     return request;
-}
-
-/* Whether an id would end the answer: an EOS in the prefix ends nothing. */
-TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
-{
-    return id == beam->eos && beam->n >= beam->n_prefix;
 }
 
 /* Records that a continuation was given up. Only the largest sums count: trf__beam_settle turns
    them into scores once a step. */
 TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
 {
-    double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
+    double *lost = trf__beam_ends(beam, id) ? &beam->lost_eos : &beam->lost_token;
     if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
@@ -6127,13 +6166,6 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
     list[i] = chosen;
 }
 
-TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
-{
-    int32_t i;
-    for (i = 0; i < n; i++) if (list[i] == id) return 1;
-    return 0;
-}
-
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
    any probability; so they may in greedy search with a penalty, which takes the first one shown
@@ -6152,7 +6184,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
     for (j = 0; j <= beam->phrases.total; j++) beam->n_chosen[j] = 0;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
-        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
+        int hides = forced < 0 &&
+            count < beam->vocab - (forced == TRF__NOT_EOS ? 1 + beam->search.ends.n : 0);
         int disordered = hides && ruled && greedy, eos_allowed = forced >= 0 ||
             (beam->n >= beam->least && trf__beam_met(beam, row, -1) == beam->phrases.total);
         double least = 0, hidden;
@@ -6170,7 +6203,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             }
             if (j < count && p < least) least = p;
             if (free) p = 0;
-            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed)))
+            if (forced < 0 &&
+                (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
                 continue;
             trf__beam_choose(beam, take, ruled && greedy, beam->sum[row] + p, own, row, id);
             any = 1;
@@ -6187,14 +6221,14 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
 }
 
 /* The endings among the best continuations. One counts only if it is among the best `width` of its
-   group, if eos_in_top_beam is set. Returns how many there are. eos: -1 in the prefix. */
-TRF__BOTH int32_t trf__beam_endings(trf__beam *beam, int32_t eos)
+   group, if eos_in_top_beam is set. Returns how many there are. */
+TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 {
     int32_t n = 0, g, k;
     for (g = 0; g <= beam->phrases.total; g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             const trf__chosen *chosen = trf__beam_group(beam, g) + k;
-            if (chosen->id != eos) continue;
+            if (!trf__beam_ends(beam, chosen->id)) continue;
             if (beam->search.eos_in_top_beam && k >= beam->width) {
                 trf__beam_lose(beam, chosen->sum, chosen->id);
                 continue;
@@ -6208,19 +6242,19 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam, int32_t eos)
 /* Second half: endings first, then the rows that live on. */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
-    int32_t eos = trf__beam_ends(beam, beam->eos) ? beam->eos : -1;
-    int32_t ended = trf__beam_endings(beam, eos), places = beam->width, g, k;
+    int32_t ended = trf__beam_endings(beam), places = beam->width, g, k;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
     const trf__chosen *chosen;
-    if (beam->search.shrink) places -= ended;       /* a row has one EOS: never below 0 */
-    trf__beam_share(beam, places, eos);
+    if (beam->search.shrink) places = ended < places ? places - ended : 0;
+    trf__beam_share(beam, places);
     for (g = 0; g <= beam->phrases.total; g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             chosen = trf__beam_group(beam, g) + k;
-            if (chosen->id != eos && (k >= beam->share[g] || !trf__beam_may_live(beam, g, k, eos)))
+            if (!trf__beam_ends(beam, chosen->id) &&
+                (k >= beam->share[g] || !trf__beam_may_live(beam, g, k)))
                 trf__beam_lose(beam, chosen->sum, chosen->id);
         }
-    for (beam->live = 0; (chosen = trf__beam_next(beam, eos)) != NULL; beam->live++) {
+    for (beam->live = 0; (chosen = trf__beam_next(beam)) != NULL; beam->live++) {
         const int32_t *before = trf__beam_met_at(beam, beam->n, chosen->row);
         int32_t *after = trf__beam_met_at(beam, beam->n + 1, beam->live);
         for (k = 0; k < beam->phrases.n; k++)
@@ -6359,7 +6393,7 @@ TRF__BOTH int32_t trf__add_once(int32_t *list, int32_t n, int32_t id)
 }
 
 /* Lists the ids that have a rule in row `row` of a beam; they go to row `to` of the rules. A row
-   with a forced token has none. An EOS that is out of the softmax already is left out: id -1. */
+   with a forced token has none. Ends that are out of the softmax already are left out: id -1. */
 TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
                               int64_t to)
 {
@@ -6374,9 +6408,9 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     for (i = 0; i < rules->n_sequences; begin = rules->ends[i++])
         if (trf__ends_with(ids, n, rules->sequences + begin, rules->ends[i] - 1 - begin))
             n_banned = trf__add_once(banned, n_banned, rules->sequences[rules->ends[i] - 1]);
-    for (i = 0; forced == TRF__NOT_EOS && i < n; i++) if (ids[i] == beam->eos) ids[i] = -1;
+    for (i = 0; forced == TRF__NOT_EOS && i < n; i++) if (trf__beam_ends(beam, ids[i])) ids[i] = -1;
     for (i = 0; forced == TRF__NOT_EOS && i < n_banned; i++)
-        if (banned[i] == beam->eos) banned[i] = -1;
+        if (trf__beam_ends(beam, banned[i])) banned[i] = -1;
     rules->counts[2 * to] = rules->penalty != 1 ? n : 0;
     rules->counts[2 * to + 1] = n_banned;
 }
@@ -11272,13 +11306,15 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     const trf__top *t = j->t;
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
     int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
-    int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
+    int32_t only = t->only ? t->only[row] : TRF__ANY, e;
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
-    /* a forbidden EOS also leaves the softmax */
-    if (without >= column && without < column + columns) {
-        if (t->rest) t->rest[row] = (double)z[without - column];
-        z[without - column] = -(trf_real)FLT_MAX;
+    /* forbidden ends also leave the softmax */
+    for (e = -1; only == TRF__NOT_EOS && e < t->ends.n; e++) {
+        int32_t end = e < 0 ? t->eos : t->ends.ids[e];
+        if (end < column || end >= column + columns) continue;
+        if (t->rest) t->rest[(e + 1) * t->rows + row] = (double)z[end - column];
+        z[end - column] = -(trf_real)FLT_MAX;
     }
     for (c = columns; c % 16 != 0; c++) z[c] = -(trf_real)FLT_MAX;      /* exp makes 0 of it */
     for (c = 0; c < columns; c += TRF__TOP_BLOCK)
@@ -11295,7 +11331,8 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         for (i = c + g % TRF__WIDE; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {
             int32_t id = (int32_t)(column + i);
             if (z[i] < *floor) continue;
-            if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
+            if (trf__may_be(t, id) && z[i] > -(trf_real)HUGE_VAL &&
+                !(only == TRF__NOT_EOS && trf__is_end(t->eos, &t->ends, id)))
                 found = trf__top_insert(best, ids, t->n, found, z[i], id);
         }
         if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
@@ -11322,6 +11359,22 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
                        &j->floor[worker * t->rows + row + r]);
+}
+
+/* The logarithm of the sum of the exponentials of EOS and the ends, whose logits are in t->rest. */
+TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
+{
+    trf_real each[TRF__WIDE];
+    double most = t->rest[row], sum = 0;
+    int32_t k;
+    if (!t->ends.n) return most;
+    for (k = 1; k <= t->ends.n; k++)
+        if (t->rest[k * t->rows + row] > most) most = t->rest[k * t->rows + row];
+    for (k = 0; k <= t->ends.n; k++) {
+        trf__store(each, trf__exp(trf__set((trf_real)(t->rest[k * t->rows + row] - most))));
+        sum += (double)each[0];
+    }
+    return most + trf__ln(sum);
 }
 
 /* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
@@ -11354,8 +11407,9 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
         if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
     }
-    if (t->rest) {          /* -ln(1 + exp(x)) for EOS's x, without an overflow */
-        double x = t->only && t->only[row] == TRF__NOT_EOS ? t->rest[row] - lse : -HUGE_VAL;
+    if (t->rest) {          /* -ln(1 + exp(x)) for the x of EOS and the ends, without an overflow */
+        double x = t->only && t->only[row] == TRF__NOT_EOS ? trf__ends_together(t, row) - lse
+                 : -HUGE_VAL;
         trf__store(e, trf__exp(trf__set((trf_real)-fabs(x))));
         t->rest[row] = -(x > 0 ? x : 0) - trf__ln(1 + (double)e[0]);
     }
@@ -14037,13 +14091,14 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
     TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
     for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
         int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
-        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
+        int32_t only = t.only ? t.only[row] : TRF__ANY;
         /* each thread keeps its logits in registers */
         float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
         uint64_t keys[TRF__TOP_EACH];
         for (int i = 0; i < TRF__TOP_EACH; i++) {
             int64_t c = begin + i * TRF__CUDA_THREADS;
-            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
+            bool out = only == TRF__NOT_EOS && trf__is_end(t.eos, &t.ends, (int32_t)c);
+            z[i] = c < t.vocab && !out ? p.logits[row * t.vocab + c] : -INFINITY;
             bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
             keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
             maximum = fmaxf(maximum, z[i]);
@@ -14087,8 +14142,14 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
-            double x = only == TRF__NOT_EOS ? (double)p.logits[row * t.vocab + t.eos] - lse
-                                            : -HUGE_VAL;
+            double x = -HUGE_VAL, y;        /* of EOS and the ends together */
+            for (int32_t k = -1; only == TRF__NOT_EOS && k < t.ends.n; k++) {
+                int32_t id = k < 0 ? t.eos : t.ends.ids[k], i = -1;
+                while (i < k && (i < 0 ? t.eos : t.ends.ids[i]) != id) i++;
+                if (i < k) continue;        /* a second time */
+                y = (double)p.logits[row * t.vocab + id] - lse;
+                x = k < 0 ? y : fmax(x, y) + log1p(exp(-fabs(x - y)));
+            }
             t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
         }
         for (int64_t i = 0; i < t.n; i++) {
@@ -27136,6 +27197,19 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
     return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
 }
 
+/* Checks the ends of answers: their number, and ids that are not negative. */
+TRF__COLD
+TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
+{
+    int32_t i;
+    if (ends->n < 0 || ends->n > TRF_MAX_ENDS)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ends", "ends.n must be in 0..%d, got %d",
+                         (int)TRF_MAX_ENDS, (int)ends->n);
+    for (i = 0; i < ends->n; i++)
+        if (ends->ids[i] < 0) return trf__fail_below(err, "ends", 0, ends->ids[i]);
+    return TRF_OK;
+}
+
 TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 {
@@ -27147,6 +27221,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
         return trf__fail_below(err, "max_length_b", 1, 0);
     TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
+    TRF__TRY(trf__check_ends(&search->ends, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
@@ -27197,19 +27272,25 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
     return TRF_OK;
 }
 
-/* Checks banned ids against the model. */
+/* Checks banned ids, and the ends that may not be among them, against the model. */
 TRF__COLD
 TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
-                                         trf_error *err)
+                                         const trf_ends *ends, trf_error *err)
 {
     int64_t at = 0;
     int32_t i;
+    for (i = 0; i < ends->n; i++)
+        if (ends->ids[i] >= c->target_vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "ends",
+                             "end %d must be below the vocabulary's %d, got %d", (int)i,
+                             (int)c->target_vocab, (int)ends->ids[i]);
     TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
     for (i = 0; i < x->count; at += x->lengths[i++])
-        if (x->lengths[i] == 1 && x->ids[at] == c->eos)
+        if (x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]))
             return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is EOS alone: no answer could end; use min_length",
-                             (int)i);
+                             "banned sequence %d is %s alone: no answer could end%s; use min_length",
+                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end",
+                             x->ids[at] == c->eos ? "" : " by it");
     return TRF_OK;
 }
 
@@ -27224,7 +27305,7 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
-            if (id == c->pad || id == c->bos || id == c->eos)
+            if (id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
                                  "phrase %d, position %d: id must not be a special id, got %d",
                                  (int)i, (int)k, (int)id);
@@ -27249,7 +27330,10 @@ TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
     TRF__TRY(trf__check_tagged(c, s->source_tagged, err));
-    TRF__TRY(trf__check_banned_ids(c, &s->banned, err));
+    TRF__TRY(trf__check_banned_ids(c, &s->banned, &s->ends, err));
+    if (s->forced_first >= 0 && trf__is_listed(s->ends.ids, s->ends.n, s->forced_first))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "forced_first",
+                         "forced_first must not be one of the ends, got %d", (int)s->forced_first);
     return trf__check_phrases(c, s, err);
 }
 
@@ -27368,6 +27452,30 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     return TRF_OK;
 }
 
+TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err)
+{
+    const char *text;
+    trf_ends found;
+    TRF__TRY(trf__begin(ends, "ends", err));
+    TRF__ZERO(*ends);
+    if (!model) return trf__fail_null(err, "model");
+    TRF__ZERO(found);
+    for (text = trf_model_metadata(model, "target.ends"); text; text = strchr(text, ' ')) {
+        size_t n = strcspn(text += *text == ' ', " ");
+        int64_t id = -1;
+        char number[16];
+        snprintf(number, sizeof number, "%.*s", (int)(n < 15 ? n : 15), text);
+        if (!trf__parse_int(number, &id) || id < 0 ||
+            id >= trf_model_config(model)->target_vocab || found.n == TRF_MAX_ENDS)
+            return trf__fail(err, TRF_E_FORMAT, found.n, "target.ends",
+                             "expected 1 to %d ids in the metadata \"target.ends\", got \"%.60s\"",
+                             (int)TRF_MAX_ENDS, trf_model_metadata(model, "target.ends"));
+        found.ids[found.n++] = (int32_t)id;
+    }
+    *ends = found;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err)
 {
@@ -27387,6 +27495,7 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
                              first);
         found.forced_first = (int32_t)id;
     }
+    if (found.ends.n == 0) TRF__TRY(trf_model_ends(model, &found.ends, err));
     found.source_tagged = found.source_last >= 0;
     *search = found;
     return TRF_OK;
@@ -27563,21 +27672,46 @@ TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
     return trf__bytes(n + r->n_sequences, sizeof(int32_t));
 }
 
-/* The ids that a search never chooses, -1 for none: pad; bos if the decoder reads it first, unless
-   answers end with it; and unk if it is banned. Returns how many there are. */
-TRF__FN int64_t trf__banned(const trf_config *c, const trf_search *s, int32_t ids[3])
+/* The ids that are never chosen, -1 for none: pad; bos if the decoder reads it first; and unk if it
+   is banned; but none that ends answers. Returns how many there are. */
+TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *ends, int32_t ids[3])
 {
+    int32_t n = 0, i;
     ids[0] = c->pad;
-    ids[1] = c->bos == c->eos ? -1 : trf__bos_read_first(c);
-    ids[2] = s->ban_unk ? c->unk : -1;
-    return (ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0);
+    ids[1] = trf__bos_read_first(c);
+    ids[2] = ban_unk ? c->unk : -1;
+    for (i = 0; i < 3; i++) {
+        if (trf__is_end(c->eos, ends, ids[i])) ids[i] = -1;
+        n += ids[i] >= 0;
+    }
+    return n;
+}
+
+/* The different ids among `ends` without EOS. */
+TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
+{
+    trf_ends more;
+    int32_t i;
+    TRF__ZERO(more);
+    for (i = 0; i < ends->n; i++)
+        if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
+    return more;
+}
+
+/* A search as it runs: every row may end in each way and `beam` others still compete. */
+TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search)
+{
+    trf_search s = *search;
+    s.ends = trf__more_ends(c, &search->ends);
+    if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
+    return s;
 }
 
 /* Number of tokens that a search may choose. */
 TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
 {
-    int32_t banned[3];
-    return c->target_vocab - trf__banned(c, s, banned);
+    int32_t never[3];
+    return c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
@@ -27616,7 +27750,7 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     int32_t *ids, never[3], i;
     const void **order;
     trf_status status;
-    t->n_choices = (int32_t)(c->target_vocab - trf__banned(c, &t->search, never));
+    t->n_choices = c->target_vocab - trf__never(c, t->search.ban_unk, &t->search.ends, never);
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
@@ -27675,10 +27809,11 @@ TRF__FN trf_status trf__set_phrases(trf_translator *t, const trf_sequences *x, t
 // trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
 // round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
-/* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
+/* The most candidates of a row: more than the beam takes, for ends that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(c, s)));
+    int64_t most = (int64_t)s->beam * s->candidates + 1 + s->ends.n;
+    return trf__max64(1, trf__min64(most, trf__choices(c, s)));
 }
 
 TRF__COLD
@@ -27732,7 +27867,8 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
-    h->rest = s->renormalize_logits ? (double *)trf__take(&device, n, sizeof *h->rest) : NULL;
+    h->rest = s->renormalize_logits
+            ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -27879,7 +28015,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
     t->ratio = trf__trained_ratio(model);
-    t->search = *search;
+    t->search = trf__running(&model->config, search);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
@@ -27960,8 +28096,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
-    trf__banned(c, &t->search, top.banned);
-    top.only = h->lists.only; top.eos = c->eos;
+    (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
+    top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
     run->backend->top(run, &top);
     run->backend->reorder(run, &next);
     return TRF_OK;
@@ -28558,7 +28694,7 @@ TRF__COLD
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens)
 {
-    trf_search defaults = trf_search_defaults();
+    trf_search own = trf_search_defaults();
     int64_t added, answers;
     trf_device device;
     trf__run run;
@@ -28568,10 +28704,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
-    if (!search) search = &defaults;
+    if (!search) search = &own;
     added = config ? trf__ids_added(config, search) : -1;
     if (added < 0 || sentences < 1 || source_tokens < 0 ||
         source_tokens + added > config->max_length) return 0;
+    own = trf__running(config, search);
+    search = &own;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
@@ -28800,6 +28938,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
     TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
     return trf__hooks_check(&s->hooks, err);
 }
@@ -28907,17 +29046,17 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
     uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->sampled);
     double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
-    int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
+    int32_t never[3], id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
     for (i = 0; i < vocab; i++) {
         if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
         if (w[i] > most) most = w[i];
     }
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
     trf__rule_logits(g, s, z, w);
-    if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
-    if (trf__bos_read_first(c) >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
-    if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
-    if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
+    (void)trf__never(c, !o->allow_unk, &o->ends, never);
+    for (i = 0; i < 3; i++) if (never[i] >= 0) w[never[i]] = -HUGE_VAL;
+    for (i = -1; s->answer.n < o->min_tokens && i < o->ends.n; i++)
+        w[i < 0 ? c->eos : o->ends.ids[i]] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
     /* temperature 0 takes the best id */
     if (id >= 0 && o->temperature > 0) {
@@ -29044,7 +29183,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
 TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
                                      double log_probability, trf_error *err)
 {
-    int eos = id == g->model->config.eos;
+    int eos = trf__is_end(g->model->config.eos, &g->sampling.ends, id);
     const char *text = "";
     size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
@@ -29270,7 +29409,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
-    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, err));
+    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, &sampling->ends, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
@@ -37305,4 +37444,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1094151299
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3763741546

@@ -881,6 +881,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
         t.x = ACT(x); t.w = mat_on(r, 0); t.bias = biased ? bias_on(r, vocab * wide) : NULL;
         t.rows = ROWS_OF_TOP; t.vocab = vocab; t.d = wide; t.n = WANTED;
         t.banned[0] = 0; t.banned[1] = -1; t.banned[2] = 5; t.only = INT(t_only); t.eos = 2;
+        t.ends.n = 2; t.ends.ids[0] = vocab - 1; t.ends.ids[1] = 3;
         ON->top(&runs[r], &t);
         assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
         ON->release(&runs[r], room, bytes);

@@ -129,6 +129,13 @@ static int ends_forbidden(const trf_sampling *o, const int32_t *ids, int32_t n, 
     return 0;
 }
 
+static int is_end(const trf_sampling *o, const trf_config *c, int32_t id)
+{
+    int32_t i;
+    for (i = 0; i < o->ends.n && o->ends.ids[i] != id; i++) { }
+    return id == c->eos || i < o->ends.n;
+}
+
 /* What the rules make of logits: probabilities, 0 for what they drop. ids: all that the decoder has
    read, with its start id. */
 static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_t *ids, int32_t n,
@@ -140,10 +147,8 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
         p[i] = (double)z[i];
         for (k = 0; k < n && ids[k] != i; k++) { }
         if (k < n) p[i] = p[i] < 0 ? p[i] * o->repetition_penalty : p[i] / o->repetition_penalty;
-        if (i == c->pad || (i == c->bos && i != c->eos) ||
-            (i == c->eos && generated < o->min_tokens))
-            p[i] = -HUGE_VAL;
-        if (i == c->unk && !o->allow_unk) p[i] = -HUGE_VAL;
+        if (is_end(o, c, i)) { if (generated < o->min_tokens) p[i] = -HUGE_VAL; }
+        else if (i == c->pad || i == c->bos || (i == c->unk && !o->allow_unk)) p[i] = -HUGE_VAL;
         if (ends_forbidden(o, ids, n, i)) p[i] = -HUGE_VAL;
         p[i] /= o->temperature;
     }
@@ -240,7 +245,8 @@ static void set_logits(trf_real *z, int seed)
 
 /* Every case: what may be drawn is what the plain program leaves, by the same weights and as often:
    chi-squared below mean + 6 deviations. The answer has one token, its beginning two, which are the
-   same; every second time all logits are negative, and ids are banned. */
+   same; every second time all logits are negative, ids are banned, and there are ends besides EOS,
+   of which some are special. */
 static void test_rules(void **state)
 {
     trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
@@ -248,11 +254,13 @@ static void test_rules(void **state)
     trf_sampler *g = make(model, &s);
     static const int32_t banned[] = {7, 9, 4, 2, 9, 6, 5, 9, 8, 12, 1, 5, 5, 9, 10, 7},
                          n_banned[] = {1, 2, 2, 1, 3, 1, 5, 1};
+    static const trf_ends ends = {4, {14, 0, 3, 2}};
     int32_t ids[4] = { trf__start_id(&model->config), 5, 5, 9 };
     int c, seed;
     (void)state;
     trf_sampler_destroy(g);
     s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 8;
+    s.ends = ends;
     g = make(model, &s);
     draw_room(g);
     for (c = 0; c < CASES; c++)
@@ -270,6 +278,7 @@ static void test_rules(void **state)
             set_case(&g->sampling, c);
             g->sampling.allow_unk = seed / 2;
             g->sampling.no_repeat_ngram = seed % 2 ? 1 + c % 3 : 0;
+            g->sampling.ends.n = seed % 2 ? 4 : 0;
             plain = g->sampling;
             if (seed % 2) plain.banned = s.banned;
             else g->rules.n_alone = g->rules.n_sequences = 0;
@@ -514,6 +523,9 @@ static void test_greedy(void **state)
                 s.banned = search.banned;
                 s.no_repeat_ngram = search.no_repeat_ngram;
                 s.repetition_penalty = search.repetition_penalty;
+                search.ends.n = 2; search.ends.ids[0] = 13; search.ends.ids[1] = 14;
+                s.ends = search.ends;
+                s.min_tokens = search.min_length = number / 2;
             }
             if (!kind) batch.target.lengths = no_lengths;
             g = make(model, &s);
@@ -526,6 +538,7 @@ static void test_greedy(void **state)
                 assert_int_equal(h->n, want->n);
                 for (k = 0; k < h->n; k++) assert_int_equal(h->ids[k], want->ids[k]);
                 assert_int_equal(h->ended, want->ended);
+                for (k = 0; k < h->n; k++) assert_false(is_end(&s, &model->config, h->ids[k]));
                 if (!kind) assert_true(fabs(h->log_probability - want->log_probability) < 1e-4);
             }
             trf_translator_destroy(t);
@@ -969,7 +982,7 @@ static void test_format_1(void **state)
 }
 
 /* Format 2 had no no_repeat_ngram. Format 3 has it, and a session that is loaded keeps to it; banned
-   sequences are those of the sampler that loads it. */
+   sequences and ends are those of the sampler that loads it. */
 static void test_rules_of_a_session(void **state)
 {
     static const int32_t banned[] = {5, 6, 7}, n_banned[] = {1, 2};
@@ -984,13 +997,15 @@ static void test_rules_of_a_session(void **state)
     (void)state;
     s.no_repeat_ngram = 2; s.max_tokens = 60;
     s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 2;
+    s.ends.n = 1; s.ends.ids[0] = 8;
     plain.banned = s.banned;
+    plain.ends = s.ends;
     g = make(model, &s);
     want = run(g, &batch, 100);
     for (i = 0; i < 5; i++) {
         const trf_hypothesis *h = trf_sampler_at(g, i);
         int32_t k;
-        for (k = 0; k < h->n; k++) assert_int_not_equal(h->ids[k], 5);
+        for (k = 0; k < h->n; k++) assert_true(h->ids[k] != 5 && h->ids[k] != 8);
     }
     other = make(model, &plain);
     assert_int_equal(trf_sampler_begin(g, &batch, NULL), TRF_OK);
@@ -1673,10 +1688,16 @@ static void test_options(void **state)
     REFUSED(max_tokens, 0); REFUSED(max_tokens, -1); REFUSED(min_tokens, -1); REFUSED(threads, -1);
     REFUSED(window, -1); REFUSED(allow_unk, 2); REFUSED(no_repeat_ngram, -1);
     REFUSED(banned.count, -1);
+    REFUSED(ends.n, -1); REFUSED(ends.n, 17); REFUSED(ends.n = 1; s.ends.ids[0], -1);
+    REFUSED(ends.n = 1; s.ends.ids[0], VOCAB);
     s = good;
     s.banned.ids = &special; s.banned.lengths = &one; s.banned.count = 1;
     assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
     assert_non_null(strstr(err.message, "banned sequence 0 is EOS alone"));
+    special = s.ends.ids[0] = 5;
+    s.ends.n = 1;
+    assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
+    assert_non_null(strstr(err.message, "banned sequence 0 is an end alone"));
     special = VOCAB;
     assert_int_equal(trf_sampler_create(&g, model, &s, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "banned");

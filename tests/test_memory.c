@@ -858,6 +858,7 @@ static void test_translator_plan(void **state)
             s.banned.ids = banned; s.banned.lengths = n_banned; s.banned.count = 3;
             s.phrases = s.banned;
             s.no_repeat_ngram = 500; s.repetition_penalty = 1.001;
+            s.ends.n = 3; s.ends.ids[0] = 11; s.ends.ids[1] = c.eos; s.ends.ids[2] = 12;
             if (c.kind == TRF_ENCODER_DECODER) s.forced_first = s.source_first = s.source_last = 7;
         }
         for (k = 0; k < 4096; k++) ids[k] = 4 + k % 3;
@@ -865,7 +866,7 @@ static void test_translator_plan(void **state)
         x.ids = ids; x.lengths = lengths; x.count = cases[i].sentences;
         assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
         bias = trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias"));
-        bias.data[c.eos] = -100;
+        bias.data[c.eos] = bias.data[11] = bias.data[12] = -100;
         s.hooks = kit_hooks(&memory);
         told = trf_translator_memory(&c, &s, x.count, cases[i].source);
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);

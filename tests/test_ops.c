@@ -2826,9 +2826,10 @@ static void test_adam(void **state)
 /* -----------------------------------------------------------------------------------------------
    >>top */
 
-typedef struct top_case { int64_t rows, vocab, n; int levels, banned, only, packed; } top_case;
+typedef struct top_case { int64_t rows, vocab, n; int levels, banned, only, packed, ends; } top_case;
 
-/* levels: how many different logits there are, so that few make many ties; 0: any number. */
+/* levels: how many different logits there are, so that few make many ties; 0: any number. ends: how
+   many there are besides EOS. */
 static uint64_t check_top(const trf__run *run, const top_case *t)
 {
     enum { D = 7 };
@@ -2837,7 +2838,7 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
     trf_real *z = plain_empty(rows * vocab), *w = plain_random(vocab * d, 3),
              *b = plain_random(vocab, 3);
     double *got = (double *)plain_work((size_t)(rows * n) * sizeof *got);
-    double *rest = (double *)plain_work((size_t)rows * sizeof *rest);
+    double *rest = (double *)plain_work((size_t)(rows * (1 + t->ends)) * sizeof *rest);
     int32_t *ids = (int32_t *)plain_work((size_t)(rows * n) * sizeof *ids);
     int32_t *wanted = (int32_t *)plain_work((size_t)rows * sizeof(int32_t));
     char *taken = (char *)plain_work((size_t)vocab);
@@ -2848,8 +2849,9 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
         wanted[r] = r % 3 == 0 ? TRF__ANY : r % 3 == 1 ? (int32_t)plain_below(vocab) : TRF__NOT_EOS;
     TRF__ZERO(j);
     j.eos = (int32_t)plain_below(vocab);
+    for (; j.ends.n < t->ends; j.ends.n++) j.ends.ids[j.ends.n] = (int32_t)plain_below(vocab);
     if (t->levels) for (i = 0; i < vocab * d; i++) w[i] = (trf_real)plain_below(t->levels);
-    else if (t->only) b[j.eos] = 30;                /* the rest is far below it */
+    else if (t->only) b[t->ends ? j.ends.ids[0] : j.eos] = 30;      /* the rest is far below it */
     j.ids = ids; j.log_probabilities = got; j.rows = rows; j.vocab = vocab; j.d = d; j.n = n;
     j.work = plain_work(run->backend->top_scratch(&run->device, rows, vocab, j.n));
     j.x = act(t->levels ? identity_of(rows) : plain_random(rows * D, 1));
@@ -2869,6 +2871,8 @@ static uint64_t check_top(const trf__run *run, const top_case *t)
         memset(taken, 0, (size_t)vocab);
         for (v = 0; v < vocab; v++) {
             int out = t->only && wanted[r] == TRF__NOT_EOS && v == j.eos;
+            for (i = 0; t->only && wanted[r] == TRF__NOT_EOS && i < t->ends; i++)
+                out |= v == j.ends.ids[i];
             all += exp((double)row[v]);
             sum += out ? 0 : exp((double)row[v]);
             taken[v] = out || v == j.banned[0] || v == j.banned[1] || v == j.banned[2];
@@ -2904,6 +2908,7 @@ static void test_top(void **state)
             for (t.only = 0; t.only < 2; t.only++) {
                 t.vocab = vocabs[i]; t.packed = i % 2;
                 t.rows = 6;
+                t.ends = t.banned % 3;
                 t.n = 1; t.levels = 0; check_top(&run, &t);
                 t.n = 8; check_top(&run, &t);
                 t.n = 5; t.levels = 3; check_top(&run, &t);

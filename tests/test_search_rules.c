@@ -1,7 +1,7 @@
 /* build: O0 double:O0 separate:O0 long:O0 */
 /* The rules of trf_search about single tokens: forced first tokens, tags of sources, banned ids and
    sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit, phrases
-   that must occur. The oracle is a search in plain loops over teacher-forced logits, in which every rule looks at whole
+   that must occur, several ends. The oracle is a search in plain loops over teacher-forced logits, in which every rule looks at whole
    sequences. tools/parity/search_rules.py compares the same rules with Hugging Face. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -152,6 +152,24 @@ static int is_banned(const asked *a, const int32_t *h, int32_t n)
     return a->search.no_repeat_ngram > 0 && has_twice(h, n, a->search.no_repeat_ngram);
 }
 
+/* Whether an id ends an answer, by its config or as one of the search's ends. */
+static int is_end(const asked *a, int32_t w)
+{
+    int32_t i;
+    for (i = 0; i < a->search.ends.n; i++) if (a->search.ends.ids[i] == w) return 1;
+    return w == EOS;
+}
+/* How many times `beam` continuations compete: Hugging Face's beams_to_keep. */
+static int32_t competing(const asked *a)
+{
+    int32_t different = 1, i, k;
+    for (i = 0; i < a->search.ends.n; i++) {
+        for (k = 0; k < i && a->search.ends.ids[k] != a->search.ends.ids[i]; k++) { }
+        different += k == i && a->search.ends.ids[i] != EOS;
+    }
+    return 1 + different;
+}
+
 /* Number of forced tokens at the beginning, and those of them that count 0 in S. */
 static int32_t forced_of(const asked *a)
 {
@@ -172,7 +190,8 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
     double most = -HUGE_VAL, sum = 0, x = a->search.repetition_penalty;
     next_logits(m, a, s, own);
     for (w = 0; w < c->target_vocab; w++) if (own[w] > most) most = own[w];
-    for (w = 0; w < c->target_vocab; w++) sum += exp(own[w] - most);
+    for (w = 0; w < c->target_vocab; w++)       /* forbidden ends may leave the softmax */
+        if (!(a->search.renormalize_logits && s->n >= forced_of(a) && s->n < least && is_end(a, w))) sum += exp(own[w] - most);
     h[0] = c->decoder_start == TRF_START_EOS ? EOS : BOS;
     for (i = 0; i < s->n; i++) h[i + 1] = s->ids[i];
     for (w = 0; w < c->target_vocab; w++) {
@@ -184,8 +203,8 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
         if (seen && ruled[w] < 0) ruled[w] *= x;
         else if (seen) ruled[w] /= x;
         h[n] = w;
-        if (w == PAD || (w == BOS && h[0] == BOS) || is_banned(a, h, n + 1) || (w == EOS && s->n < least))
-            ruled[w] = -HUGE_VAL;
+        if (((w == PAD || (w == BOS && h[0] == BOS)) && !is_end(a, w)) || is_banned(a, h, n + 1) ||
+            (is_end(a, w) && s->n < least)) ruled[w] = -HUGE_VAL;
     }
 }
 
@@ -244,18 +263,18 @@ static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32
     if (*n_done < s->beam) ++*n_done;
 }
 
-typedef struct option { double sum, own; int32_t row, id, met, number; } option;
-enum { MAX_OPTIONS = MAX_BEAM * (2 * MAX_BEAM + 1 + MAX_PHRASES) };
+typedef struct option { double sum, own; int32_t row, id, met, number, ends; } option;
+enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + MAX_PHRASES) };
 
-/* The continuations of all rows, best first: of each row the best 2 * beam + 1 tokens (greedy: two),
-   and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
+/* The continuations of all rows, best first: of each row as many tokens as compete and as there are ends
+   (greedy: one more than ends), and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
                             int32_t least, int32_t forced, int free_token, option *best)
 {
     static double own[WIDE], ruled[WIDE];
     static char shown[WIDE];
     int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i, k, in_group[MAX_IDS + 1] = {0};
-    int32_t most = a->search.beam == 1 ? 2 : 2 * a->search.beam + 1;
+    int32_t ends = competing(a) - 1, most = (a->search.beam == 1 ? 1 : competing(a) * a->search.beam) + ends;
     for (r = 0; r < n_live; r++) {
         rules_of(m, a, &live[r], least, own, ruled);
         for (w = 0; w < vocab; w++) shown[w] = (char)(forced >= 0 ? w == forced : is_wished(a, &live[r], w));
@@ -269,9 +288,10 @@ static int32_t best_options(const pair_of_models *m, const asked *a, const seque
             sequence x = live[r];
             option new;
             if (!shown[w] || (forced < 0 && ruled[w] == -HUGE_VAL)) continue;
-            if (w == EOS && forced < 0 && x.met < tokens_of_phrases(a)) continue;
+            if (is_end(a, w) && forced < 0 && x.met < tokens_of_phrases(a)) continue;
             x.ids[x.n++] = w;
-            new.met = w == EOS ? live[r].met : met_of(a, x.ids, x.n);
+            new.ends = is_end(a, w) && x.n > forced_of(a);
+            new.met = new.ends ? live[r].met : met_of(a, x.ids, x.n);
             new.sum = live[r].sum + value; new.own = own[w]; new.row = r; new.id = w; new.number = 0;
             for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
             best[i] = new;
@@ -286,13 +306,13 @@ static int32_t best_options(const pair_of_models *m, const asked *a, const seque
 /* Whether a continuation is among those that may live: the places go round the groups. */
 static void give_places(const asked *a, const option *best, int32_t n, int last, char *lives)
 {
-    int32_t places = a->search.beam, total = tokens_of_phrases(a), kept = a->search.beam == 1 ? 1 : 2 * a->search.beam;
+    int32_t places = a->search.beam, total = tokens_of_phrases(a), kept = a->search.beam == 1 ? 1 : competing(a) * a->search.beam;
     int32_t g, i, more = 1;
     memset(lives, 0, (size_t)n);
     while (more && places > 0)
         for (more = 0, g = total; g >= 0 && places > 0; g--) {
             for (i = 0; i < n; i++)
-                if (best[i].met == g && !lives[i] && best[i].id != EOS && best[i].number < kept &&
+                if (best[i].met == g && !lives[i] && !best[i].ends && best[i].number < kept &&
                     !(last && best[i].number >= a->search.beam)) break;
             if (i == n) continue;
             lives[i] = 1;
@@ -322,7 +342,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
             x.sum = best[k].sum;
             x.own[x.n] = best[k].own;
             x.met = best[k].met;
-            if (best[k].id == EOS && best[k].number < s->beam) finish(s, uncounted, done, &n_done, x, TRF_ENDED_EOS);
+            if (best[k].ends && best[k].number < s->beam) finish(s, uncounted, done, &n_done, x, TRF_ENDED_EOS);
             if (!lives[k]) continue;
             x.ids[x.n++] = best[k].id;
             next[n_next++] = x;
@@ -340,7 +360,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
 
 /* Each rule in half of the cases. rules: a bit for each rule that may be on. */
 enum { FORCE = 1, TAG_FIRST = 2, TAG_LAST = 4, BAN = 8, GRAM = 16, PENALTY = 32, FREE = 64, PREFIX = 128,
-       PHRASES = 256, ALL = 511, N_RULES = 9 };
+       PHRASES = 256, ENDS = 512, ALL = 1023, N_RULES = 10 };
 
 static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
 {
@@ -381,6 +401,13 @@ static int random_case(asked *a, trf_kind kind, int32_t vocab, int rules)
     }
     s->phrases.ids = a->phrases;
     s->phrases.lengths = a->n_phrases;
+    while (on & ENDS && s->ends.n < 3) {                /* some occur twice, or are special */
+        int32_t end = pick(4) ? word(words) : pick(3);
+        for (i = 0; i < 5 && a->ids[i] != end; i++) { }             /* banned alone */
+        for (at = 0; at < MAX_IDS && a->phrases[at] != end; at++) { }
+        if ((i == 5 && at == MAX_IDS && end != s->forced_first) || end == 0) s->ends.ids[s->ends.n++] = end;
+    }
+    if (on & ENDS) s->renormalize_logits = pick(2);
     a->n_source = 1 + pick(6);
     for (i = 0; i < a->n_source; i++) a->source[i] = word(words);
     if (on & PREFIX) for (a->n_prefix = 1 + pick(2), i = 0; i < a->n_prefix; i++) a->prefix[i] = word(words);
@@ -463,6 +490,7 @@ static asked without(const asked *a, int rule)
     if (rule == FREE) b.search.at_limit = TRF_LIMIT_FORCE_EOS;
     if (rule == PREFIX) b.n_prefix = 0;
     if (rule == PHRASES) b.search.phrases.count = 0;
+    if (rule == ENDS) b.search.ends.n = 0;
     return b;
 }
 
@@ -490,7 +518,7 @@ static void test_rules_equal_plain_loops(void **state)
     for (k = 0; k < 3; k++) {
         pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, k == 1, k != 2);
         draws = 1000 * (uint64_t)k;
-        compare(&m, 120, ALL, 1000 * k);
+        compare(&m, 200, ALL, 1000 * k);
         free_models(&m);
     }
 }
@@ -530,6 +558,10 @@ static void test_rules_over_slices(void **state)
         for (i = 0; i < MAX_IDS; i++) a.phrases[i] = 7 + 1024 * pick(3) + pick(6);
         for (i = 0; i < 2; i++) a.n_phrases[i] = 1 + i;
         a.search.phrases.count = k % 3;
+        a.search.ends.n = 2;
+        a.search.ends.ids[0] = 1024 * (2 - k % 2);
+        a.search.ends.ids[1] = 1510;
+        a.search.renormalize_logits = k / 2 % 2;
         same_as_plain(&m, &a, 9000 + k, NULL);
     }
     free_models(&m);
@@ -589,6 +621,7 @@ static void test_rules_in_batches(void **state)
     a.search.no_repeat_ngram = 2; a.search.repetition_penalty = 1.3;
     a.search.banned.count = 2; a.lengths[0] = 1; a.lengths[1] = 2; a.ids[0] = 5; a.ids[1] = 8; a.ids[2] = 6;
     two_phrases(&a);
+    a.search.ends.n = 2; a.search.ends.ids[0] = 13; a.search.ends.ids[1] = 14;
     a.search.max_sentences = 7;
     same_in_batches(&m, &a);
     free_models(&m);
@@ -598,7 +631,7 @@ static void test_rules_in_batches(void **state)
    yet. */
 static void test_phrases_in_batches(void **state)
 {
-    int kind, round, beam;
+    int kind, round, beam, i;
     (void)state;
     draws = 13000;
     for (kind = 0; kind < 2; kind++) {
@@ -616,6 +649,8 @@ static void test_phrases_in_batches(void **state)
                 a.search.min_length = beam > 4 ? 0 : 4;
                 a.search.renormalize_logits = beam <= 4;
                 a.search.forced_first = -1;
+                a.search.ends.n = round;
+                for (i = 0; i < round; i++) a.search.ends.ids[i] = 13 + i;
                 a.search.max_sentences = 8;
                 same_in_batches(&m, &a);
             }
@@ -856,7 +891,7 @@ static void refused(const trf_model *model, const trf_search *s, trf_status stat
     do { \
         trf_search changed = trf_search_defaults(); \
         changed.field = value; \
-        refused(model, &changed, TRF_E_INVALID_ARG, #field, message); \
+        refused(model, &changed, TRF_E_INVALID_ARG, strcmp(#field, "ends.n") ? #field : "ends", message); \
     } while (0)
 
 static void test_refusals(void **state)
@@ -891,7 +926,10 @@ static void test_refusals(void **state)
     ids[2] = 7;
     ids[0] = EOS;
     refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "EOS alone");
-    ids[0] = 5;
+    ids[0] = s.ends.ids[0] = 5;
+    s.ends.n = 1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "sequence 0 is an end alone");
+    s.ends.n = 0;
     lengths[1] = 0;
     refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "at least one id, got 0");
     lengths[1] = INT32_MAX;
@@ -915,6 +953,19 @@ static void test_refusals(void **state)
         assert_int_equal(trf_translator_create(&none, m.model, &s, &err), TRF_E_INVALID_ARG);
         assert_int_equal(err.where, 2);
     }
+    s.ends.n = 2; s.ends.ids[0] = 8; s.ends.ids[1] = 5;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 0, position 0: id must not be a special id, got 5");
+    s.phrases.count = 0;
+    s.forced_first = 8;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "forced_first", "must not be one of the ends, got 8");
+    s.forced_first = -1;
+    s.ends.ids[1] = -1;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "ends", "must be 0 or more, got -1");
+    s.ends.ids[1] = VOCAB;
+    refused(m.model, &s, TRF_E_INVALID_ARG, "ends", "end 1 must be below the vocabulary's 20, got 20");
+    REFUSE(m.model, ends.n, -1, "ends.n must be in 0..16, got -1"); REFUSE(m.model, ends.n, 17, "got 17");
+    s.ends.n = 0;
+    s.phrases.count = 2;
     s.ban_unk = 1;
     refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "ban_unk forbids unk");
     s.ban_unk = 0;
@@ -1135,6 +1186,40 @@ static void test_languages(void **state)
     assert_int_equal(trf_search_languages(&s, NULL, NULL, NULL, &err), TRF_E_INVALID_ARG);
 }
 
+/* The list that trf import has stored, which trf_search_languages takes if there is none yet. */
+static void test_model_ends(void **state)
+{
+    static const struct { const char *text; int32_t n, ids[2]; } all[] = {
+        {NULL, 0, {0, 0}}, {"7", 1, {7, 0}}, {"2 7", 2, {2, 7}}, {"", -1, {0, 0}}, {"7x", -1, {0, 0}},
+        {"8", -1, {0, 0}}, {"-1", -1, {0, 0}}, {"2  7", -1, {0, 0}}, {"2 ", -1, {0, 0}},
+        {"99999999999999999999", -1, {0, 0}}, {"1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1", -1, {0, 0}}};
+    trf_ends ends;
+    trf_error err;
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof all / sizeof *all; i++) {
+        const char *metadata[2] = {"target.ends", all[i].text};
+        trf_model *model = model_of_languages(metadata, all[i].text ? 2 : 0);
+        trf_search s = trf_search_defaults(), given = s;
+        int bad = all[i].n < 0;
+        ends.n = 5;
+        given.ends.n = 1;
+        given.ends.ids[0] = 6;
+        assert_int_equal(trf_model_ends(model, &ends, &err), bad ? TRF_E_FORMAT : TRF_OK);
+        if (bad) assert_string_equal(err.what, "target.ends");
+        assert_int_equal(trf_search_languages(&s, model, NULL, NULL, &err), bad ? TRF_E_FORMAT : TRF_OK);
+        assert_int_equal(trf_search_languages(&given, model, NULL, NULL, &err), TRF_OK);
+        assert_true(given.ends.n == 1 && given.ends.ids[0] == 6);
+        assert_int_equal(ends.n, bad ? 0 : all[i].n);
+        assert_int_equal(s.ends.n, ends.n);
+        if (!bad) assert_memory_equal(ends.ids, all[i].ids, (size_t)ends.n * sizeof *ends.ids);
+        if (!bad) assert_memory_equal(s.ends.ids, ends.ids, (size_t)ends.n * sizeof *ends.ids);
+        trf_model_destroy(model);
+    }
+    assert_int_equal(trf_model_ends(NULL, &ends, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_ends(NULL, NULL, &err), TRF_E_INVALID_ARG);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -1152,6 +1237,7 @@ int main(void)
         cmocka_unit_test(test_everything_banned),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_languages),
+        cmocka_unit_test(test_model_ends),
         cmocka_unit_test(test_tags_count_in_max_length)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -67,6 +67,11 @@ typedef enum trf_at_limit {
        length limit may lack phrases: if there is no room, or if another rule bans a token of one.
        Such a rule wins, and so does a forced EOS. */
 
+/* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
+   list. EOS may be among them, and an id may occur twice. n: 0..16. */
+enum { TRF_MAX_ENDS = 16 };
+typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
+
 /* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
    trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
    of 4 is the paper's too. */
@@ -127,7 +132,8 @@ typedef struct trf_search {
                                    (forced_bos_token_id). It counts in the length of the answer and
                                    in min_length, but the answer is returned without it. If a
                                    sentence has a prefix that is not empty, the prefix replaces it.
-                                   Any id but EOS, in an encoder-decoder. -1: none; default -1 */
+                                   Any id but EOS and `ends`, in an encoder-decoder. -1: none;
+                                   default -1 */
     int32_t source_first;       /* an id put before the ids of every source, behind BOS if the model
                                    has source_bos: the tag of the source language (M2M100, NLLB,
                                    mBART-50). It counts in config.max_length, but not in n of
@@ -142,11 +148,19 @@ typedef struct trf_search {
     trf_sequences banned;       /* sequences of ids that occur in no answer: a token that would
                                    complete one is never chosen (bad_words_ids). A sequence of one
                                    id bans this id (suppress_tokens). Each has at least one id, all
-                                   together at most 2^24; EOS alone cannot be banned. Creating a
-                                   translator copies them. default: none */
+                                   together at most 2^24; EOS, or one of `ends`, cannot be banned
+                                   alone. Creating a translator copies them. default: none */
     trf_sequences phrases;      /* sequences of ids that every answer contains (above). Each has at
-                                   least one id, all together at most 64; none is pad, bos or eos.
-                                   Creating a translator copies them. default: none */
+                                   least one id, all together at most 64; none is pad, bos, eos or
+                                   one of `ends`. Creating a translator copies them.
+                                   default: none */
+    trf_ends ends;              /* ids that end an answer as EOS does (eos_token_id, if that is a
+                                   list). All that this struct says of EOS holds for each, but at
+                                   the limit EOS itself is forced. None is part of the answer; two
+                                   of the n best may differ in their end alone. One may be chosen
+                                   even if it is pad or bos, or unk with ban_unk. With `candidates`
+                                   of 2 or more, at least 1 + the number of different ends, EOS
+                                   included, times beam compete. default: none */
     int32_t no_repeat_ngram;    /* n: no n tokens that follow one another so far occur again
                                    (no_repeat_ngram_size); >= 0; 0: off; default 0 */
     double repetition_penalty;  /* for each id so far: multiplies its log-probability in a beam; in
@@ -173,7 +187,8 @@ TRF_API trf_search trf_search_defaults(void);
    means the language that the model remembers from its training or its folder. For Marian a NULL
    target sets nothing, because a text may begin with its tag already. A field that is not -1 stays.
    If the model has a first token for all answers, the call sets forced_first to it, unless a
-   language does. A call that fails changes nothing.
+   language does; and `ends`, if there are none yet, to trf_model_ends. A call that fails changes
+   nothing.
    The model's metadata have the rules. trf import writes them:
        "languages"                             all codes
        "source.tag", "target.tag"              a field, and a token in which * stands for the code:
@@ -182,9 +197,14 @@ TRF_API trf_search trf_search_defaults(void);
        "target.first"                          the id of the first token of all answers
    TRF_E_INVALID_ARG, `what` source or target: the model does not know the language, or none is
    given and one is needed; the message has the codes. TRF_E_UNSUPPORTED: a language is given, but
-   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id. */
+   the model has no tokens for those of this side. TRF_E_FORMAT: "target.first" is no id, or as
+   trf_model_ends. */
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err);
+/* The ends of a published model, for trf_search.ends and trf_sampling.ends: its metadata
+   "target.ends", which trf import writes, ids with a blank between two. n is 0 if there are none.
+   TRF_E_FORMAT: these are not 1 to 16 ids of the target vocabulary. */
+TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err);
 /* Checks options; makes nothing. */
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
 
@@ -245,12 +265,12 @@ typedef struct trf_hypothesis {
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
     const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
-                                           it ended them, or minus infinity with TRF_ENDED_NO_TOKEN.
-                                           The field prompt_log_probability plus these numbers,
-                                           added one by one in this order, equals log_probability to
-                                           the last bit. The pointer is NULL in a session that
-                                           transformer.h 0.2.0 saved: its files do not contain them
-                                           */
+                                           (or the end in its place) if it ended them, or minus
+                                           infinity with TRF_ENDED_NO_TOKEN. The field
+                                           prompt_log_probability plus these numbers, added one by
+                                           one in this order, equals log_probability to the last
+                                           bit. The pointer is NULL in a session that transformer.h
+                                           0.2.0 saved: its files do not contain them */
     double prompt_log_probability;      /* of the prompt of a decoder-only model, in nats, if a
                                            translator has scored it; of forced_first; else 0 */
     double score;               /* after the length rule; ranks are in its order. The numbers above

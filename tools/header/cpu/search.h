@@ -142,13 +142,15 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
     const trf__top *t = j->t;
     int64_t at = row * j->slices + column / TRF__TOP_COLUMNS, c, g, i, found = 0;
     int64_t n_groups = trf__ceil_div(columns, TRF__TOP_BLOCK) * TRF__WIDE;
-    int32_t only = t->only ? t->only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t->eos : -1;
+    int32_t only = t->only ? t->only[row] : TRF__ANY, e;
     int32_t *ids = j->ids + at * t->n;
     trf_real *best = j->best + at * t->n, most[TRF__TOP_COLUMNS / TRF__TOP_GROUP];
-    /* a forbidden EOS also leaves the softmax */
-    if (without >= column && without < column + columns) {
-        if (t->rest) t->rest[row] = (double)z[without - column];
-        z[without - column] = -(trf_real)FLT_MAX;
+    /* forbidden ends also leave the softmax */
+    for (e = -1; only == TRF__NOT_EOS && e < t->ends.n; e++) {
+        int32_t end = e < 0 ? t->eos : t->ends.ids[e];
+        if (end < column || end >= column + columns) continue;
+        if (t->rest) t->rest[(e + 1) * t->rows + row] = (double)z[end - column];
+        z[end - column] = -(trf_real)FLT_MAX;
     }
     for (c = columns; c % 16 != 0; c++) z[c] = -(trf_real)FLT_MAX;      /* exp makes 0 of it */
     for (c = 0; c < columns; c += TRF__TOP_BLOCK)
@@ -165,7 +167,8 @@ TRF__FN void trf__top_slice(const trf__top_job *j, int64_t row, trf_real *z, int
         for (i = c + g % TRF__WIDE; i < trf__min64(columns, c + TRF__TOP_BLOCK); i += TRF__WIDE) {
             int32_t id = (int32_t)(column + i);
             if (z[i] < *floor) continue;
-            if (trf__may_be(t, id) && id != without && z[i] > -(trf_real)HUGE_VAL)
+            if (trf__may_be(t, id) && z[i] > -(trf_real)HUGE_VAL &&
+                !(only == TRF__NOT_EOS && trf__is_end(t->eos, &t->ends, id)))
                 found = trf__top_insert(best, ids, t->n, found, z[i], id);
         }
         if (found == t->n && best[t->n - 1] > *floor) *floor = best[t->n - 1];
@@ -192,6 +195,22 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
                        &j->floor[worker * t->rows + row + r]);
+}
+
+/* The logarithm of the sum of the exponentials of EOS and the ends, whose logits are in t->rest. */
+TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
+{
+    trf_real each[TRF__WIDE];
+    double most = t->rest[row], sum = 0;
+    int32_t k;
+    if (!t->ends.n) return most;
+    for (k = 1; k <= t->ends.n; k++)
+        if (t->rest[k * t->rows + row] > most) most = t->rest[k * t->rows + row];
+    for (k = 0; k <= t->ends.n; k++) {
+        trf__store(each, trf__exp(trf__set((trf_real)(t->rest[k * t->rows + row] - most))));
+        sum += (double)each[0];
+    }
+    return most + trf__ln(sum);
 }
 
 /* Merges the slices of a row: the logarithm of the sum of all exponentials, and the best of all
@@ -224,8 +243,9 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
         if (t->ruled) t->ruled[at + i] = t->rules.greedy && i < found ? (double)best[i] : to[i];
     }
-    if (t->rest) {          /* -ln(1 + exp(x)) for EOS's x, without an overflow */
-        double x = t->only && t->only[row] == TRF__NOT_EOS ? t->rest[row] - lse : -HUGE_VAL;
+    if (t->rest) {          /* -ln(1 + exp(x)) for the x of EOS and the ends, without an overflow */
+        double x = t->only && t->only[row] == TRF__NOT_EOS ? trf__ends_together(t, row) - lse
+                 : -HUGE_VAL;
         trf__store(e, trf__exp(trf__set((trf_real)-fabs(x))));
         t->rest[row] = -(x > 0 ? x : 0) - trf__ln(1 + (double)e[0]);
     }

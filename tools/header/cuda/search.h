@@ -112,13 +112,14 @@ TRF__KERNEL void trf__gpu_top_slices(trf__top t, trf__top_parts p)
     TRF__SHARED(uint64_t, best, TRF__CUDA_WARPS);
     for (int64_t tile = blockIdx.x; tile < t.rows * p.slices; tile += gridDim.x) {
         int64_t row = tile / p.slices, begin = tile % p.slices * TRF__TOP_SLICE + threadIdx.x;
-        int32_t only = t.only ? t.only[row] : TRF__ANY, without = only == TRF__NOT_EOS ? t.eos : -1;
+        int32_t only = t.only ? t.only[row] : TRF__ANY;
         /* each thread keeps its logits in registers */
         float z[TRF__TOP_EACH], maximum = -FLT_MAX, sum = 0;
         uint64_t keys[TRF__TOP_EACH];
         for (int i = 0; i < TRF__TOP_EACH; i++) {
             int64_t c = begin + i * TRF__CUDA_THREADS;
-            z[i] = c < t.vocab && c != without ? p.logits[row * t.vocab + c] : -INFINITY;
+            bool out = only == TRF__NOT_EOS && trf__is_end(t.eos, &t.ends, (int32_t)c);
+            z[i] = c < t.vocab && !out ? p.logits[row * t.vocab + c] : -INFINITY;
             bool banned = c == t.banned[0] || c == t.banned[1] || c == t.banned[2];
             keys[i] = z[i] > -INFINITY && !banned ? trf__top_key(z[i], c) : 0;
             maximum = fmaxf(maximum, z[i]);
@@ -162,8 +163,14 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             sum += expf(trf__gpu_kept(&t.rules, row, k) - maximum);
         double lse = (double)maximum + log((double)trf__block_sum(sum, shared));
         if (t.rest && threadIdx.x == 0) {
-            double x = only == TRF__NOT_EOS ? (double)p.logits[row * t.vocab + t.eos] - lse
-                                            : -HUGE_VAL;
+            double x = -HUGE_VAL, y;        /* of EOS and the ends together */
+            for (int32_t k = -1; only == TRF__NOT_EOS && k < t.ends.n; k++) {
+                int32_t id = k < 0 ? t.eos : t.ends.ids[k], i = -1;
+                while (i < k && (i < 0 ? t.eos : t.ends.ids[i]) != id) i++;
+                if (i < k) continue;        /* a second time */
+                y = (double)p.logits[row * t.vocab + id] - lse;
+                x = k < 0 ? y : fmax(x, y) + log1p(exp(-fabs(x - y)));
+            }
             t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
         }
         for (int64_t i = 0; i < t.n; i++) {

@@ -45,6 +45,24 @@
 
 enum { TRF__MAX_BEAM = 1024, TRF__MAX_CANDIDATES = 16 };
 
+TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
+{
+    int32_t i;
+    for (i = 0; i < n; i++) if (list[i] == id) return 1;
+    return 0;
+}
+
+TRF__BOTH int trf__is_end(int32_t eos, const trf_ends *ends, int32_t id)
+{
+    return id == eos || trf__is_listed(ends->ids, ends->n, id);
+}
+
+/* Whether an id would end the answer: in the prefix none does. */
+TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
+{
+    return beam->n >= beam->n_prefix && trf__is_end(beam->eos, &beam->search.ends, id);
+}
+
 /* The request for the next step: the `count` most likely tokens of every live row. forced >= 0:
    this token alone. TRF__NOT_EOS: EOS is not among them and is left out of the softmax. */
 typedef struct trf__beam_request { int32_t count, forced; } trf__beam_request;
@@ -141,22 +159,23 @@ TRF__BOTH trf__chosen *trf__beam_group(const trf__beam *beam, int32_t group)
 
 /* Whether number k of a group's continuations may live on. At the last step of TRF_LIMIT_KEEP_LIVE
    none moves up for one that ended with EOS (CTranslate2, Marian). */
-TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k, int32_t eos)
+TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k)
 {
     int last = beam->n + 1 == beam->limit && beam->search.at_limit == TRF_LIMIT_KEEP_LIVE;
-    return trf__beam_group(beam, group)[k].id != eos && !(last && k >= beam->width);
+    return !trf__beam_ends(beam, trf__beam_group(beam, group)[k].id) &&
+        !(last && k >= beam->width);
 }
 
 /* Gives the groups `places` in turns, each time to the best continuation that has none: of the
    group with the most tokens met, of the one with one fewer, and so on, and again. */
-TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
+TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 {
     int32_t given = 0, more = 1, g;
     for (g = 0; g <= beam->phrases.total; g++) beam->share[g] = beam->taken[g] = 0;
     while (more && given < places)
         for (more = 0, g = beam->phrases.total; g >= 0 && given < places; g--) {
             int32_t k = beam->share[g];
-            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k, eos)) k++;
+            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k)) k++;
             if (k == beam->n_chosen[g]) continue;
             beam->share[g] = k + 1;
             given++;
@@ -166,14 +185,14 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places, int32_t eos)
 
 /* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
    none. */
-TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam, int32_t eos)
+TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
     int32_t from = 0, g;
     for (g = 0; g <= beam->phrases.total; g++) {
         const trf__chosen *head;
         int32_t *k = &beam->taken[g];
-        while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k, eos)) ++*k;
+        while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k)) ++*k;
         if (*k == beam->share[g]) continue;
         head = trf__beam_group(beam, g) + *k;
         if (!best || trf__chosen_before(head, best)) { best = head; from = g; }

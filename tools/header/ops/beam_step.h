@@ -45,28 +45,23 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
     trf__beam_request request;
     int32_t eos_forbidden = beam->n < beam->least;
     int32_t eos_out = eos_forbidden && beam->search.renormalize_logits;
+    int32_t n_ends = 1 + beam->search.ends.n, most = beam->vocab - (eos_out ? n_ends : 0);
     request.forced = beam->n < beam->n_prefix ? beam->prefix[beam->n] : beam->n == beam->limit
         ? beam->eos
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
-    /* one more, as EOS may be among them and cannot be taken */
+    /* more, as EOS and the other ends may be among them and cannot be taken */
     request.count = beam->search.candidates * beam->width +
-        ((eos_forbidden || beam->phrases.n > 0) && !eos_out);
-    if (request.count > beam->vocab - eos_out) request.count = beam->vocab - eos_out;
+        ((eos_forbidden || beam->phrases.n > 0) && !eos_out ? n_ends : 0);
+    if (request.count > most) request.count = most;
     if (request.forced >= 0) request.count = 1;
     return request;
-}
-
-/* Whether an id would end the answer: an EOS in the prefix ends nothing. */
-TRF__BOTH int trf__beam_ends(const trf__beam *beam, int32_t id)
-{
-    return id == beam->eos && beam->n >= beam->n_prefix;
 }
 
 /* Records that a continuation was given up. Only the largest sums count: trf__beam_settle turns
    them into scores once a step. */
 TRF__BOTH void trf__beam_lose(trf__beam *beam, double sum, int32_t id)
 {
-    double *lost = id == beam->eos ? &beam->lost_eos : &beam->lost_token;
+    double *lost = trf__beam_ends(beam, id) ? &beam->lost_eos : &beam->lost_token;
     if (sum > *lost) { *lost = sum; beam->gave_up = 1; }
 }
 
@@ -102,13 +97,6 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
     list[i] = chosen;
 }
 
-TRF__BOTH int trf__is_listed(const int32_t *list, int32_t n, int32_t id)
-{
-    int32_t i;
-    for (i = 0; i < n; i++) if (list[i] == id) return 1;
-    return 0;
-}
-
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
    any probability; so they may in greedy search with a penalty, which takes the first one shown
@@ -127,7 +115,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
     for (j = 0; j <= beam->phrases.total; j++) beam->n_chosen[j] = 0;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
-        int hides = forced < 0 && count < beam->vocab - (forced == TRF__NOT_EOS);
+        int hides = forced < 0 &&
+            count < beam->vocab - (forced == TRF__NOT_EOS ? 1 + beam->search.ends.n : 0);
         int disordered = hides && ruled && greedy, eos_allowed = forced >= 0 ||
             (beam->n >= beam->least && trf__beam_met(beam, row, -1) == beam->phrases.total);
         double least = 0, hidden;
@@ -145,7 +134,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             }
             if (j < count && p < least) least = p;
             if (free) p = 0;
-            if (forced < 0 && (p == TRF__IMPOSSIBLE || (id == beam->eos && !eos_allowed)))
+            if (forced < 0 &&
+                (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
                 continue;
             trf__beam_choose(beam, take, ruled && greedy, beam->sum[row] + p, own, row, id);
             any = 1;
@@ -162,14 +152,14 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
 }
 
 /* The endings among the best continuations. One counts only if it is among the best `width` of its
-   group, if eos_in_top_beam is set. Returns how many there are. eos: -1 in the prefix. */
-TRF__BOTH int32_t trf__beam_endings(trf__beam *beam, int32_t eos)
+   group, if eos_in_top_beam is set. Returns how many there are. */
+TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 {
     int32_t n = 0, g, k;
     for (g = 0; g <= beam->phrases.total; g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             const trf__chosen *chosen = trf__beam_group(beam, g) + k;
-            if (chosen->id != eos) continue;
+            if (!trf__beam_ends(beam, chosen->id)) continue;
             if (beam->search.eos_in_top_beam && k >= beam->width) {
                 trf__beam_lose(beam, chosen->sum, chosen->id);
                 continue;
@@ -183,19 +173,19 @@ TRF__BOTH int32_t trf__beam_endings(trf__beam *beam, int32_t eos)
 /* Second half: endings first, then the rows that live on. */
 TRF__BOTH void trf__beam_place(trf__beam *beam)
 {
-    int32_t eos = trf__beam_ends(beam, beam->eos) ? beam->eos : -1;
-    int32_t ended = trf__beam_endings(beam, eos), places = beam->width, g, k;
+    int32_t ended = trf__beam_endings(beam), places = beam->width, g, k;
     size_t node = (size_t)beam->n * (size_t)beam->search.beam;
     const trf__chosen *chosen;
-    if (beam->search.shrink) places -= ended;       /* a row has one EOS: never below 0 */
-    trf__beam_share(beam, places, eos);
+    if (beam->search.shrink) places = ended < places ? places - ended : 0;
+    trf__beam_share(beam, places);
     for (g = 0; g <= beam->phrases.total; g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             chosen = trf__beam_group(beam, g) + k;
-            if (chosen->id != eos && (k >= beam->share[g] || !trf__beam_may_live(beam, g, k, eos)))
+            if (!trf__beam_ends(beam, chosen->id) &&
+                (k >= beam->share[g] || !trf__beam_may_live(beam, g, k)))
                 trf__beam_lose(beam, chosen->sum, chosen->id);
         }
-    for (beam->live = 0; (chosen = trf__beam_next(beam, eos)) != NULL; beam->live++) {
+    for (beam->live = 0; (chosen = trf__beam_next(beam)) != NULL; beam->live++) {
         const int32_t *before = trf__beam_met_at(beam, beam->n, chosen->row);
         int32_t *after = trf__beam_met_at(beam, beam->n + 1, beam->live);
         for (k = 0; k < beam->phrases.n; k++)

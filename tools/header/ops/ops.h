@@ -477,10 +477,12 @@ typedef struct trf__top {
                                            the softmax */
     const int32_t *only;                /* NULL, or per row: TRF__ANY; an id >= 0: only this one, at
                                            index 0; */
-    int32_t eos;                        /* TRF__NOT_EOS: any but this id, which also leaves the
-                                           softmax */
+    int32_t eos;                        /* TRF__NOT_EOS: any but this id and `ends`, which also
+                                           leave the softmax */
+    trf_ends ends;
     double *rest;                       /* NULL, or (rows) the logarithm of the probability of all
-                                           tokens that are in the softmax: 0, or less without EOS */
+                                           tokens that are in the softmax: 0, or less without ends;
+                                           with room for ends.n * rows numbers behind them */
     trf__rules rules;
 } trf__top;
 
@@ -513,7 +515,7 @@ typedef struct trf__finished {
 typedef struct trf__beam {
     trf_search search;          /* the rules; greedy search is a beam of one with one candidate */
     int32_t limit, vocab, eos;  /* of this sentence; limit: the most tokens of an answer without
-                                   EOS */
+                                   EOS; search.ends end it too, and do not include EOS */
     int32_t start;              /* the id that is read first, or -1: zeros */
     const int32_t *prefix;      /* the caller's: every answer begins with these tokens */
     int32_t n_prefix;

@@ -51,7 +51,7 @@ TRF__BOTH int32_t trf__add_once(int32_t *list, int32_t n, int32_t id)
 }
 
 /* Lists the ids that have a rule in row `row` of a beam; they go to row `to` of the rules. A row
-   with a forced token has none. An EOS that is out of the softmax already is left out: id -1. */
+   with a forced token has none. Ends that are out of the softmax already are left out: id -1. */
 TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
                               int64_t to)
 {
@@ -66,9 +66,9 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
     for (i = 0; i < rules->n_sequences; begin = rules->ends[i++])
         if (trf__ends_with(ids, n, rules->sequences + begin, rules->ends[i] - 1 - begin))
             n_banned = trf__add_once(banned, n_banned, rules->sequences[rules->ends[i] - 1]);
-    for (i = 0; forced == TRF__NOT_EOS && i < n; i++) if (ids[i] == beam->eos) ids[i] = -1;
+    for (i = 0; forced == TRF__NOT_EOS && i < n; i++) if (trf__beam_ends(beam, ids[i])) ids[i] = -1;
     for (i = 0; forced == TRF__NOT_EOS && i < n_banned; i++)
-        if (banned[i] == beam->eos) banned[i] = -1;
+        if (trf__beam_ends(beam, banned[i])) banned[i] = -1;
     rules->counts[2 * to] = rules->penalty != 1 ? n : 0;
     rules->counts[2 * to + 1] = n_banned;
 }

@@ -232,7 +232,7 @@ TRF__COLD
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens)
 {
-    trf_search defaults = trf_search_defaults();
+    trf_search own = trf_search_defaults();
     int64_t added, answers;
     trf_device device;
     trf__run run;
@@ -242,10 +242,12 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
-    if (!search) search = &defaults;
+    if (!search) search = &own;
     added = config ? trf__ids_added(config, search) : -1;
     if (added < 0 || sentences < 1 || source_tokens < 0 ||
         source_tokens + added > config->max_length) return 0;
+    own = trf__running(config, search);
+    search = &own;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     if (trf__run_weights(&run, config, search->weights, NULL)) return 0;

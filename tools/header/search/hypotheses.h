@@ -24,10 +24,11 @@
 // trf__hypotheses_layout computes sizes and, with arenas, pointers, so that both always agree. A
 // round calls trf__hypotheses_reserve; memory is kept between rounds and calls.
 
-/* The most candidates of a row: one more than the beam takes, for an EOS that may not come yet. */
+/* The most candidates of a row: more than the beam takes, for ends that may not come yet. */
 TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 {
-    return trf__max64(1, trf__min64((int64_t)s->beam * s->candidates + 1, trf__choices(c, s)));
+    int64_t most = (int64_t)s->beam * s->candidates + 1 + s->ends.n;
+    return trf__max64(1, trf__min64(most, trf__choices(c, s)));
 }
 
 TRF__COLD
@@ -81,7 +82,8 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
     h->found = (char *)trf__take(&device, n, found);
-    h->rest = s->renormalize_logits ? (double *)trf__take(&device, n, sizeof *h->rest) : NULL;
+    h->rest = s->renormalize_logits
+            ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
     h->rules = trf__take_rules(&device, rules, n, h->length, c->target_vocab);
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
@@ -228,7 +230,7 @@ TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = model;
     t->ratio = trf__trained_ratio(model);
-    t->search = *search;
+    t->search = trf__running(&model->config, search);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
@@ -309,8 +311,8 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     top.w = trf__weight(&t->pass, &t->pass.layout->outer.generator);
     top.bias = trf__plain(&t->pass, t->pass.layout->outer.generator_b);
     top.rows = stack->rows; top.vocab = c->target_vocab; top.d = c->d_model; top.n = wanted;
-    trf__banned(c, &t->search, top.banned);
-    top.only = h->lists.only; top.eos = c->eos;
+    (void)trf__never(c, t->search.ban_unk, &t->search.ends, top.banned);
+    top.only = h->lists.only; top.eos = c->eos; top.ends = t->search.ends;
     run->backend->top(run, &top);
     run->backend->reorder(run, &next);
     return TRF_OK;

@@ -73,6 +73,30 @@ TRF__FN trf_status trf__search_language(trf_search *search, const trf_model *mod
     return TRF_OK;
 }
 
+TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err)
+{
+    const char *text;
+    trf_ends found;
+    TRF__TRY(trf__begin(ends, "ends", err));
+    TRF__ZERO(*ends);
+    if (!model) return trf__fail_null(err, "model");
+    TRF__ZERO(found);
+    for (text = trf_model_metadata(model, "target.ends"); text; text = strchr(text, ' ')) {
+        size_t n = strcspn(text += *text == ' ', " ");
+        int64_t id = -1;
+        char number[16];
+        snprintf(number, sizeof number, "%.*s", (int)(n < 15 ? n : 15), text);
+        if (!trf__parse_int(number, &id) || id < 0 ||
+            id >= trf_model_config(model)->target_vocab || found.n == TRF_MAX_ENDS)
+            return trf__fail(err, TRF_E_FORMAT, found.n, "target.ends",
+                             "expected 1 to %d ids in the metadata \"target.ends\", got \"%.60s\"",
+                             (int)TRF_MAX_ENDS, trf_model_metadata(model, "target.ends"));
+        found.ids[found.n++] = (int32_t)id;
+    }
+    *ends = found;
+    return TRF_OK;
+}
+
 TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *model,
                                         const char *source, const char *target, trf_error *err)
 {
@@ -92,6 +116,7 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
                              first);
         found.forced_first = (int32_t)id;
     }
+    if (found.ends.n == 0) TRF__TRY(trf_model_ends(model, &found.ends, err));
     found.source_tagged = found.source_last >= 0;
     *search = found;
     return TRF_OK;

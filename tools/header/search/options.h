@@ -86,6 +86,19 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
     return trf__check_listed(x, "banned", "banned sequence", TRF__MAX_BANNED, err);
 }
 
+/* Checks the ends of answers: their number, and ids that are not negative. */
+TRF__COLD
+TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
+{
+    int32_t i;
+    if (ends->n < 0 || ends->n > TRF_MAX_ENDS)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ends", "ends.n must be in 0..%d, got %d",
+                         (int)TRF_MAX_ENDS, (int)ends->n);
+    for (i = 0; i < ends->n; i++)
+        if (ends->ids[i] < 0) return trf__fail_below(err, "ends", 0, ends->ids[i]);
+    return TRF_OK;
+}
+
 TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 {
@@ -97,6 +110,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
         return trf__fail_below(err, "max_length_b", 1, 0);
     TRF__TRY(trf__check_banned(&search->banned, err));
     TRF__TRY(trf__check_listed(&search->phrases, "phrases", "phrase", TRF__MAX_PHRASE_IDS, err));
+    TRF__TRY(trf__check_ends(&search->ends, err));
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
@@ -147,19 +161,25 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
     return TRF_OK;
 }
 
-/* Checks banned ids against the model. */
+/* Checks banned ids, and the ends that may not be among them, against the model. */
 TRF__COLD
 TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
-                                         trf_error *err)
+                                         const trf_ends *ends, trf_error *err)
 {
     int64_t at = 0;
     int32_t i;
+    for (i = 0; i < ends->n; i++)
+        if (ends->ids[i] >= c->target_vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "ends",
+                             "end %d must be below the vocabulary's %d, got %d", (int)i,
+                             (int)c->target_vocab, (int)ends->ids[i]);
     TRF__TRY(trf__check_listed_ids(c, x, "banned", "banned sequence", err));
     for (i = 0; i < x->count; at += x->lengths[i++])
-        if (x->lengths[i] == 1 && x->ids[at] == c->eos)
+        if (x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]))
             return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is EOS alone: no answer could end; use min_length",
-                             (int)i);
+                             "banned sequence %d is %s alone: no answer could end%s; use min_length",
+                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end",
+                             x->ids[at] == c->eos ? "" : " by it");
     return TRF_OK;
 }
 
@@ -174,7 +194,7 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
     for (i = 0; i < x->count; i++)
         for (k = 0; k < x->lengths[i]; k++, at++) {
             int32_t id = x->ids[at];
-            if (id == c->pad || id == c->bos || id == c->eos)
+            if (id == c->pad || id == c->bos || trf__is_end(c->eos, &s->ends, id))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, "phrases",
                                  "phrase %d, position %d: id must not be a special id, got %d",
                                  (int)i, (int)k, (int)id);
@@ -199,7 +219,10 @@ TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *
     TRF__TRY(trf__check_tag(c, "source_first", s->source_first, c->source_vocab, err));
     TRF__TRY(trf__check_tag(c, "source_last", s->source_last, c->source_vocab, err));
     TRF__TRY(trf__check_tagged(c, s->source_tagged, err));
-    TRF__TRY(trf__check_banned_ids(c, &s->banned, err));
+    TRF__TRY(trf__check_banned_ids(c, &s->banned, &s->ends, err));
+    if (s->forced_first >= 0 && trf__is_listed(s->ends.ids, s->ends.n, s->forced_first))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "forced_first",
+                         "forced_first must not be one of the ends, got %d", (int)s->forced_first);
     return trf__check_phrases(c, s, err);
 }
 

@@ -22,6 +22,7 @@
 #include "pass/stacks.h"
 #include "pass/packed.h"
 #include "search/options.h"
+#include "search/translator.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
@@ -111,6 +112,7 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
     TRF__TRY(trf__check_banned(&s->banned, err));
+    TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
     return trf__hooks_check(&s->hooks, err);
 }
@@ -218,17 +220,17 @@ TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real 
     int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
     uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->sampled);
     double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
-    int32_t id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
+    int32_t never[3], id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
     for (i = 0; i < vocab; i++) {
         if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
         if (w[i] > most) most = w[i];
     }
     for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
     trf__rule_logits(g, s, z, w);
-    if (c->pad >= 0) w[c->pad] = -HUGE_VAL;
-    if (trf__bos_read_first(c) >= 0 && c->bos != c->eos) w[c->bos] = -HUGE_VAL;
-    if (c->unk >= 0 && !o->allow_unk) w[c->unk] = -HUGE_VAL;
-    if (s->answer.n < o->min_tokens) w[c->eos] = -HUGE_VAL;
+    (void)trf__never(c, !o->allow_unk, &o->ends, never);
+    for (i = 0; i < 3; i++) if (never[i] >= 0) w[never[i]] = -HUGE_VAL;
+    for (i = -1; s->answer.n < o->min_tokens && i < o->ends.n; i++)
+        w[i < 0 ? c->eos : o->ends.ids[i]] = -HUGE_VAL;
     for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
     /* temperature 0 takes the best id */
     if (id >= 0 && o->temperature > 0) {

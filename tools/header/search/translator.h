@@ -8,6 +8,7 @@
 #include "base/memory.h"
 #include "ops/ops.h"
 #include "ops/beam.h"
+#include "ops/rules.h"
 #include "device/backend.h"
 #include "text/vocab_use.h"
 #include "model/checks.h"
@@ -185,21 +186,46 @@ TRF__FN size_t trf__banned_bytes(const trf__rules *r, int64_t n)
     return trf__bytes(n + r->n_sequences, sizeof(int32_t));
 }
 
-/* The ids that a search never chooses, -1 for none: pad; bos if the decoder reads it first, unless
-   answers end with it; and unk if it is banned. Returns how many there are. */
-TRF__FN int64_t trf__banned(const trf_config *c, const trf_search *s, int32_t ids[3])
+/* The ids that are never chosen, -1 for none: pad; bos if the decoder reads it first; and unk if it
+   is banned; but none that ends answers. Returns how many there are. */
+TRF__FN int32_t trf__never(const trf_config *c, int ban_unk, const trf_ends *ends, int32_t ids[3])
 {
+    int32_t n = 0, i;
     ids[0] = c->pad;
-    ids[1] = c->bos == c->eos ? -1 : trf__bos_read_first(c);
-    ids[2] = s->ban_unk ? c->unk : -1;
-    return (ids[0] >= 0) + (ids[1] >= 0) + (ids[2] >= 0);
+    ids[1] = trf__bos_read_first(c);
+    ids[2] = ban_unk ? c->unk : -1;
+    for (i = 0; i < 3; i++) {
+        if (trf__is_end(c->eos, ends, ids[i])) ids[i] = -1;
+        n += ids[i] >= 0;
+    }
+    return n;
+}
+
+/* The different ids among `ends` without EOS. */
+TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
+{
+    trf_ends more;
+    int32_t i;
+    TRF__ZERO(more);
+    for (i = 0; i < ends->n; i++)
+        if (ends->ids[i] != c->eos) more.n = trf__add_once(more.ids, more.n, ends->ids[i]);
+    return more;
+}
+
+/* A search as it runs: every row may end in each way and `beam` others still compete. */
+TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search)
+{
+    trf_search s = *search;
+    s.ends = trf__more_ends(c, &search->ends);
+    if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
+    return s;
 }
 
 /* Number of tokens that a search may choose. */
 TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
 {
-    int32_t banned[3];
-    return c->target_vocab - trf__banned(c, s, banned);
+    int32_t never[3];
+    return c->target_vocab - trf__never(c, s->ban_unk, &s->ends, never);
 }
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
@@ -238,7 +264,7 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     int32_t *ids, never[3], i;
     const void **order;
     trf_status status;
-    t->n_choices = (int32_t)(c->target_vocab - trf__banned(c, &t->search, never));
+    t->n_choices = c->target_vocab - trf__never(c, t->search.ban_unk, &t->search.ends, never);
     if (n == 0) return TRF_OK;
     t->n_banned = n;
     t->banned = run->backend->alloc(run, bytes);
