@@ -2947,8 +2947,8 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
    repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
-   never drawn, unk only with allow_unk, and bos not with decoder_start BOS, unless it is eos or one
-   of `ends`. The host computes the rules, in double. "So far" means as in trf_search all that the decoder has
+   never drawn, unk only with allow_unk, and bos not with decoder_start BOS; but eos and `ends` are.
+   The host computes the rules, in double. "So far" means as in trf_search all that the decoder has
    read, older than the window too: its start id (trf_decoder_start), the prompt and the answer;
    never the source. A first token that shall be forced (forced_bos_token_id) is a prompt. */
 typedef struct trf_sampling {
@@ -2982,18 +2982,19 @@ typedef struct trf_sampling {
                                    (W + 1) / 2 ids are read again as a new prompt: on average, one
                                    more row is computed per drawn token. 0: no window; a sequence
                                    ends at config.max_length - 1 ids. default INT32_MAX */
-    int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0; default 0 */
+    int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0;
+                                   default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
                                    INT8; default TRF_WEIGHTS_FULL: as the model has them */
     int32_t threads;            /* 1..4096; 0: config.device.threads of the model; default 0 */
-    /* Called for every token in order, EOS or the end in its place included; default NULL: not called. text: the `bytes` by
-       which the answer's text grows, whole characters followed by a NUL; "" if the model has no
-       target vocabulary. Bytes that may begin a character wait for the rest of it, or for the end.
-       Other bytes that are not UTF-8 become U+FFFD at once. trf_vocab_decode tells when a NUL may
-       be among the bytes. */
+    /* Called for every token in order, EOS or the end in its place included; default NULL: not
+       called. text: the `bytes` by which the answer's text grows, whole characters followed by a
+       NUL; "" if the model has no target vocabulary. Bytes that may begin a character wait for the
+       rest of it, or for the end. Other bytes that are not UTF-8 become U+FFFD at once.
+       trf_vocab_decode tells when a NUL may be among the bytes. */
     void (*token)(void *user, int32_t sequence, int32_t id, const char *text, size_t bytes);
     void *user;                 /* token's first argument */
     trf_hooks hooks;            /* default none */
@@ -3031,12 +3032,13 @@ TRF_API trf_status trf_sampler_step(trf_sampler *sampler, int32_t budget, int32_
    the model itself, before the rules above; score is the same number. */
 TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t sequence);
 /* Saves the session as a safetensors file: ids, log-probabilities and rules, but not `banned` and
-   `ends`. The path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has begun. */
+   `ends`. The path gets the whole file or nothing, as with trf_model_save. TRF_E_STATE: nothing has
+   begun. */
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err);
 /* Loads a session into a sampler of the same model: its sequences and its rules. banned, ends,
-   threads, callback and hooks remain the sampler's. Keys and values are computed again from the ids.
-   TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids do
-   not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
+   threads, callback and hooks remain the sampler's. Keys and values are computed again from the
+   ids. TRF_E_STATE: the model has other weights. The sampler has no sequences afterwards if the ids
+   do not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
    changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
 
@@ -27288,9 +27290,8 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
     for (i = 0; i < x->count; at += x->lengths[i++])
         if (x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]))
             return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is %s alone: no answer could end%s; use min_length",
-                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end",
-                             x->ids[at] == c->eos ? "" : " by it");
+                             "banned sequence %d is %s alone: no answer could end; use min_length",
+                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end");
     return TRF_OK;
 }
 
@@ -37444,4 +37445,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3763741546
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2162403360

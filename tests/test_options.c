@@ -337,6 +337,7 @@ static const struct tested table[] = {
     OPTION(GENERATE, TEXTS, "ban", rules.bans),
     OPTION(GENERATE, TEXT, "ban-file", rules.ban_file),
     OPTION(GENERATE, TEXT, "forced-first", rules.forced_first),
+    OPTION(GENERATE, TEXTS, "end", rules.ends),
     OPTION(GENERATE, REAL, "temperature", sampling.temperature),
     OPTION(GENERATE, NUMBER, "top-k", sampling.top_k),
     OPTION(GENERATE, REAL, "top-p", sampling.top_p),
@@ -393,6 +394,7 @@ static const struct tested table[] = {
        {"fall-back", TRF_LIMIT_FALL_BACK}, {"force-eos", TRF_LIMIT_FORCE_EOS},
        {"free-eos", TRF_LIMIT_FREE_EOS}),
     OPTION(TRANSLATE, TEXT, "forced-first", rules.forced_first),
+    OPTION(TRANSLATE, TEXTS, "end", rules.ends),
     OPTION(TRANSLATE, TEXT, "source-first", rules.source_first),
     OPTION(TRANSLATE, TEXT, "source-last", rules.source_last),
     OPTION(TRANSLATE, TEXT, "source-language", source_language),
@@ -625,7 +627,7 @@ static int owns(const struct tested *o, size_t byte)
 static void fill(struct settings *s, int byte)
 {
     memset(s, byte, sizeof *s);
-    s->train.freeze.n = s->eval.references.n = s->rules.bans.n = s->rules.phrases.n = 0;
+    s->train.freeze.n = s->eval.references.n = s->rules.bans.n = s->rules.phrases.n = s->rules.ends.n = 0;
 }
 
 /* What set_value ought to do. */

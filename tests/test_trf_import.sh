@@ -177,6 +177,38 @@ expect 0 "generate writes texts with an imported BART" "" \
     "$trf" generate --model texts.model --temperature 0 --max-tokens 7 --input "$golden/bart/lines.txt"
 check "texts that a BART generates begin as its answers do" \
     sh -c "[ \"\$(head -c 6 out)\" = \"\$(head -c 6 '$golden/bart/answers.txt')\" ]"
+# lists of eos_token_id: any of its ids ends an answer. Expected: what transformers generates with min_new_tokens
+ends() { fresh llama; echo "{\"bos_token_id\": 1, \"eos_token_id\": $1}" >folder/generation_config.json; }
+greedy="--temperature 0 --max-tokens 8 --input $golden/llama/lines.txt"
+ends '[2, 265, 278]'
+expect 0 "three ends: the folder is imported" "llama" "$trf" import folder --output ends.model
+expect 0 "three ends: generate" "" "$trf" generate --model ends.model $greedy
+printf '%s\n' "the man walks" "a green street with a riveryra" woman "the dog plays in the street of the womanappppp" \
+    "reads and walksg" >wanted
+check "three ends: the texts of transformers" cmp out wanted
+expect 0 "three ends: generate --min-tokens 4" "" "$trf" generate --model ends.model $greedy --min-tokens 4
+printf '%s\n' "the man walkspnh rere" "a green street with a riveryrap" "womanttre " \
+    "the dog plays in the street of the womanappppp" "reads and walksg amre" >wanted
+check "three ends: the texts of transformers, each with four tokens or more" cmp out wanted
+expect 0 "three ends: generate --end 2" "" "$trf" generate --model ends.model $greedy --end 2
+check "three ends: an option replaces those of the folder" cmp out "$golden/llama/answers.txt"
+expect 0 "three ends: translate" "" "$trf" translate --model ends.model --beam 4 "$golden/llama/lines.txt"
+cp out wanted; "$trf" import "$golden/llama" --output one_end.model 2>err
+expect 0 "three ends: translate --end" "" "$trf" translate --model one_end.model --beam 4 --end 265 --end f \
+    "$golden/llama/lines.txt"
+check "three ends: translate takes those of the folder" cmp out wanted
+expect 0 "three ends: export" "llama" "$trf" export ends.model --output ends.folder
+check "three ends: export writes the list" grep -q '"eos_token_id":.\[2, 265, 278\]' ends.folder/generation_config.json
+expect 0 "three ends: training goes on" "" "$trf" train --objective causal --text "$golden/llama/lines.txt" \
+    --init-from ends.model --updates 1 --valid-size 0 --threads 1 --model ends.tuned
+expect 0 "three ends: inspect" "target.ends: 2 265 278" "$trf" inspect ends.tuned
+ends 265; expect 0 "another end than the tokenizer's is told" "lacks the tokenizer's eos, 2, which ends answers too" \
+    "$trf" import folder --output out.model
+ends '[2, 2]'; expect 0 "eos twice" "" "$trf" import folder --output out.model
+check "eos twice: is the model of one end" cmp out.model one_end.model
+for list in '[]' '[2, 280]' '[2, -1]' '[2, 2.5]' '[2, "x"]' '"</s>"' '{}' '[2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2,2]'; do
+    ends "$list"; refuses "ends: $list" "\"eos_token_id\" to be an id below 280, or a list of 1 to 16"
+done
 fresh bart; rm folder/generation_config.json
 expect 0 "import takes a BART without generation_config.json" "bart" "$trf" import folder --output plain.model
 expect 0 "a BART without generation_config.json translates" "" \

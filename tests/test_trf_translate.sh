@@ -382,6 +382,16 @@ expect 2 "generate: --forced-first is refused for a language model" \
     "^trf generate: --forced-first needs an encoder-decoder model" "$trf" generate --model lm --forced-first one
 expect 2 "generate: a negative --no-repeat-ngram is refused" "no-repeat-ngram" "$trf" generate --model tags \
     --input tagged --no-repeat-ngram -1
+expect 0 "translate: --end by its text and by an id" "" "$trf" translate tagged --model tags --end three --end 2
+check "translate: no answer has the token that --end names" eval '! grep -q three out'
+expect 0 "generate: --end" "" "$trf" generate --model tags --input tagged --count 20 --end three
+check "generate: no text has the token that --end names" eval '! grep -q three out'
+expect 2 "generate: an unknown --end is refused with its name" "^trf generate: --end 'vier' is neither a token" \
+    "$trf" generate --model tags --input tagged --end vier
+expect 2 "translate: a first token that is an end is refused" "--forced-first must not be one of the ends" \
+    "$trf" translate tagged --model tags --forced-first one --end one
+expect 2 "translate: seventeen ends are refused" "^trf translate: --end may be given 16 times" "$trf" translate tagged \
+    --model tags $(awk 'BEGIN { for (i = 0; i < 17; i++) printf "--end one " }')
 expect 0 "translate --at-limit free-eos: answers of one word have a score" "^0.000000	one$\|^-[0-9.]*	one$" \
     "$trf" translate tagged --model tags --scores --at-limit free-eos --max-length-a 0 --max-length-b 1
 expect 2 "translate: a --source-first that is no token of the model is refused" \

@@ -55,6 +55,7 @@ static int set_search(trf_search *search, const char *field, double value)
     else if (!strcmp(field, "no_repeat_ngram")) search->no_repeat_ngram = n;
     else if (!strcmp(field, "repetition_penalty")) search->repetition_penalty = value;
     else if (!strncmp(field, "banned", 6)) ban(search, n, field[6] == '+');
+    else if (!strcmp(field, "end")) search->ends.ids[search->ends.n++] = n;
     else if (!strcmp(field, "max_length_b")) { search->max_length_a = 0; search->max_length_b = n; }
     else return 0;
     return 1;
@@ -250,6 +251,7 @@ static int sample_all(const trf_model *model, const trf_search *search, batch_re
     s.repetition_penalty = search->repetition_penalty;
     s.no_repeat_ngram = search->no_repeat_ngram;
     s.banned = search->banned;
+    s.ends = search->ends;
     s.min_tokens = search->min_length;
     s.max_tokens = search->max_length_b;
     s.threads = 1;

@@ -5,7 +5,7 @@
 
 Random Marian models (decoder start PAD or EOS) and GPT-2 models, 8 sources or prompts each, greedy and with beams of 2
 to 5. Each model gets some of the rules: forced_bos_token_id, forced_eos_token_id, tags of the source, suppress_tokens,
-decoder_start_token_id, bad_words_ids, no_repeat_ngram_size, repetition_penalty, min_length, and decoder_input_ids (a forced prefix). Every
+decoder_start_token_id, bad_words_ids, no_repeat_ngram_size, repetition_penalty, min_length, a list as eos_token_id, and decoder_input_ids (a forced prefix). Every
 answer is the same, and every score to 1e-5. The table says for each rule how many answers it had, and how many of these
 generate answers otherwise without the rule: a rule that changes nothing would compare nothing. A sampler at temperature
 0 answers as greedy search does, where the rules are those that it has too.
@@ -49,6 +49,11 @@ def case(r, number, gpt2):
     if r.random() < 0.4: rules["bad_words"] = [some_ids(r, vocab, r.choice([1, 1, 2, 2, 2, 3])) for _ in range(60)]
     if r.random() < 0.4: rules["ngram"] = r.choice([1, 2, 2, 3])
     if r.random() < 0.4: rules["penalty"] = r.choice([0.6, 1.3, 2.0])
+    if r.random() < 0.4:
+        alone = [b[0] for b in rules.get("bad_words", []) if len(b) == 1]
+        taken = set(rules.get("suppress", []) + alone + [rules.get("forced_first")])
+        rules["ends"] = [i for i in some_ids(r, vocab, r.choice([1, 2, 3])) if i not in taken]
+        if not rules["ends"]: del rules["ends"]
     ask = dict(rule=HUGGING_FACE, beam=beam, n_best=r.randrange((beam + 1) // 2, beam + 1),
                alpha=r.choice([0.6, 1, 1, 1.5]), stop=r.choice(list(EARLY_STOPPING)),
                min_length=r.choice([0, 0, 1, 3]), max_length_b=prefix + r.randrange(5, 14))
@@ -62,6 +67,7 @@ def write_ours(path, model, ask, rules):
                         **{k: rules[k] for k in ("start", "forced_first", "source_first", "source_last") if k in rules}})
     banned = [[i] for i in rules.get("suppress", [])] + rules.get("bad_words", [])
     with open(path, "a") as f:
+        f.write("".join(f"end {i}\n" for i in rules.get("ends", [])))
         for sequence in banned: f.write("".join(f"banned{'+' * (k > 0)} {i}\n" for k, i in enumerate(sequence)))
 
 
@@ -118,11 +124,14 @@ def generate(net, model, ask, rules, pairs, gpt2):
         if "bad_words" in rules: options["bad_words_ids"] = rules["bad_words"]
         if "ngram" in rules: options["no_repeat_ngram_size"] = rules["ngram"]
         if "penalty" in rules: options["repetition_penalty"] = float(rules["penalty"])
+        ends = sorted({EOS, *rules.get("ends", [])})
+        if "ends" in rules: options["eos_token_id"] = ends
         x = net.generate(ids, **options)
         scores = x.sequences_scores.tolist() if ask["beam"] > 1 else [None]
         skip = len(begin) - len(prefix) + ("forced_first" in rules and not prefix)
         rows = [[i for i in row[skip:].tolist() if i != PAD] for row in x.sequences]
-        answers.append([(s, [i for i in h if i != EOS], h[-1:] == [EOS]) for s, h in zip(scores, rows)])
+        at = [next((k for k in range(len(prefix), len(h)) if h[k] in ends), len(h)) for h in rows]
+        answers.append([(s, h[:k], k < len(h)) for s, h, k in zip(scores, rows, at)])
     return answers
 
 

@@ -177,9 +177,8 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
     for (i = 0; i < x->count; at += x->lengths[i++])
         if (x->lengths[i] == 1 && trf__is_end(c->eos, ends, x->ids[at]))
             return trf__fail(err, TRF_E_INVALID_ARG, at, "banned",
-                             "banned sequence %d is %s alone: no answer could end%s; use min_length",
-                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end",
-                             x->ids[at] == c->eos ? "" : " by it");
+                             "banned sequence %d is %s alone: no answer could end; use min_length",
+                             (int)i, x->ids[at] == c->eos ? "EOS" : "an end");
     return TRF_OK;
 }
 

@@ -287,6 +287,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) status = read_first(s, t.model);
     if (!status) status = check_first(s, t.model);
     s->sampling.banned = s->search.banned;
+    s->sampling.ends = s->search.ends;
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
     if (!status && trf_sampler_create(&t.sampler, t.model, &s->sampling, &err))

@@ -156,7 +156,7 @@ struct answer_settings {
 /* Tokens that a search must, or must not, write (rules.c). */
 struct rule_settings {
     const char *start, *forced_first, *source_first, *source_last, *ban_file;
-    struct texts bans, phrases;
+    struct texts bans, phrases, ends;
 };
 
 struct generate_settings { const char *prompt; int32_t count; };
@@ -464,12 +464,12 @@ void say_unknown_share(const struct unknown *u, const char *what, double share);
 
 /* Metadata of a model of many languages: the codes for which no option is needed. */
 extern const char *const language_keys[2];
-/* Metadata: the id of the token with which all answers begin, if it is no language; and the
-   model_type from which a model was imported. */
-extern const char first_key[], origin_key[];
+/* Metadata: the id of the token with which all answers begin, if it is no language; those with which
+   they end; and the model_type from which a model was imported. */
+extern const char first_key[], ends_key[], origin_key[];
 extern const char pooling_key[];    /* metadata: the value of --pooling, unless the option is given */
-/* Sets forced_first to the token with which all answers begin, unless an option sets it: for
-   commands without languages. */
+/* Sets forced_first and ends to the tokens with which all answers begin and end, unless options set
+   them: for commands without languages. */
 int read_first(struct settings *s, const trf_model *model);
 /* Sets the tags of sources and answers for commands that read given targets. These commands cannot
    replace the start token. A model, or an objective, that does not translate has no tags. */

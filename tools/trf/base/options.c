@@ -402,6 +402,9 @@ const struct row rows[] = {
      "with an encoder-decoder model: a token with which every text begins, for instance the tag of "
      "its language, instead of the one that an imported folder names (forced_bos_token_id); the "
      "output does not show it. TOKEN is the text of a token, or else an id", NULL},
+    {GENERATE, TEXTS, "end", AT(rules.ends), "TOKEN",
+     "a token that ends a text as EOS does, instead of those that an imported folder names "
+     "(eos_token_id); may be given several times. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,

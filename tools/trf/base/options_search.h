@@ -57,6 +57,10 @@
      "(forced_bos_token_id: <s> in BART); the output does not show it. --prefixes replace it. TOKEN "
      "is the text of a token, or else an id",
      NULL},
+    {TRANSLATE, TEXTS, "end", AT(rules.ends), "TOKEN",
+     "a token that ends an answer as EOS does, instead of those that an imported folder names "
+     "(eos_token_id); may be given several times. TOKEN is the text of a token, or else an id",
+     NULL},
     {TRANSLATE, TEXT, "source-first", AT(rules.source_first), "TOKEN",
      "a token to put before each source, for instance the tag of its language", NULL},
     {TRANSLATE, TEXT, "source-last", AT(rules.source_last), "TOKEN",

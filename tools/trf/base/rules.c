@@ -1,4 +1,5 @@
-// trf: tokens that options of a search name: forced ones, tags of sources, banned texts, phrases.
+// trf: tokens that options of a search name: forced ones, ends, tags of sources, banned texts,
+// phrases.
 
 #include "base.h"
 
@@ -28,6 +29,17 @@ static int set_token(const char *option, const trf_vocab *vocab, const char *tex
     if (!text) return DONE;
     *field = token_named(option, vocab, text);
     return *field < 0 ? USAGE : DONE;
+}
+
+static int set_ends(struct settings *s, const trf_vocab *vocab)
+{
+    trf_ends *ends = &s->search.ends;
+    int k, status = DONE;
+    for (k = 0; k < s->rules.ends.n && !status; k++) {
+        if (k == TRF_MAX_ENDS) { say("--end may be given %d times", k); return USAGE; }
+        status = set_token("--end", vocab, s->rules.ends.item[k], &ends->ids[ends->n++]);
+    }
+    return status;
 }
 
 /* Adds the tokens of a text to a list. where: the option, or file and line. */
@@ -79,7 +91,8 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 // -----------------------------------------------------------------------------------------------
 
 const char *const language_keys[2] = {"source.language", "target.language"};
-const char first_key[] = "target.first", origin_key[] = "imported.model_type";
+const char first_key[] = "target.first", ends_key[] = "target.ends";
+const char origin_key[] = "imported.model_type";
 const char pooling_key[] = "pooling";
 
 /* The model whose tags are asked for: that of trf train is the one it starts from. */
@@ -179,6 +192,7 @@ static int read_tags(struct settings *s, const trf_model *model, const trf_vocab
     if (!status)
         status = set_token("--forced-first", vocab[1], s->rules.forced_first,
                            &s->search.forced_first);
+    if (!status) status = set_ends(s, vocab[1]);
     if (!status)
         status = set_token("--source-first", vocab[0], s->rules.source_first,
                            &s->search.source_first);
@@ -199,7 +213,12 @@ int read_first(struct settings *s, const trf_model *model)
 {
     const char *text = trf_model_metadata(model, first_key);
     char *end;
+    trf_error err;
     long id;
+    if (!s->search.ends.n && trf_model_ends(model, &s->search.ends, &err)) {
+        say("'%s': %s", model_name(s), err.message);
+        return FAILED;
+    }
     if (!text || s->rules.forced_first || trf_model_config(model)->kind != TRF_ENCODER_DECODER)
         return DONE;
     id = strtol(text, &end, 10);

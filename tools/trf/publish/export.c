@@ -114,6 +114,9 @@ static int write_generation(const struct folder *f, const struct fit *fit,
         const cJSON *id = cJSON_GetObjectItemCaseSensitive(fit->json, same[i]);
         if (cJSON_IsNumber(id)) set_number(json, same[i], id->valuedouble);
     }
+    if (l->ends.n && cJSON_GetObjectItemCaseSensitive(json, "eos_token_id"))
+        cJSON_ReplaceItemInObjectCaseSensitive(json, "eos_token_id",
+                                               cJSON_CreateIntArray(l->ends.ids, l->ends.n));
     if (l->start >= 0) set_number(json, "decoder_start_token_id", l->start);
     if (l->forced_first >= 0) set_number(json, "forced_bos_token_id", l->forced_first);
     set_number(json, "max_length", c->max_length);

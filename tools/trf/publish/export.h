@@ -45,6 +45,7 @@ struct languages {
     const char *source, *target;    /* --source-language, --target-language; or NULL */
     int32_t forced_first, start;    /* the tag of the target, where the class has it; or -1. Without
                                        languages forced_first is what all answers begin with */
+    trf_ends ends;                  /* what answers end with, if there is more than EOS */
     int32_t bos;                    /* <s>, where the model's BOS is a tag; or -1 */
 };
 /* FAILED or USAGE after a message. */

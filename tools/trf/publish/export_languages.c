@@ -129,8 +129,10 @@ int find_model_languages(const struct settings *s, const char *path, const trf_m
     const trf_vocab *target = trf_model_target_vocab(model);
     const char *rule, *first = trf_model_metadata(model, first_key);
     int32_t bos = trf_model_config(model)->bos;
+    trf_error err;
     int status;
     memset(l, 0, sizeof *l);
+    if (trf_model_ends(model, &l->ends, &err)) return refuse("%s: %s", path, err.message);
     l->codes = trf_model_metadata(model, "languages");
     l->source = s->source_language;
     l->target = s->target_language;

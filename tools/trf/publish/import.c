@@ -415,8 +415,8 @@ static int find_start(struct importing *m, const cJSON *json)
 static int find_first(struct importing *m, const cJSON *json, struct tags *tags)
 {
     char *path = format_text("%s/generation_config.json", m->folder);
-    const cJSON *own = m->generation = is_file(path) ? read_json_file(path) : NULL;
-    int status = is_file(path) && !own ? FAILED : DONE;
+    const cJSON *own = m->generation;
+    int status = DONE;
     const char *from = own ? path : m->config_path;
     if (own) json = own;
     if (!status) status = json_int(json, from, "forced_bos_token_id", -1, &tags->forced);
@@ -470,6 +470,35 @@ static int set_first(struct importing *m, const struct tags *tags)
     return refuse_error(NULL, &err);
 }
 
+/* Stores the tokens with which `generate` ends answers, if these are others than eos. */
+static int set_ends(struct importing *m, const cJSON *json)
+{
+    const trf_config *c = &m->config;
+    const cJSON *ends = cJSON_GetObjectItemCaseSensitive(m->generation ? m->generation : json,
+                                                         "eos_token_id");
+    char text[12 * TRF_MAX_ENDS] = "";
+    int list = cJSON_IsArray(ends), n = list ? cJSON_GetArraySize(ends) : 1;
+    int i, others = 0, fault = n < 1 || n > TRF_MAX_ENDS;
+    trf_error err;
+    if (c->kind == TRF_ENCODER_ONLY || !ends || cJSON_IsNull(ends)) return DONE;
+    for (i = 0; i < n && !fault; i++) {
+        const cJSON *one = list ? cJSON_GetArrayItem(ends, i) : ends;
+        double id = cJSON_IsNumber(one) ? one->valuedouble : -1;
+        fault = id < 0 || id >= c->target_vocab || id != (int32_t)id;
+        others += id != c->eos;
+        if (!fault) sprintf(text + strlen(text), "%s%.0f", i ? " " : "", id);
+    }
+    if (fault)
+        return refuse("%s: expected \"eos_token_id\" to be an id below %d, or a list of 1 to %d "
+                      "such ids", m->folder, (int)c->target_vocab, (int)TRF_MAX_ENDS);
+    if (!others) return DONE;
+    if (others == n)
+        inform_line("%s: \"eos_token_id\" lacks the tokenizer's eos, %d, which ends answers too",
+                    m->folder, (int)c->eos);
+    if (!trf_model_set_metadata(m->model, ends_key, text, &err)) return DONE;
+    return refuse_error(NULL, &err);
+}
+
 static int import_folder(struct importing *m)
 {
     int32_t special[SPECIALS], n_ids[2];
@@ -485,6 +514,8 @@ static int import_folder(struct importing *m)
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;
     if (find_head(m, json) || open_weights(&m->weights, m->folder, m->file)) goto done;
     drop_missing_head(m);
+    if (m->config.kind != TRF_ENCODER_ONLY &&
+        read_if_there(m->folder, "generation_config.json", &m->generation)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
     if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start) ||
@@ -523,7 +554,7 @@ static int import_folder(struct importing *m)
     look_at_the_rest(m);
     if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
-    if (set_tags(m->model, &tags) || set_first(m, &tags)) goto done;
+    if (set_tags(m->model, &tags) || set_first(m, &tags) || set_ends(m, json)) goto done;
     if (m->config.kind == TRF_ENCODER_ONLY && read_pooling(m->folder, &pooling)) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_set_metadata(m->model, pooling_key, pooling, &err) ||

@@ -115,14 +115,20 @@ static int decide(struct training *t)
     return decide_schedule(s, &t->plan);
 }
 
-/* trf export prefers the architecture from which a model was imported, also after training. */
+/* trf export prefers the architecture from which a model was imported, also after training. Texts
+   end as that model's do. */
 static int store_origin(struct training *t)
 {
+    const char *const keys[] = {origin_key, ends_key};
     trf_error err;
-    if (!trf_model_set_metadata(t->run.model, origin_key, trf_model_metadata(t->from, origin_key),
-                                &err)) return DONE;
-    say_error("metadata", &err);
-    return FAILED;
+    int i;
+    for (i = 0; i < 2; i++)
+        if (trf_model_set_metadata(t->run.model, keys[i], trf_model_metadata(t->from, keys[i]),
+                                   &err)) {
+            say_error("metadata", &err);
+            return FAILED;
+        }
+    return DONE;
 }
 
 static int make_model(struct training *t, int64_t unknown)
