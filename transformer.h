@@ -1394,6 +1394,12 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
    offset; SentencePiece takes them for U+FFFD. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
                                     int32_t capacity, int32_t *n, trf_error *err);
+/* The same for byte-level BPE (TRF_BYTE_BPE), but the texts of special tokens, and of others that
+   were added to the vocabulary, are read as these tokens: "<|im_start|>". Of two that begin at the
+   same byte the longer one counts. What is between two is cut as a text by itself. For prompts that
+   the program writes, not its users. TRF_E_UNSUPPORTED: a vocabulary of another kind. */
+TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                            int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
    is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
    does. */
@@ -1621,7 +1627,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
    in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
    segments; BOS in targets if decoder_start is not BOS (BART's begin with it); the mask with
-   TRF_HEAD_MASKED. */
+   TRF_HEAD_MASKED; every id in prompts of a decoder-only model, which a search or a sampler
+   continues. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;
@@ -3013,7 +3020,8 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 /* Starts new sequences. The old ones are forgotten, even if the call fails.
      - beginnings.target contains the prompt of each sequence; a prompt may be empty. The model
-       reads many of its ids at a time, or only its end if it is longer than the window.
+       reads many of its ids at a time, or only its end if it is longer than the window. A
+       decoder-only model's may have any ids, pad, bos and eos too: they end nothing.
      - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then all
        prompts are empty.
      - Sequence k of the call draws with the random numbers of sequence beginnings.ordinal + k
@@ -18006,7 +18014,7 @@ TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file,
 //
 // A text cannot contain a special token: "<s>" in a text is three ordinary characters, as it is in
 // tokenizers with encode_special_tokens. Other tokens that were added to a vocabulary are not found
-// in a text either; there tokenizers would find them.
+// in a text either; there tokenizers would find them. trf_vocab_encode_special finds both.
 //
 // The stored bytes; all numbers are little-endian and have 32 bits:
 //
@@ -18701,6 +18709,57 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     return status;
 }
 
+/* The end of the longest of n tokens with which the text at `at` begins, and its id; or NULL. */
+TRF__FN const char *trf__special_at(const trf_vocab *v, const int32_t *tokens, int32_t n,
+                                  const char *at, int32_t *id)
+{
+    const char *end = NULL;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const char *token = v->bytes + v->tokens[tokens[i]].begin;
+        size_t length = *token == *at ? strlen(token) : 0;
+        if (length == 0 || strncmp(token, at, length) || (end && at + length <= end)) continue;
+        end = at + length;
+        *id = tokens[i];
+    }
+    return end;
+}
+
+/* The same, but the texts of special and added tokens are these tokens. */
+TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, trf__ids *to,
+                                         trf_error *err)
+{
+    size_t n = strlen(text);
+    int32_t *tokens, n_tokens = 0, id = 0;
+    char *copy, *at, *begin;
+    const char *end;
+    int64_t i;
+    trf_status status;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF_BPE_ORDINARY;
+    tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(n_tokens, sizeof *tokens));
+    copy = begin = (char *)trf__alloc(&v->hooks, n + 1);
+    status = tokens && copy ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+    if (status == TRF_OK) {
+        memcpy(copy, text, n + 1);
+        for (n_tokens = 0, i = 0; i < v->n_tokens; i++)
+            if (v->tokens[i].count != TRF_BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
+    }
+    for (at = copy; status == TRF_OK && *begin; at++) {
+        end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
+        if (!end) continue;
+        *at = 0;                                /* what is before the token is a text */
+        status = trf__byte_bpe_encode(v, begin, to, err);
+        if (end > at) trf__give_id(to, id, 0);
+        begin = copy + (end - copy);
+        at = begin - 1;
+    }
+    trf__free(&v->hooks, copy, n + 1);
+    trf__free(&v->hooks, tokens, trf__bytes(n_tokens, sizeof *tokens));
+    return status;
+}
+
 // >>byte-bpe-text  from ids to text
 //
 // A character's bytes may lie in several tokens; it belongs to the last of them. Bytes that are not
@@ -18931,8 +18990,8 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err)
+TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
+                                  int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     trf__ids to;
     TRF__ZERO(to);
@@ -18944,12 +19003,28 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     if (!n) return trf__fail_null(err, "n");
     to.ids = ids;
     to.capacity = capacity;
-    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    if (special && vocab->kind != TRF_BYTE_BPE)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
+                         "only byte-level BPE reads texts of special tokens as these tokens");
+    TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
+                     : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
     if (to.n > capacity)
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
                          "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
+}
+
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                    int32_t capacity, int32_t *n, trf_error *err)
+{
+    return trf__vocab_encode(vocab, text, 0, ids, capacity, n, err);
+}
+
+TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                            int32_t capacity, int32_t *n, trf_error *err)
+{
+    return trf__vocab_encode(vocab, text, 1, ids, capacity, n, err);
 }
 
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,
@@ -19229,7 +19304,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
+   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
+   the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int32_t bos, int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest,
@@ -19247,8 +19323,9 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                  "%s sequence %d, position %d: id must be 0 or more and below %d, "
                                  "got %d", side,
                                  i, k, vocab, id);
-            if ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
-                id == bos || id == c->eos)
+            if (eos < 2 &&
+                ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
+                 id == bos || id == c->eos))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: the id must not be special, got %d; "
                                  "the library adds BOS and EOS itself", side, i, k, id);
@@ -19265,13 +19342,15 @@ TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *
                            trf__source_added(c) + tags, "source", rows, longest, err);
 }
 
-/* Checks targets, or beginnings of targets; `side` is their name. */
-TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int extra,
+/* Checks targets, or (begins 1) beginnings of targets; `side` is their name. A decoder-only model
+   reads whatever ids a prompt has. */
+TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int begins,
                                       const char *side, int64_t *rows, int64_t *longest,
                                       trf_error *err)
 {
-    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), !c->target_eos, extra,
-                           side, rows, longest, err);
+    int eos = begins && c->kind == TRF_DECODER_ONLY ? 2 : !c->target_eos;
+    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), eos,
+                           begins || c->target_eos, side, rows, longest, err);
 }
 
 /* Checks that each source has its tag. */
@@ -22653,7 +22732,7 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     if (source)
         TRF__TRY(trf__check_sources(c, &batch->source, 0, &need->source_rows, &need->longest, err));
     if (target)
-        TRF__TRY(trf__check_targets(c, &batch->target, c->target_eos, "target", &need->target_rows,
+        TRF__TRY(trf__check_targets(c, &batch->target, 0, "target", &need->target_rows,
                                     &need->longest, err));
     *wanted = need->target_rows;
     if (sides & TRF__HEAD) {
@@ -37445,4 +37524,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2162403360
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2203808372

@@ -857,6 +857,68 @@ static void written(void **state)
     assert_null(v);
 }
 
+/* The id of a special or added token, -1 for a text. "added" has become "a b a". */
+static int32_t named_token(const char *text)
+{
+    int32_t i;
+    if (!strcmp(text, "a b a")) return id_of("added");
+    for (i = 0; i < TOKENS; i++) if (vocabulary[i].kind && !strcmp(vocabulary[i].text, text)) return i;
+    return -1;
+}
+
+/* trf_vocab_encode_special: tokens that are named, and between them texts, each cut by itself. Of two
+   tokens at a place the longer one counts, and the first place. */
+static void special_texts(void **state)
+{
+    static const char *const parts[] = {"<s>", "", " the", "pad", "a b a", "a b", "x y", "caf\xC3\xA9 12", "",
+                                        "<mask>", "!", "</s>", "<", "e\xCC\x81"};
+    static int32_t expected[4096];
+    int which, round, i, k;
+    size_t at;
+    (void)state;
+    for (which = 0; which < COUNT(settings); which++) {
+        trf_vocab *v;
+        int32_t n, m, named = 0;
+        char text[512] = "";
+        make(&made, settings[which]);
+        for (at = 0; memcmp(made.bytes + at, "added", 6); at++) { }
+        memcpy(made.bytes + at, "a b a", 5);
+        v = vocab_of(&made, NULL);
+        assert_non_null(v);
+        for (round = 0; round < 200; round++) {
+            char between[512] = "";
+            for (*text = 0, i = 0, m = 0; i < 12; i++) {
+                uint64_t r = trf__random64(9, (uint64_t)round, (uint64_t)i);
+                const char *part = parts[r % COUNT(parts)];
+                int32_t id = named_token(part);
+                strcat(text, part);
+                if (id < 0) { strcat(between, part); continue; }
+                n = encode(v, between);
+                memcpy(expected + m, ids, (size_t)n * sizeof *ids);
+                m += n;
+                expected[m++] = id;
+                *between = 0;
+                named++;
+            }
+            n = encode(v, between);
+            memcpy(expected + m, ids, (size_t)n * sizeof *ids);
+            m += n;
+            OK(trf_vocab_encode_special(v, text, ids, COUNT(ids), &n, &err));
+            assert_int_equal(n, m);
+            assert_memory_equal(ids, expected, (size_t)n * sizeof *ids);
+        }
+        assert_true(named > 200);
+        OK(trf_vocab_encode_special(v, "a b a b", ids, 8, &n, &err));
+        k = n;
+        assert_int_equal(ids[0], id_of("added"));
+        assert_int_equal(encode(v, " b") + 1, k);
+        FAILS(trf_vocab_encode_special(v, "<s> b", ids, 1, &n, &err), TRF_E_LIMIT, "capacity", 1);
+        FAILS(trf_vocab_encode_special(v, "<s>b\xFF", ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
+        FAILS(trf_vocab_encode_special(v, NULL, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+        trf_vocab_destroy(v);
+    }
+}
+
 /* ---- the public calls ---- */
 
 static void public_calls(void **state)
@@ -951,6 +1013,7 @@ int main(void)
                                        cmocka_unit_test(cut),
                                        cmocka_unit_test(long_word),
                                        cmocka_unit_test(smuggling),
+                                       cmocka_unit_test(special_texts),
                                        cmocka_unit_test(by_the_rules),
                                        cmocka_unit_test(by_the_book),
                                        cmocka_unit_test(growing),

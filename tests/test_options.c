@@ -338,6 +338,7 @@ static const struct tested table[] = {
     OPTION(GENERATE, TEXT, "ban-file", rules.ban_file),
     OPTION(GENERATE, TEXT, "forced-first", rules.forced_first),
     OPTION(GENERATE, TEXTS, "end", rules.ends),
+    OPTION(GENERATE, FLAG, "special", generate.special),
     OPTION(GENERATE, REAL, "temperature", sampling.temperature),
     OPTION(GENERATE, NUMBER, "top-k", sampling.top_k),
     OPTION(GENERATE, REAL, "top-p", sampling.top_p),

@@ -243,8 +243,8 @@ static void drawn(void **state)
 static void prompts(void **state)
 {
     trf_config c = config_of(TRF_DECODER_ONLY, 6, -1, 5, 5, -1, TRF_START_BOS);
-    static const int32_t ids[] = { 0, 1, 3, 5 };
-    int32_t length = 3;
+    static const int32_t ids[] = { 0, 1, 5, 3, 6 };     /* 5 is EOS, and there is no 6 */
+    int32_t length = 4;
     trf_batch batch = {{NULL, NULL, 0}, {NULL, NULL, 1}, 0, {0, 0, 0}};
     trf_sampler *g;
     trf_model *model;
@@ -254,8 +254,8 @@ static void prompts(void **state)
     OK(trf_model_create(&model, &c, &err));
     OK(trf_sampler_create(&g, model, NULL, &err));
     OK(trf_sampler_begin(g, &batch, &err));
-    length = 4;
-    FAILS(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG, "target", 3);
+    length = 5;
+    FAILS(trf_sampler_begin(g, &batch, &err), TRF_E_INVALID_ARG, "target", 4);
     trf_sampler_destroy(g);
     trf_model_destroy(model);
 }

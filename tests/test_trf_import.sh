@@ -177,6 +177,17 @@ expect 0 "generate writes texts with an imported BART" "" \
     "$trf" generate --model texts.model --temperature 0 --max-tokens 7 --input "$golden/bart/lines.txt"
 check "texts that a BART generates begin as its answers do" \
     sh -c "[ \"\$(head -c 6 out)\" = \"\$(head -c 6 '$golden/bart/answers.txt')\" ]"
+# texts of special tokens; expected: what transformers generates
+printf '%s\n' '<|endoftext|>the man' 'the man walks<|endoftext|>a dog' woman >prompts
+"$trf" import "$golden/gpt2" --output special.model 2>err
+expect 0 "generate --special" "" "$trf" generate --model special.model --special --temperature 0 --max-tokens 8 \
+    --input prompts
+printf '%s\n' '<|endoftext|>the man woman4V� and and and and' \
+    'the man walks<|endoftext|>a dog<more7><more7>@�����' 'womanlayw!!woman!��' >wanted
+check "generate --special: the texts of transformers" cmp out wanted
+expect 0 "generate without --special" "" "$trf" generate --model special.model --temperature 0 --max-tokens 8 \
+    --input prompts
+check "generate without --special: special tokens in a text are text" sh -c "! cmp -s out wanted"
 # lists of eos_token_id: any of its ids ends an answer. Expected: what transformers generates with min_new_tokens
 ends() { fresh llama; echo "{\"bos_token_id\": 1, \"eos_token_id\": $1}" >folder/generation_config.json; }
 greedy="--temperature 0 --max-tokens 8 --input $golden/llama/lines.txt"
@@ -197,7 +208,10 @@ cp out wanted; "$trf" import "$golden/llama" --output one_end.model 2>err
 expect 0 "three ends: translate --end" "" "$trf" translate --model one_end.model --beam 4 --end 265 --end f \
     "$golden/llama/lines.txt"
 check "three ends: translate takes those of the folder" cmp out wanted
-expect 0 "three ends: export" "llama" "$trf" export ends.model --output ends.folder
+expect 2 "generate --special is refused for SentencePiece" \
+    "^trf generate: --special needs byte-level BPE, but 'one_end.model' has subwords$" \
+    "$trf" generate --model one_end.model --special x
+expect 0 "three ends: export" ""llama" "$trf" export ends.model --output ends.folder
 check "three ends: export writes the list" grep -q '"eos_token_id":.\[2, 265, 278\]' ends.folder/generation_config.json
 expect 0 "three ends: training goes on" "" "$trf" train --objective causal --text "$golden/llama/lines.txt" \
     --init-from ends.model --updates 1 --valid-size 0 --threads 1 --model ends.tuned

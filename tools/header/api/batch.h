@@ -17,7 +17,8 @@
    `where` is its index. TRF_E_INVALID_ARG: an id is out of range or special; `where` is its index
    in `ids`. Allowed are unk; EOS in targets if target_eos is 0, and in sources of a model with
    segments; BOS in targets if decoder_start is not BOS (BART's begin with it); the mask with
-   TRF_HEAD_MASKED. */
+   TRF_HEAD_MASKED; every id in prompts of a decoder-only model, which a search or a sampler
+   continues. */
 typedef struct trf_sequences {
     const int32_t *ids;
     const int32_t *lengths;

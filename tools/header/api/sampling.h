@@ -85,7 +85,8 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
 TRF_API void trf_sampler_destroy(trf_sampler *sampler);
 /* Starts new sequences. The old ones are forgotten, even if the call fails.
      - beginnings.target contains the prompt of each sequence; a prompt may be empty. The model
-       reads many of its ids at a time, or only its end if it is longer than the window.
+       reads many of its ids at a time, or only its end if it is longer than the window. A
+       decoder-only model's may have any ids, pad, bos and eos too: they end nothing.
      - An encoder-decoder also encodes beginnings.source. Its target may have no sequences; then all
        prompts are empty.
      - Sequence k of the call draws with the random numbers of sequence beginnings.ordinal + k

@@ -174,6 +174,12 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token);
    offset; SentencePiece takes them for U+FFFD. */
 TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
                                     int32_t capacity, int32_t *n, trf_error *err);
+/* The same for byte-level BPE (TRF_BYTE_BPE), but the texts of special tokens, and of others that
+   were added to the vocabulary, are read as these tokens: "<|im_start|>". Of two that begin at the
+   same byte the longer one counts. What is between two is cut as a text by itself. For prompts that
+   the program writes, not its users. TRF_E_UNSUPPORTED: a vocabulary of another kind. */
+TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                            int32_t capacity, int32_t *n, trf_error *err);
 /* Counts the unknown tokens of a text: those that trf_vocab_encode turns into unk. *n (may be NULL)
    is the number of all tokens. There is no capacity; otherwise it fails as trf_vocab_encode
    does. */

@@ -113,7 +113,8 @@ TRF__FN trf_status trf__check_lengths(const trf_sequences *x, int extra, int32_t
 }
 
 /* Checks one side: lengths (see above) and ids. The caller's ids hold no PAD, `bos` or EOS, since
-   the library adds those. UNK is allowed, EOS with `eos`, and PAD where it is the mask. */
+   the library adds those. UNK is allowed, EOS with `eos`, all ids with `eos` 2, and PAD where it is
+   the mask. */
 TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, int32_t vocab,
                                    int32_t bos, int eos, int extra,
                                    const char *side, int64_t *rows, int64_t *longest,
@@ -131,8 +132,9 @@ TRF__FN trf_status trf__check_side(const trf_config *c, const trf_sequences *x, 
                                  "%s sequence %d, position %d: id must be 0 or more and below %d, "
                                  "got %d", side,
                                  i, k, vocab, id);
-            if ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
-                id == bos || id == c->eos)
+            if (eos < 2 &&
+                ((id == c->pad && !(c->head == TRF_HEAD_MASKED && trf__mask_of(c) == id)) ||
+                 id == bos || id == c->eos))
                 return trf__fail(err, TRF_E_INVALID_ARG, at, side,
                                  "%s sequence %d, position %d: the id must not be special, got %d; "
                                  "the library adds BOS and EOS itself", side, i, k, id);
@@ -149,13 +151,15 @@ TRF__FN trf_status trf__check_sources(const trf_config *c, const trf_sequences *
                            trf__source_added(c) + tags, "source", rows, longest, err);
 }
 
-/* Checks targets, or beginnings of targets; `side` is their name. */
-TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int extra,
+/* Checks targets, or (begins 1) beginnings of targets; `side` is their name. A decoder-only model
+   reads whatever ids a prompt has. */
+TRF__FN trf_status trf__check_targets(const trf_config *c, const trf_sequences *x, int begins,
                                       const char *side, int64_t *rows, int64_t *longest,
                                       trf_error *err)
 {
-    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), !c->target_eos, extra,
-                           side, rows, longest, err);
+    int eos = begins && c->kind == TRF_DECODER_ONLY ? 2 : !c->target_eos;
+    return trf__check_side(c, x, c->target_vocab, trf__bos_read_first(c), eos,
+                           begins || c->target_eos, side, rows, longest, err);
 }
 
 /* Checks that each source has its tag. */

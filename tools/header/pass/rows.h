@@ -262,7 +262,7 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     if (source)
         TRF__TRY(trf__check_sources(c, &batch->source, 0, &need->source_rows, &need->longest, err));
     if (target)
-        TRF__TRY(trf__check_targets(c, &batch->target, c->target_eos, "target", &need->target_rows,
+        TRF__TRY(trf__check_targets(c, &batch->target, 0, "target", &need->target_rows,
                                     &need->longest, err));
     *wanted = need->target_rows;
     if (sides & TRF__HEAD) {

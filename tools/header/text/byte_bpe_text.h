@@ -341,6 +341,57 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     return status;
 }
 
+/* The end of the longest of n tokens with which the text at `at` begins, and its id; or NULL. */
+TRF__FN const char *trf__special_at(const trf_vocab *v, const int32_t *tokens, int32_t n,
+                                  const char *at, int32_t *id)
+{
+    const char *end = NULL;
+    int32_t i;
+    for (i = 0; i < n; i++) {
+        const char *token = v->bytes + v->tokens[tokens[i]].begin;
+        size_t length = *token == *at ? strlen(token) : 0;
+        if (length == 0 || strncmp(token, at, length) || (end && at + length <= end)) continue;
+        end = at + length;
+        *id = tokens[i];
+    }
+    return end;
+}
+
+/* The same, but the texts of special and added tokens are these tokens. */
+TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, trf__ids *to,
+                                         trf_error *err)
+{
+    size_t n = strlen(text);
+    int32_t *tokens, n_tokens = 0, id = 0;
+    char *copy, *at, *begin;
+    const char *end;
+    int64_t i;
+    trf_status status;
+    TRF__TRY(trf__check_utf8(text, "text", err));
+    for (i = 0; i < v->n_tokens; i++) n_tokens += v->tokens[i].count != TRF_BPE_ORDINARY;
+    tokens = (int32_t *)trf__alloc(&v->hooks, trf__bytes(n_tokens, sizeof *tokens));
+    copy = begin = (char *)trf__alloc(&v->hooks, n + 1);
+    status = tokens && copy ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "text", "no memory for a copy of the text");
+    if (status == TRF_OK) {
+        memcpy(copy, text, n + 1);
+        for (n_tokens = 0, i = 0; i < v->n_tokens; i++)
+            if (v->tokens[i].count != TRF_BPE_ORDINARY) tokens[n_tokens++] = (int32_t)i;
+    }
+    for (at = copy; status == TRF_OK && *begin; at++) {
+        end = *at ? trf__special_at(v, tokens, n_tokens, at, &id) : at;
+        if (!end) continue;
+        *at = 0;                                /* what is before the token is a text */
+        status = trf__byte_bpe_encode(v, begin, to, err);
+        if (end > at) trf__give_id(to, id, 0);
+        begin = copy + (end - copy);
+        at = begin - 1;
+    }
+    trf__free(&v->hooks, copy, n + 1);
+    trf__free(&v->hooks, tokens, trf__bytes(n_tokens, sizeof *tokens));
+    return status;
+}
+
 // >>byte-bpe-text  from ids to text
 //
 // A character's bytes may lie in several tokens; it belongs to the last of them. Bytes that are not

@@ -103,8 +103,8 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
 }
 
 /* *n stops at INT32_MAX if a text has more tokens. */
-TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
-                                    int32_t capacity, int32_t *n, trf_error *err)
+TRF__FN trf_status trf__vocab_encode(const trf_vocab *vocab, const char *text, int special,
+                                  int32_t *ids, int32_t capacity, int32_t *n, trf_error *err)
 {
     trf__ids to;
     TRF__ZERO(to);
@@ -116,12 +116,28 @@ TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, in
     if (!n) return trf__fail_null(err, "n");
     to.ids = ids;
     to.capacity = capacity;
-    TRF__TRY(trf__encode_text(vocab, text, &to, err));
+    if (special && vocab->kind != TRF_BYTE_BPE)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "vocab",
+                         "only byte-level BPE reads texts of special tokens as these tokens");
+    TRF__TRY(special ? trf__byte_bpe_special(vocab, text, &to, err)
+                     : trf__encode_text(vocab, text, &to, err));
     *n = (int32_t)trf__min64(to.n, INT32_MAX);
     if (to.n > capacity)
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
                          "expected room for %d ids, got room for %d", (int)*n, (int)capacity);
     return TRF_OK;
+}
+
+TRF_API trf_status trf_vocab_encode(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                    int32_t capacity, int32_t *n, trf_error *err)
+{
+    return trf__vocab_encode(vocab, text, 0, ids, capacity, n, err);
+}
+
+TRF_API trf_status trf_vocab_encode_special(const trf_vocab *vocab, const char *text, int32_t *ids,
+                                            int32_t capacity, int32_t *n, trf_error *err)
+{
+    return trf__vocab_encode(vocab, text, 1, ids, capacity, n, err);
 }
 
 TRF_API trf_status trf_vocab_count_unknown(const trf_vocab *vocab, const char *text,

@@ -229,9 +229,12 @@ static int begin(struct generating *t, const char *text)
     int32_t i, n, unknown, limit = t->limit;
     int status = DONE;
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
-    if (!limit && !trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL)) limit = n;
+    if (t->s->generate.special) (void)trf_vocab_encode_special(t->source_vocab, text, NULL, 0, &n, NULL);
+    else (void)trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL);
+    if (!limit) limit = n;
     for (i = 0; i < t->s->generate.count && !status; i++) {
-        if (add_text(&t->prompts, t->source_vocab, text, limit, &n, why))
+        if ((t->s->generate.special ? add_special_text : add_text)(&t->prompts, t->source_vocab, text,
+                                                                   limit, &n, why))
             return leave_out(t, why);
         t->given = grow(t->given, &t->given_capacity, t->prompts.count, sizeof *t->given);
         t->given[t->prompts.count - 1] = format_text("%s", text);
@@ -286,6 +289,11 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (!status) status = read_rules(s, NULL, t.source_vocab, t.vocab, &t.rules);
     if (!status) status = read_first(s, t.model);
     if (!status) status = check_first(s, t.model);
+    if (!status && s->generate.special && trf_vocab_kind(t.source_vocab) != TRF_BYTE_BPE) {
+        say("--special needs byte-level BPE, but '%s' has %s", s->model,
+            kinds_of_tokens[trf_vocab_kind(t.source_vocab)]);
+        status = USAGE;
+    }
     s->sampling.banned = s->search.banned;
     s->sampling.ends = s->search.ends;
     s->sampling.seed = s->seed;

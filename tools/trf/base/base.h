@@ -159,7 +159,7 @@ struct rule_settings {
     struct texts bans, phrases, ends;
 };
 
-struct generate_settings { const char *prompt; int32_t count; };
+struct generate_settings { const char *prompt; int32_t count, special; };
 struct embed_settings { int32_t unit_vectors, top; const char *query; };
 
 struct eval_settings {
@@ -410,6 +410,9 @@ trf_sequences sequences_of(const struct side *side);
    is appended, `why` has the reason, and *n is 0 if the text is not UTF-8. */
 int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
              char why[300]);
+/* The same; texts of special tokens are these tokens. */
+int add_special_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit,
+                     int32_t *n, char why[300]);
 void add_ids(struct side *side, const int32_t *ids, int32_t n);     /* one more sequence */
 void append_id(struct side *side, int32_t id);          /* one more token of the last sequence */
 /* The tags of the languages of one side, as read_rules or read_fixed_tags has

@@ -397,6 +397,9 @@ const struct row rows[] = {
     {GENERATE, TEXT, "input", AT(input), "FILE",
      "continue each line of this file ('-': standard input); an encoder-decoder model writes an "
      "output for each line", NULL},
+    {GENERATE, FLAG, "special", AT(generate.special), NULL,
+     "read the texts of special tokens, and of others that were added to the vocabulary, as these "
+     "tokens: '<|im_start|>'. For models of byte-level BPE", NULL},
     {GENERATE, COUNT, "count", AT(generate.count), "N", "draw N texts for each beginning", NULL},
     {GENERATE, TEXT, "forced-first", AT(rules.forced_first), "TOKEN",
      "with an encoder-decoder model: a token with which every text begins, for instance the tag of "

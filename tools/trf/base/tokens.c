@@ -67,14 +67,15 @@ static void take_ids(struct side *side, int32_t n)
     side->lengths[side->count++] = n;
 }
 
-int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
-             char why[300])
+static int add_encoded(struct side *side, const trf_vocab *vocab, int special, const char *text,
+                       int32_t limit, int32_t *n, char why[300])
 {
     trf_error err;
     trf_status status;
     *n = 0;
     make_room(side, (size_t)limit);
-    status = trf_vocab_encode(vocab, text, side->ids + side->used, limit, n, &err);
+    status = (special ? trf_vocab_encode_special : trf_vocab_encode)
+        (vocab, text, side->ids + side->used, limit, n, &err);
     if (status == TRF_E_LIMIT) {
         snprintf(why, 300, "%d tokens, at most %d", (int)*n, (int)limit);
         return FAILED;
@@ -82,6 +83,18 @@ int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_
     if (status) { *n = 0; snprintf(why, 300, "%s", err.message); return FAILED; }
     take_ids(side, *n);
     return DONE;
+}
+
+int add_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit, int32_t *n,
+             char why[300])
+{
+    return add_encoded(side, vocab, 0, text, limit, n, why);
+}
+
+int add_special_text(struct side *side, const trf_vocab *vocab, const char *text, int32_t limit,
+                     int32_t *n, char why[300])
+{
+    return add_encoded(side, vocab, 1, text, limit, n, why);
 }
 
 void add_ids(struct side *side, const int32_t *ids, int32_t n)
