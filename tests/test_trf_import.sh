@@ -211,7 +211,7 @@ check "three ends: translate takes those of the folder" cmp out wanted
 expect 2 "generate --special is refused for SentencePiece" \
     "^trf generate: --special needs byte-level BPE, but 'one_end.model' has subwords$" \
     "$trf" generate --model one_end.model --special x
-expect 0 "three ends: export" ""llama" "$trf" export ends.model --output ends.folder
+expect 0 "three ends: export" "llama" "$trf" export ends.model --output ends.folder
 check "three ends: export writes the list" grep -q '"eos_token_id":.\[2, 265, 278\]' ends.folder/generation_config.json
 expect 0 "three ends: training goes on" "" "$trf" train --objective causal --text "$golden/llama/lines.txt" \
     --init-from ends.model --updates 1 --valid-size 0 --threads 1 --model ends.tuned
