@@ -162,7 +162,8 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>backpointers
+//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
+//                     >>backpointers
 //                     >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -187,7 +188,7 @@
 //                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
 //                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
-//                     >>byte-bpe-cut >>byte-bpe-text
+//                     >>byte-bpe-cut >>byte-bpe-special >>byte-bpe-text
 //   >>vocab-use        tokens, ids and texts: what serves vocabularies of every kind
 //                     >>vocab-bytes
 //   >>checks           what a configuration implies; ids and lengths of sequences
@@ -216,8 +217,8 @@
 //   >>search           the options of a search, and the rules of other systems
 //                     >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>doubts >>search-rounds >>answers
+//                     >>search-fits >>search-rules >>hypotheses >>decode >>rounds >>round-steps
+//                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -803,9 +804,10 @@ typedef enum trf_device_kind {
              with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
              their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
-   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is "AMX"
-             if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
-             training gives other bits on another machine. trf_device_precision tells which it is */
+   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
+             "AMX" if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So
+             the same training gives other bits on another machine. trf_device_precision tells which
+             it is */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_AUTO = 2, TRF_PRECISION_COUNT
 } trf_precision;
@@ -875,8 +877,8 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL, or
-   a device that this program lacks: FLOAT32. */
+/* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
+   or a device that this program lacks: FLOAT32. */
 TRF_API trf_precision trf_device_precision(const trf_device *device);
 
 /* A named view of memory that somebody else owns. Row-major: the last index runs fastest. On a
@@ -11371,6 +11373,8 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
                        &j->floor[worker * t->rows + row + r]);
 }
 
+// >>top-merge      the slices of a row together
+
 /* The logarithm of the sum of the exponentials of EOS and the ends, whose logits are in t->rest. */
 TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
 {
@@ -18708,6 +18712,8 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
     return status;
 }
+
+// >>byte-bpe-special  texts of special tokens as these tokens
 
 /* The end of the longest of n tokens with which the text at `at` begins, and its id; or NULL. */
 TRF__FN const char *trf__special_at(const trf_vocab *v, const int32_t *tokens, int32_t n,
@@ -27306,6 +27312,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
     TRF__TRY(trf__check_product_weights(search->weights, err));
     return trf__hooks_check(&search->hooks, err);
 }
+
+// >>search-fits    what a search asks of the model
 
 /* Checks one of the ids that begin or end sequences: an id of a vocabulary of `size` tokens. Except
    for forced_first it must not be special. */
@@ -37524,4 +37532,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2203808372
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3190109994

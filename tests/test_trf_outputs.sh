@@ -180,12 +180,14 @@ check "train: the message counts it by its kind" grep -q "1 longer than --max-li
 expect 1 "train: with --strict such a line ends the run" "long.tsv:41: more than 1048576 bytes" \
     "$trf" train --tsv long.tsv $small --updates 1 --valid-size 0 --model strict --strict
 expect 0 "train: a larger --max-line-bytes takes the line, whose word is too long" "left out: long.tsv:41: a word" \
-    "$trf" train --tsv long.tsv $small --updates 1 --valid-size 0 --model long --overwrite --max-line-bytes 4000000
+    "$trf" train --tsv long.tsv $small --updates 1 --valid-size 0 --model long --overwrite \
+    --tokens words --max-line-bytes 4000000
 expect 0 "prepare: such a line is left out" "left out: long.tsv:41: more than 1048576 bytes" \
     "$trf" prepare --model translator --output long.tokens long.tsv
 printf '1 2\r\n1 2 3\n1 2\n' >short
 expect 1 "translate: a line of exactly --max-line-bytes is answered, and one byte more is not" \
-    "short:2: answered with an empty line: more than 3 bytes" "$trf" translate --model translator --max-line-bytes 3 short
+    "short:2: answered with an empty line: more than 3 bytes" \
+    "$trf" translate --model translator --max-line-bytes 3 short
 check "translate: such a line has an empty answer" test "$(wc -l <out)" -eq 3 -a -z "$(sed -n 2p out)"
 for command in "classify --model classifier" "tag --model tagger" "embed --model translator" \
     "generate --model translator --input"; do
@@ -194,7 +196,8 @@ for command in "classify --model classifier" "tag --model tagger" "embed --model
 done
 expect 1 "score: a line that is too long is told" "short:2: .*more than 3 bytes" "$trf" score --model translator \
     --source short --target short --max-line-bytes 3
-expect 1 "eval: a line that is too long is told" "short:2: .*more than 3 bytes" "$trf" eval short short --max-line-bytes 3
+expect 1 "eval: a line that is too long is told" "short:2: .*more than 3 bytes" \
+    "$trf" eval short short --max-line-bytes 3
 if "$trf" --version | grep -q "without zlib"; then echo "left out: packed files, without zlib"; else
     head -c 100000000 /dev/zero | tr '\0' x | gzip -1 >bomb.gz
     expect 1 "train: a small file that unpacks to a huge line has no text" "no line has a tab\|no pair is left" \
@@ -204,7 +207,8 @@ if "$trf" --version | grep -q "without zlib"; then echo "left out: packed files,
         --output bomb.tokens bomb.gz
     check "prepare: memory does not depend on what a file unpacks to" takes_less 60000
     expect 1 "train: nor does a SentencePiece model that unpacks to more" "got more than 256 MB" sh -c \
-        "head -c 300000000 /dev/zero | gzip -1 >spm.gz; exec '$trf' train $plain --sentencepiece spm.gz --updates 1 --model spm"
+        "head -c 300000000 /dev/zero | gzip -1 >spm.gz
+        exec '$trf' train $plain --sentencepiece spm.gz --updates 1 --model spm"
     gzip -c test.tsv | head -c 200 >cut.tsv.gz
     expect 1 "a packed file that is cut is told as such" "cut.tsv.gz:.*the packed file is damaged or cut" \
         "$trf" score --model translator --tsv cut.tsv.gz

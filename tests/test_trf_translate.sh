@@ -336,7 +336,8 @@ expect 0 "translate --ban-file: a text is translated with a file of banned words
 check "translate --ban-file: answers are those of --ban with the same words" same out wanted
 printf '%s\n' one two three un deux trois >all.bans
 expect 0 "translate: rules that leave no token are told" \
-    "^trf translate: 2 of 2 answers ended where no token was allowed" "$trf" translate tagged --model tags --ban-file all.bans --ban-unk yes --min-length 1
+    "^trf translate: 2 of 2 answers ended where no token was allowed" \
+    "$trf" translate tagged --model tags --ban-file all.bans --ban-unk yes --min-length 1
 expect 0 "translate: --json says of an answer that no token was allowed" '"ended":"no token"' "$trf" translate tagged \
     --model tags --ban-file all.bans --ban-unk yes --min-length 1 --json
 expect 0 "translate --no-repeat-ngram 1: a text is translated" "" "$trf" translate tagged --model tags \

@@ -134,9 +134,10 @@ typedef enum trf_device_kind {
              with FLOAT32. Translators and samplers keep weights as with TRF_WEIGHTS_BF16, unless
              their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
-   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is "AMX"
-             if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So the same
-             training gives other bits on another machine. trf_device_precision tells which it is */
+   AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
+             "AMX" if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So
+             the same training gives other bits on another machine. trf_device_precision tells which
+             it is */
 typedef enum trf_precision {
     TRF_PRECISION_FLOAT32 = 0, TRF_PRECISION_BF16 = 1, TRF_PRECISION_AUTO = 2, TRF_PRECISION_COUNT
 } trf_precision;
@@ -206,8 +207,8 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL, or
-   a device that this program lacks: FLOAT32. */
+/* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
+   or a device that this program lacks: FLOAT32. */
 TRF_API trf_precision trf_device_precision(const trf_device *device);
 
 /* A named view of memory that somebody else owns. Row-major: the last index runs fastest. On a

@@ -197,6 +197,8 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
                        &j->floor[worker * t->rows + row + r]);
 }
 
+// >>top-merge      the slices of a row together
+
 /* The logarithm of the sum of the exponentials of EOS and the ends, whose logits are in t->rest. */
 TRF__FN double trf__ends_together(const trf__top *t, int64_t row)
 {

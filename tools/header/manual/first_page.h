@@ -162,7 +162,8 @@
 //                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>backpointers
+//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
+//                     >>backpointers
 //                     >>reorder >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -187,7 +188,7 @@
 //                     >>wordpiece-file >>wordpiece-cut >>wordpiece-text
 //   >>byte-bpe         byte-level BPE, the subwords of GPT-2: raw text to tokens and back
 //                     >>byte-bpe-file >>byte-bpe-tables >>byte-bpe-merges >>byte-bpe-normal
-//                     >>byte-bpe-cut >>byte-bpe-text
+//                     >>byte-bpe-cut >>byte-bpe-special >>byte-bpe-text
 //   >>vocab-use        tokens, ids and texts: what serves vocabularies of every kind
 //                     >>vocab-bytes
 //   >>checks           what a configuration implies; ids and lengths of sequences
@@ -216,8 +217,8 @@
 //   >>search           the options of a search, and the rules of other systems
 //                     >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>doubts >>search-rounds >>answers
+//                     >>search-fits >>search-rules >>hypotheses >>decode >>rounds >>round-steps
+//                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced

@@ -115,6 +115,8 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
     return trf__hooks_check(&search->hooks, err);
 }
 
+// >>search-fits    what a search asks of the model
+
 /* Checks one of the ids that begin or end sequences: an id of a vocabulary of `size` tokens. Except
    for forced_first it must not be special. */
 TRF__COLD

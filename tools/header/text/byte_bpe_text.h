@@ -341,6 +341,8 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
     return status;
 }
 
+// >>byte-bpe-special  texts of special tokens as these tokens
+
 /* The end of the longest of n tokens with which the text at `at` begins, and its id; or NULL. */
 TRF__FN const char *trf__special_at(const trf_vocab *v, const int32_t *tokens, int32_t n,
                                   const char *at, int32_t *id)
