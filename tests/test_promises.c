@@ -242,7 +242,7 @@ static int stops(void *user) { (void)user; return stop_now; }
 
 static void a_rejected_batch_counts_as_used(void **state)
 {
-    const int bad = 1 << 1 | 1 << 3 | 1 << 5;
+    const int bad = 1 << 1 | 1 << 3 | 1 << 6;
     trf_config config = small(TRF_ENCODER_DECODER);
     trf_model *model = model_of(&config);
     trf_trainer *trainer;
@@ -267,24 +267,26 @@ static void a_rejected_batch_counts_as_used(void **state)
     OK(trf_corpus_next(corpus, &batch, &err));          /* skipped by the program */
     OK(trf_corpus_next(corpus, &batch, &err));
     FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, &batch, NULL, &err));
-    for (fail = 0; fail < 3; fail++) {
-        left = fail;
-        FAILS(TRF_E_NOMEM, trf_stage_create(&stage, trainer, 1, NULL, NULL, &err));
-        left = 1 << 30;
-        assert_int_equal(resumed_at(trainer, corpus, bad), 4);
-    }
+    assert_int_equal(resumed_at(trainer, corpus, bad), 4);
+    OK(trf_corpus_next(corpus, &batch, &err));          /* skipped */
     OK(trf_corpus_next(corpus, &batch, &err));          /* a cancelled one comes again */
     stop_now = 1;
     FAILS(TRF_E_CANCELLED, trf_train_step(trainer, &batch, NULL, &err));
     stop_now = 0;
-    assert_int_equal(resumed_at(trainer, corpus, bad), 4);
+    assert_int_equal(resumed_at(trainer, corpus, bad), 5);
+    for (fail = 0; fail < 3; fail++) {                  /* a call that fails moves nothing */
+        left = fail;
+        FAILS(TRF_E_NOMEM, trf_stage_create(&stage, trainer, 1, NULL, NULL, &err));
+        left = 1 << 30;
+        assert_int_equal(resumed_at(trainer, corpus, bad), 5);
+    }
     OK(trf_train_step(trainer, &batch, NULL, &err));
     OK(trf_stage_create(&stage, trainer, 1, NULL, NULL, &err));
     OK(trf_corpus_next(corpus, &batch, &err));
     FAILS(TRF_E_INVALID_ARG, trf_stage_forward(stage, 0, &batch, NULL, NULL, &err));
-    assert_int_equal(resumed_at(trainer, corpus, bad), 6);
+    assert_int_equal(resumed_at(trainer, corpus, bad), 7);
     trf_stage_destroy(stage);
-    assert_int_equal(resumed_at(trainer, corpus, bad), 6);
+    assert_int_equal(resumed_at(trainer, corpus, bad), 7);
     trf_corpus_destroy(corpus);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
