@@ -3505,7 +3505,8 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
                                              const char *target, trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
    with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
-   with more than max_length ids is cut into chunks and stays.
+   with more than max_length ids is cut into chunks and stays; a language model's then begins with
+   EOS, unless it is packed.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -3525,6 +3526,11 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
 /* Numbers of the pairs to learn from, or of those held out. */
 TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out);
+/* 1: the data are texts alone of a language model, and a tenth or more of their chunks go on in the
+   next one: long texts, files, packed texts. The model reads all chunks behind BOS, so that a
+   sampler without a prompt begins in the middle of a text. For the beginning of one give it EOS as
+   the prompt: EOS ends the text before, or leads a text that is cut. */
+TRF_API int32_t trf_dataset_stream(const trf_dataset *data);
 /* All labels in byte order, one per line; NULL: the data have none. */
 TRF_API const char *trf_dataset_labels(const trf_dataset *data);
 /* All lines, with keep_texts; else n is 0. */
@@ -3533,6 +3539,7 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
+       "trained.stream"    "1" if trf_dataset_stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_classify and trf_tag */
@@ -34965,6 +34972,7 @@ typedef struct trf__encoding {
     trf__text_ids ids[2], word; /* of the current line; of a word of it */
     trf__text_ids stream;       /* ids of texts alone that are not in a chunk yet */
     int document;               /* 1: the current document has ids */
+    int begun;                  /* 1: the stream goes on with a document that a chunk has begun */
     trf__texts part;            /* a word, or the first of two texts */
 } trf__encoding;
 
@@ -34975,6 +34983,7 @@ struct trf_dataset {
     int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     int chosen[2];                  /* 1: what a token is was chosen from the texts */
+    int stream;                     /* what trf_dataset_stream returns */
     trf__split split;
     trf__encoding encoding;
     trf__side held[2];
@@ -35628,14 +35637,32 @@ TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *so
     return trf__side_add(&d->held[1], target, k, &o->hooks, err);
 }
 
-/* Cuts chunks off the stream; all: also what is shorter than a chunk. */
+/* The id that ends texts alone. */
+TRF__FN int32_t trf__end_of_texts(const trf_dataset *d)
+{
+    return d->options.config ? d->options.config->eos : 2;
+}
+
+/* Cuts chunks off the stream; all: also what is shorter than a chunk. A language model's text that
+   does not fit in one begins with EOS: nothing but EOS tells its beginning, since chunks that go on
+   with a text are read behind BOS too. Packed texts follow the EOS of the text before them. */
 TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error *err)
 {
     trf__text_ids *stream = &d->encoding.stream;
     int32_t chunk = d->options.chunk ? d->options.chunk : d->options.max_length, at, n;
+    const int32_t eos = trf__end_of_texts(d);
+    int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1;
     for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
-        const int32_t *ids = stream->ids + at;
+        const int32_t *ids;
+        if (leads && !d->encoding.begun && (!all || stream->n - at > chunk)) {
+            TRF__TRY(trf__ids_add(stream, &eos, 1, &d->options.hooks, err));
+            memmove(stream->ids + at + 1, stream->ids + at,
+                    (size_t)(stream->n - 1 - at) * sizeof *stream->ids);
+            stream->ids[at] = eos;
+        }
+        ids = stream->ids + at;
         n = stream->n - at < chunk ? stream->n - at : chunk;
+        d->encoding.begun = ids[n - 1] != eos;
         TRF__TRY(trf__lead_of(&d->options) ? trf__dataset_give(d, held, NULL, 0, ids, n, err)
                                            : trf__dataset_give(d, held, ids, n, NULL, 0, err));
     }
@@ -35647,11 +35674,10 @@ TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error 
 /* Ends a document: EOS follows a text of a language model. */
 TRF__FN trf_status trf__end_document(trf_dataset *d, trf_error *err)
 {
-    const trf_dataset_options *o = &d->options;
-    const int32_t eos = o->config ? o->config->eos : 2;
-    int ends = d->encoding.document && o->kind == TRF_DATA_TEXTS;
+    const int32_t eos = trf__end_of_texts(d);
+    int ends = d->encoding.document && d->options.kind == TRF_DATA_TEXTS;
     d->encoding.document = 0;
-    return ends ? trf__ids_add(&d->encoding.stream, &eos, 1, &o->hooks, err) : TRF_OK;
+    return ends ? trf__ids_add(&d->encoding.stream, &eos, 1, &d->options.hooks, err) : TRF_OK;
 }
 
 /* Ends the last document, and gives what is left of the stream. */
@@ -36286,6 +36312,30 @@ TRF__FN void trf__dataset_hold(trf_dataset *d)
     }
 }
 
+/* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
+   end. */
+TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
+{
+    const int32_t eos = trf__end_of_texts(d);
+    int64_t n = 0, open = 0;
+    trf_status status = TRF_OK;
+    trf_batch batch;
+    int32_t i;
+    if (d->options.kind != TRF_DATA_TEXTS) return TRF_OK;
+    while (n < 1000 && (status = trf_corpus_next(d->corpus, &batch, err)) == TRF_OK) {
+        const int32_t *end = batch.target.ids;
+        for (i = 0; i < batch.target.count; i++, n++) {
+            end += batch.target.lengths[i];
+            open += batch.target.lengths[i] > 0 && end[-1] != eos;
+        }
+    }
+    trf_corpus_rewind(d->corpus);
+    d->stream = n > 0 && 10 * open >= n;
+    if (status != TRF_E_END) return status;
+    trf__clear(err);
+    return TRF_OK;
+}
+
 /* All steps of finishing. */
 TRF__COLD
 TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *err)
@@ -36306,6 +36356,7 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
                          (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
+    TRF__TRY(trf__dataset_find_stream(d, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
     d->finished = 1;
@@ -36364,6 +36415,11 @@ TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int he
     return data && data->finished ? &data->facts[held_out != 0] : NULL;
 }
 
+TRF_API int32_t trf_dataset_stream(const trf_dataset *data)
+{
+    return data && data->finished && data->stream;
+}
+
 TRF_API const char *trf_dataset_labels(const trf_dataset *data)
 {
     return data && data->finished ? data->labels : NULL;
@@ -36401,6 +36457,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
+    if (status == TRF_OK && data->stream)
+        status = trf_model_set_metadata(*model, "trained.stream", "1", err);
     if (status == TRF_OK && !data->labels)
         status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
     if (status == TRF_OK && !data->labels && f->source_ids)
@@ -37532,4 +37590,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3190109994
+// Made from the files in tools/header by `make header`. CRC of the lines above: 472926390

@@ -315,6 +315,10 @@ static void check_chunks(trf_data_kind kind, int files, int pack, int32_t chunk)
         if (end && open && lead) stream[n++] = 2;
         if (end) open = 0;
         if (!(end && (files || !pack)) && i < 4) continue;
+        if (lead && !pack && chunk != 1 && n > (chunk ? chunk : 8)) {       /* a text that is cut begins with EOS */
+            memmove(stream + 1, stream, (size_t)n++ * sizeof *stream);
+            *stream = 2;
+        }
         for (at = 0; at < n; at += size, wanted++) {
             size = n - at < (chunk ? chunk : 8) ? n - at : (chunk ? chunk : 8);
             assert_int_equal(s.n[wanted][lead], size);

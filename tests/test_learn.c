@@ -1361,13 +1361,28 @@ static void kinds_of_data(void **state)
     OK(trf_dataset_add(data, NULL, text, &err));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)),
-                     3); /* 1,200 ids with EOS: 511, 511 and 178 */
-    assert_int_equal(data->stats.target_tokens, 1200 + 3); /* and the mark of each part */
+                     3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
+    assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
+    assert_int_equal(trf_dataset_stream(data), 1);
     OK(trf_dataset_create_model(data, &model, &err));
+    assert_string_equal(trf_model_metadata(model, "trained.stream"), "1");
     assert_int_equal(trf_model_config(model)->kind, TRF_DECODER_ONLY);
     assert_int_equal(trf_model_config(model)->target_eos, 0);
     trf_model_destroy(model);
     trf_dataset_destroy(data);
+    OK(trf_dataset_create(&data, &o, &err));            /* one of 13 chunks goes on in the next one */
+    for (i = 0; i < 10; i++) OK(trf_dataset_add(data, NULL, "a text", &err));
+    OK(trf_dataset_add(data, NULL, text + 600, &err));
+    OK(trf_dataset_add(data, NULL, "a text", &err));
+    assert_int_equal(trf_dataset_stream(data), 0);
+    OK(trf_dataset_finish(data, &err));
+    assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 13);
+    assert_int_equal(trf_dataset_stream(data), 0);
+    OK(trf_dataset_create_model(data, &model, &err));
+    assert_null(trf_model_metadata(model, "trained.stream"));
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
+    assert_int_equal(trf_dataset_stream(NULL), 0);
 }
 
 /* Labels: their names, which pairs are left out, and what no training can have. */

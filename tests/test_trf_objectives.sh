@@ -221,6 +221,30 @@ expect 0 "train --chunk: a language model of chunks is trained" "^done" "$trf" t
     --model chunks
 expect 0 "train --resume: with another --chunk the search for the best model starts again" \
     "the search for the best model starts again" "$trf" train $parts --chunk 6 --updates 12 --model chunks --resume
+# documents of 28 words in chunks of 11: most chunks begin in the middle of one
+awk 'BEGIN { srand(3); split("amber birch cedar daisy elder fern grass hazel iris", w, " ")
+    for (i = 0; i < 600; i++) { s = "BEGIN"; for (j = 0; j < 26; j++) s = s " " w[1 + int(9 * rand())]; print s " END" } }' \
+    >documents
+stream="--objective causal --tokens words --max-length 12 --threads 1 --d-model 64 --n-heads 4 --d-ff 128
+    --decoder-layers 1 --warmup 50"
+for more in "" --pack; do
+    expect 0 "train on documents longer than a chunk${more:+, $more}" "^done" "$trf" train $stream $more \
+        --text documents --updates 250 --model streamed
+    expect 0 "documents longer than a chunk${more:+, $more}: generate from nothing" "" "$trf" generate \
+        --model streamed --count 50 --max-tokens 40
+    check "documents longer than a chunk${more:+, $more}: all 50 texts begin where a document begins" \
+        [ "$(grep -c '^BEGIN' out)" -eq 50 ]
+done
+expect 0 "prepare packed documents" "" "$trf" prepare --model streamed --objective causal --pack --max-length 12 \
+    --output packed.tokens documents
+expect 0 "train on prepared packed documents" "^done" "$trf" train $stream --token-file packed.tokens \
+    --vocab-from streamed --updates 1 --valid-size 0 --model prepared
+expect 0 "train on prepared packed documents: the model knows where texts begin" "trained.stream: 1" \
+    "$trf" inspect prepared
+expect 0 "train on documents that fit in a chunk" "^done" "$trf" train --objective causal --tokens words \
+    $quick --text documents --updates 1 --model whole
+expect 0 "documents that fit in a chunk: inspect" "" "$trf" inspect whole
+check "documents that fit in a chunk: texts begin behind BOS alone" sh -c "! grep -q trained.stream out"
 expect 2 "train --documents file: --pack is refused" "no effect on --documents file" "$trf" train $parts \
     --documents file --pack --updates 1 --model m
 expect 2 "train --objective causal: --max-length 2 is refused as no text fits" \

@@ -460,7 +460,8 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
                                              const char *target, trf_error *err);
 /* Builds the vocabularies, chooses the held-out pairs and finds the recipe. It leaves out pairs
    with a trf_fault, after bad_line has been asked; recipe.reasons has their number. A text alone
-   with more than max_length ids is cut into chunks and stays.
+   with more than max_length ids is cut into chunks and stays; a language model's then begins with
+   EOS, unless it is packed.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
    from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
    set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
@@ -480,6 +481,11 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
 /* Numbers of the pairs to learn from, or of those held out. */
 TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out);
+/* 1: the data are texts alone of a language model, and a tenth or more of their chunks go on in the
+   next one: long texts, files, packed texts. The model reads all chunks behind BOS, so that a
+   sampler without a prompt begins in the middle of a text. For the beginning of one give it EOS as
+   the prompt: EOS ends the text before, or leads a text that is cut. */
+TRF_API int32_t trf_dataset_stream(const trf_dataset *data);
 /* All labels in byte order, one per line; NULL: the data have none. */
 TRF_API const char *trf_dataset_labels(const trf_dataset *data);
 /* All lines, with keep_texts; else n is 0. */
@@ -488,6 +494,7 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
+       "trained.stream"    "1" if trf_dataset_stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
                            i is column i of trf_classify and trf_tag */

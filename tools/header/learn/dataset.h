@@ -68,6 +68,7 @@ typedef struct trf__encoding {
     trf__text_ids ids[2], word; /* of the current line; of a word of it */
     trf__text_ids stream;       /* ids of texts alone that are not in a chunk yet */
     int document;               /* 1: the current document has ids */
+    int begun;                  /* 1: the stream goes on with a document that a chunk has begun */
     trf__texts part;            /* a word, or the first of two texts */
 } trf__encoding;
 
@@ -78,6 +79,7 @@ struct trf_dataset {
     int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     int chosen[2];                  /* 1: what a token is was chosen from the texts */
+    int stream;                     /* what trf_dataset_stream returns */
     trf__split split;
     trf__encoding encoding;
     trf__side held[2];

@@ -339,6 +339,30 @@ TRF__FN void trf__dataset_hold(trf_dataset *d)
     }
 }
 
+/* Of about a thousand chunks: whether a tenth goes on in the next one, and so has no EOS at its
+   end. */
+TRF__FN trf_status trf__dataset_find_stream(trf_dataset *d, trf_error *err)
+{
+    const int32_t eos = trf__end_of_texts(d);
+    int64_t n = 0, open = 0;
+    trf_status status = TRF_OK;
+    trf_batch batch;
+    int32_t i;
+    if (d->options.kind != TRF_DATA_TEXTS) return TRF_OK;
+    while (n < 1000 && (status = trf_corpus_next(d->corpus, &batch, err)) == TRF_OK) {
+        const int32_t *end = batch.target.ids;
+        for (i = 0; i < batch.target.count; i++, n++) {
+            end += batch.target.lengths[i];
+            open += batch.target.lengths[i] > 0 && end[-1] != eos;
+        }
+    }
+    trf_corpus_rewind(d->corpus);
+    d->stream = n > 0 && 10 * open >= n;
+    if (status != TRF_E_END) return status;
+    trf__clear(err);
+    return TRF_OK;
+}
+
 /* All steps of finishing. */
 TRF__COLD
 TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *err)
@@ -359,6 +383,7 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
                          (int)d->options.max_length);
     trf__dataset_stats(d, s);
     TRF__TRY(trf__dataset_plan(d, err));
+    TRF__TRY(trf__dataset_find_stream(d, err));
     trf__dataset_hold(d);
     trf__dataset_reasons(d, &choice);
     d->finished = 1;
@@ -417,6 +442,11 @@ TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int he
     return data && data->finished ? &data->facts[held_out != 0] : NULL;
 }
 
+TRF_API int32_t trf_dataset_stream(const trf_dataset *data)
+{
+    return data && data->finished && data->stream;
+}
+
 TRF_API const char *trf_dataset_labels(const trf_dataset *data)
 {
     return data && data->finished ? data->labels : NULL;
@@ -454,6 +484,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     status = trf_model_set_vocabs(*model, data->vocab[0], data->vocab[1], err);
     if (status == TRF_OK) status = trf__dataset_note(*model, "trained.longest",
                                                      data->stats.longest, err);
+    if (status == TRF_OK && data->stream)
+        status = trf_model_set_metadata(*model, "trained.stream", "1", err);
     if (status == TRF_OK && !data->labels)
         status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
     if (status == TRF_OK && !data->labels && f->source_ids)

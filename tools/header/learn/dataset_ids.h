@@ -257,14 +257,32 @@ TRF__FN trf_status trf__dataset_give(trf_dataset *d, int held, const int32_t *so
     return trf__side_add(&d->held[1], target, k, &o->hooks, err);
 }
 
-/* Cuts chunks off the stream; all: also what is shorter than a chunk. */
+/* The id that ends texts alone. */
+TRF__FN int32_t trf__end_of_texts(const trf_dataset *d)
+{
+    return d->options.config ? d->options.config->eos : 2;
+}
+
+/* Cuts chunks off the stream; all: also what is shorter than a chunk. A language model's text that
+   does not fit in one begins with EOS: nothing but EOS tells its beginning, since chunks that go on
+   with a text are read behind BOS too. Packed texts follow the EOS of the text before them. */
 TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error *err)
 {
     trf__text_ids *stream = &d->encoding.stream;
     int32_t chunk = d->options.chunk ? d->options.chunk : d->options.max_length, at, n;
+    const int32_t eos = trf__end_of_texts(d);
+    int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1;
     for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
-        const int32_t *ids = stream->ids + at;
+        const int32_t *ids;
+        if (leads && !d->encoding.begun && (!all || stream->n - at > chunk)) {
+            TRF__TRY(trf__ids_add(stream, &eos, 1, &d->options.hooks, err));
+            memmove(stream->ids + at + 1, stream->ids + at,
+                    (size_t)(stream->n - 1 - at) * sizeof *stream->ids);
+            stream->ids[at] = eos;
+        }
+        ids = stream->ids + at;
         n = stream->n - at < chunk ? stream->n - at : chunk;
+        d->encoding.begun = ids[n - 1] != eos;
         TRF__TRY(trf__lead_of(&d->options) ? trf__dataset_give(d, held, NULL, 0, ids, n, err)
                                            : trf__dataset_give(d, held, ids, n, NULL, 0, err));
     }
@@ -276,11 +294,10 @@ TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error 
 /* Ends a document: EOS follows a text of a language model. */
 TRF__FN trf_status trf__end_document(trf_dataset *d, trf_error *err)
 {
-    const trf_dataset_options *o = &d->options;
-    const int32_t eos = o->config ? o->config->eos : 2;
-    int ends = d->encoding.document && o->kind == TRF_DATA_TEXTS;
+    const int32_t eos = trf__end_of_texts(d);
+    int ends = d->encoding.document && d->options.kind == TRF_DATA_TEXTS;
     d->encoding.document = 0;
-    return ends ? trf__ids_add(&d->encoding.stream, &eos, 1, &o->hooks, err) : TRF_OK;
+    return ends ? trf__ids_add(&d->encoding.stream, &eos, 1, &d->options.hooks, err) : TRF_OK;
 }
 
 /* Ends the last document, and gives what is left of the stream. */

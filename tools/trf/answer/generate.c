@@ -222,12 +222,36 @@ static int leave_out(struct generating *t, const char *fault)
     return DONE;
 }
 
+static void keep_given(struct generating *t, const char *text)
+{
+    t->given = grow(t->given, &t->given_capacity, t->prompts.count, sizeof *t->given);
+    t->given[t->prompts.count - 1] = format_text("%s", text);
+}
+
+/* Texts from nothing, of a model that has read beginnings behind EOS. With bare prompts the first id
+   takes the place of BOS. */
+static int begin_behind_eos(struct generating *t)
+{
+    const trf_config *c = trf_model_config(t->model);
+    const int32_t ids[2] = {c->bos, c->eos};
+    int bare = c->bare_prompts && c->decoder_start == TRF_START_BOS, status = DONE;
+    int32_t i;
+    for (i = 0; i < t->s->generate.count && !status; i++) {
+        add_ids(&t->prompts, ids + !bare, 1 + bare);
+        keep_given(t, "");
+        if ((int32_t)t->prompts.count == t->s->batch) status = draw(t);
+    }
+    return status;
+}
+
 /* One prompt, --count times. */
 static int begin(struct generating *t, const char *text)
 {
     char why[300];
     int32_t i, n, unknown, limit = t->limit;
     int status = DONE;
+    if (!*text && trf_model_metadata(t->model, stream_key) && t->source_vocab == t->vocab)
+        return begin_behind_eos(t);
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
     if (t->s->generate.special) (void)trf_vocab_encode_special(t->source_vocab, text, NULL, 0, &n, NULL);
     else (void)trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL);
@@ -236,8 +260,7 @@ static int begin(struct generating *t, const char *text)
         if ((t->s->generate.special ? add_special_text : add_text)(&t->prompts, t->source_vocab, text,
                                                                    limit, &n, why))
             return leave_out(t, why);
-        t->given = grow(t->given, &t->given_capacity, t->prompts.count, sizeof *t->given);
-        t->given[t->prompts.count - 1] = format_text("%s", text);
+        keep_given(t, text);
         if ((int32_t)t->prompts.count == t->s->batch) status = draw(t);
     }
     return status;

@@ -470,6 +470,7 @@ extern const char *const language_keys[2];
 /* Metadata: the id of the token with which all answers begin, if it is no language; those with which
    they end; and the model_type from which a model was imported. */
 extern const char first_key[], ends_key[], origin_key[];
+extern const char stream_key[];     /* metadata: "1": texts begin behind EOS (trf_dataset_stream) */
 extern const char pooling_key[];    /* metadata: the value of --pooling, unless the option is given */
 /* Sets forced_first and ends to the tokens with which all answers begin and end, unless options set
    them: for commands without languages. */

@@ -393,7 +393,8 @@ const struct row rows[] = {
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(generate.prompt), "TEXT",
      "text to continue; --prompt may be omitted before it. Without a prompt and without --input, a "
-     "language model starts from nothing, and an encoder-decoder model reads standard input", NULL},
+     "language model begins a new text (behind EOS, if it learned from documents that were cut or "
+     "packed), and an encoder-decoder model reads standard input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
      "continue each line of this file ('-': standard input); an encoder-decoder model writes an "
      "output for each line", NULL},
