@@ -240,6 +240,7 @@
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
 //                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
+//                     >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
@@ -1084,8 +1085,8 @@ typedef struct trf_config {
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
-                                   training data, EOS not counted: what the recipe sets. No answer
-                                   is cut below it by default (max_length_b of trf_search).
+                                   training data, EOS not counted: what the recipe sets. Unless
+                                   max_length_b of trf_search is given, no answer is cut below it.
                                    0: unknown; 0..2^20; default 0 */
     int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
                                    pad, bos and unk may be -1: the model has none. bos may be eos
@@ -36389,6 +36390,8 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     return TRF_OK;
 }
 
+// >>dataset-given  what a finished data set has
+
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
 {
     return data && data->finished ? data->corpus : NULL;
@@ -37590,4 +37593,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 472926390
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3937262193

@@ -223,7 +223,11 @@ expect 0 "train --resume: with another --chunk the search for the best model sta
     "the search for the best model starts again" "$trf" train $parts --chunk 6 --updates 12 --model chunks --resume
 # documents of 28 words in chunks of 11: most chunks begin in the middle of one
 awk 'BEGIN { srand(3); split("amber birch cedar daisy elder fern grass hazel iris", w, " ")
-    for (i = 0; i < 600; i++) { s = "BEGIN"; for (j = 0; j < 26; j++) s = s " " w[1 + int(9 * rand())]; print s " END" } }' \
+    for (i = 0; i < 600; i++) {
+        s = "BEGIN"
+        for (j = 0; j < 26; j++) s = s " " w[1 + int(9 * rand())]
+        print s " END"
+    } }' \
     >documents
 stream="--objective causal --tokens words --max-length 12 --threads 1 --d-model 64 --n-heads 4 --d-ff 128
     --decoder-layers 1 --warmup 50"

@@ -176,8 +176,8 @@ typedef struct trf_config {
     int32_t max_length;         /* rows of the longest sequence: its ids, and EOS if added;
                                    2..2^20; default 512 */
     int32_t trained_source, trained_target;     /* ids of the longest source and target of the
-                                   training data, EOS not counted: what the recipe sets. No answer
-                                   is cut below it by default (max_length_b of trf_search).
+                                   training data, EOS not counted: what the recipe sets. Unless
+                                   max_length_b of trf_search is given, no answer is cut below it.
                                    0: unknown; 0..2^20; default 0 */
     int32_t pad, bos, eos, unk; /* special ids, below both vocabulary sizes; default 0, 1, 2, 3.
                                    pad, bos and unk may be -1: the model has none. bos may be eos

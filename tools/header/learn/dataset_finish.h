@@ -416,6 +416,8 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     return TRF_OK;
 }
 
+// >>dataset-given  what a finished data set has
+
 TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
 {
     return data && data->finished ? data->corpus : NULL;

@@ -240,6 +240,7 @@
 //   >>dataset          texts, and all that follows from them
 //                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
 //                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
+//                     >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
