@@ -3448,6 +3448,8 @@ typedef struct trf_dataset_options {
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
+    int32_t bare_chunks;        /* TEXTS: 1: a text that is cut does not begin with EOS, as before
+                                   0.3.0's last version: to go on with such a run; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the
@@ -35081,6 +35083,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, source_last, -1, 1 << 24);
     TRF__RANGE(o, target_first, -1, 1 << 24);
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
+    TRF__RANGE(o, bare_chunks, 0, 1);
     TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
@@ -35652,7 +35655,8 @@ TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error 
     trf__text_ids *stream = &d->encoding.stream;
     int32_t chunk = d->options.chunk ? d->options.chunk : d->options.max_length, at, n;
     const int32_t eos = trf__end_of_texts(d);
-    int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1;
+    int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1 &&
+                !d->options.bare_chunks;
     for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
         const int32_t *ids;
         if (leads && !d->encoding.begun && (!all || stream->n - at > chunk)) {
@@ -37593,4 +37597,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3937262193
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3758672244

@@ -402,6 +402,8 @@ typedef struct trf_dataset_options {
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
+    int32_t bare_chunks;        /* TEXTS: 1: a text that is cut does not begin with EOS, as before
+                                   0.3.0's last version: to go on with such a run; default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the

@@ -176,6 +176,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, source_last, -1, 1 << 24);
     TRF__RANGE(o, target_first, -1, 1 << 24);
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
+    TRF__RANGE(o, bare_chunks, 0, 1);
     TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));

@@ -271,7 +271,8 @@ TRF__FN trf_status trf__cut_chunks(trf_dataset *d, int held, int all, trf_error 
     trf__text_ids *stream = &d->encoding.stream;
     int32_t chunk = d->options.chunk ? d->options.chunk : d->options.max_length, at, n;
     const int32_t eos = trf__end_of_texts(d);
-    int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1;
+    int leads = d->options.kind == TRF_DATA_TEXTS && !d->options.pack && chunk > 1 &&
+                !d->options.bare_chunks;
     for (at = 0; at < stream->n && (all || stream->n - at >= chunk); at += n) {
         const int32_t *ids;
         if (leads && !d->encoding.begun && (!all || stream->n - at > chunk)) {

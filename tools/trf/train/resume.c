@@ -278,6 +278,7 @@ static int encode(struct training *t, const trf_vocab *const vocab[2])
     r->state.picks = o.hold_out_rule = !picks ? TRF_HOLD_OUT_EVERY_KTH :
                                        strcmp(picks, "random") ? TRF_HOLD_OUT_UNSEEN :
                                                                  TRF_HOLD_OUT_RANDOM;
+    o.bare_chunks = o.hold_out_rule != TRF_HOLD_OUT_UNSEEN;     /* one change came with the other */
     o.source_vocab = vocab[0];
     o.target_vocab = vocab[1];
     o.labels = learns_labels(s) ? trf_model_metadata(r->model, "labels") : NULL;
