@@ -34,6 +34,21 @@ cat >all.c <<'END'
 #include "transformer.h"
 #include "transformer.h"        /* a second time changes nothing */
 END
+cat >reasons.c <<'END'
+#define TRF_IMPLEMENTATION
+#include "transformer.h"
+int main(int n, char **paths)
+{
+    trf_dataset *data;
+    trf_error err;
+    if (n < 2 || trf_dataset_create(&data, NULL, &err) || trf_dataset_read(data, paths[1], NULL, &err)) return 1;
+    if (trf_dataset_finish(data, &err)) return 2;
+    printf("%s\n", trf_dataset_recipe(data)->reasons);
+    fprintf(stderr, "%s", trf_dataset_recipe(data)->reasons);
+    trf_dataset_destroy(data);
+    return 0;
+}
+END
 printf '#define TRF_COLUMN wide\n#include "transformer.h"\n' >column.c
 printf '#define TRF_COLUMN avx2\n#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >both.c
 printf '#include "transformer.h"\n#include "transformer.h"\n' >public.c
@@ -151,6 +166,8 @@ for_cxx()
 # -O3 where there is AVX2).
 can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
 [ -n "$can_avx2" ] ||
+    job "gcc -O2 prints the reasons of a recipe without a warning" \
+        "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O2 -I'$root' $cblas -c reasons.c -o reasons.o"
     job "gcc -O3 compiles the header without a warning" \
         "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
 command -v nvcc >/dev/null &&

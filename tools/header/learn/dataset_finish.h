@@ -423,6 +423,8 @@ TRF_API trf_corpus *trf_dataset_corpus(trf_dataset *data)
     return data && data->finished ? data->corpus : NULL;
 }
 
+/* Cold, so that GCC 12 does not inline it: else it warns that a program prints the text of NULL. */
+TRF__COLD
 TRF_API trf_recipe *trf_dataset_recipe(trf_dataset *data)
 {
     return trf_dataset_corpus(data) ? &data->recipe : NULL;
