@@ -323,6 +323,7 @@ static const struct tested table[] = {
 
     OPTION(TRANSLATE, COUNT, "n-best", search.n_best),
     OPTION(TRANSLATE, FLAG, "scores", answer.scores),
+    OPTION(TAG, FLAG, "columns", answer.columns),
     OPTION(TRANSLATE, FLAG, "json", json),
     OPTION(TRANSLATE, FLAG, "alignments", answer.alignments),
     OPTION(TRANSLATE, MAYBE, "attention", answer.attention),
@@ -369,6 +370,7 @@ static const struct tested table[] = {
     OPTION(PREPARE, COUNT, "max-length", config.max_length),
     OPTION(EMBED, SWITCH, "normalize", embed.unit_vectors),
     OPTION(EMBED, TEXT, "query", embed.query),
+    OPTION(EMBED, TEXT, "index", embed.index),
     OPTION(EMBED, COUNT, "top", embed.top),
     OPTION(EMBED, FLAG, "json", json),
 

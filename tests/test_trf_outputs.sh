@@ -42,6 +42,7 @@ interrupted "translate --n-best" answers "$trf" translate --model translator --i
 interrupted score answers "$trf" score --model translator --tsv test.tsv --batch 7
 interrupted classify answers "$trf" classify --model classifier --input test.digits --batch 7
 interrupted tag answers "$trf" tag --model tagger --input test.digits --batch 7
+interrupted "tag --columns" answers "$trf" tag --model tagger --input test.digits --batch 7 --columns
 interrupted embed answers "$trf" embed --model translator --input test.digits --batch 7
 
 "$trf" embed --model translator --input test.digits --batch 7 --output whole.npy
@@ -101,6 +102,17 @@ check "translate: a full disk keeps whole batches" grep -q "limited.part has the
 expect 0 "translate: with room it is continued" "" "$trf" translate --model translator --beam 1 --input long.input \
     --output limited --resume
 check "translate: the continued output has all lines" lines_are 2000 limited
+
+# --- words beside labels --------------------------------------------------------------------------
+printf '1 2  3\n\n4\n' >three
+"$trf" tag --model tagger three >labels
+expect 0 "tag: --columns writes a word, a tab and its label in each line" "" "$trf" tag --model tagger three --columns
+tr '\n' ' ' <labels | tr -s ' ' '\n' | sed '/^$/d' >inline
+check "tag: --columns has the labels of the lines" sh -c "cut -sf 2 out | cmp - inline"
+check "tag: --columns has the words, and an empty line behind each text, also behind an empty one" \
+    test "$(cut -f 1 out | tr '\n' ,)" = "1,2,3,,,4,,"
+expect 2 "tag: --columns and --json are refused together" "give --columns or --json" \
+    "$trf" tag --model tagger three --columns --json
 
 # --- links ----------------------------------------------------------------------------------------
 echo precious >target
@@ -168,6 +180,47 @@ cat test.tsv >slow.pairs
 wait $first
 check "prepare: the first one completes" test $? -eq 0 -a -s twice.tokens
 
+# --- lines whose vectors are there ------------------------------------------------------------------
+printf '3 1 4\n\n1 5 9\n2 6\n5 3 5\n' >some.digits
+cut -f 1 more.tsv | head -n 200 >more.digits
+cat some.digits more.digits >all.digits
+"$trf" embed --model translator --input all.digits --output vectors.npy
+"$trf" embed --model translator --query '3 1' --top 7 some.digits more.digits >nearest
+expect 0 "embed: --index gives the lines that --query gives without it" "" "$trf" embed --model translator \
+    --query '3 1' --top 7 --index vectors.npy some.digits more.digits
+check "embed: with the same scores" same nearest out
+"$trf" embed --model translator --query '2 6' --top 7 all.digits >nearest2
+printf '3 1\n2 6\n' >questions
+expect 0 "embed: --index answers each line of standard input" "" sh -c \
+    "'$trf' embed --model translator --top 7 --index vectors.npy some.digits more.digits <questions"
+{ cat nearest; echo; cat nearest2; echo; } >both
+check "embed: questions have the answers of --query, and an empty line behind them" same both out
+expect 0 "embed: with --json each answer has its question" '"line":1,"query":"2 6","score"' sh -c \
+    "echo '2 6' | '$trf' embed --model translator --json --top 205 --index vectors.npy some.digits more.digits"
+expect 1 "embed: a question without tokens is told, and the others are answered" \
+    "standard input:1 has no tokens" sh -c \
+    "printf '\n2 6\n' | '$trf' embed --model translator --top 7 --index vectors.npy all.digits"
+check "embed: the other question has its answers" sh -c "sed 1d out | sed '\$d' | cmp - nearest2"
+expect 1 "embed: an --index of other texts is refused with both numbers" "has 205 vectors, but the texts have 5 lines" \
+    "$trf" embed --model translator --query '3 1' --index vectors.npy some.digits
+expect 1 "embed: an --index of another model is refused" \
+    "is no array that trf embed --output has made with this model" \
+    "$trf" embed --model classifier --query '3 1' --index vectors.npy all.digits
+expect 1 "embed: an --index of another pooling is refused" "is no array that trf embed" \
+    "$trf" embed --model translator --pooling max --query '3 1' --index vectors.npy all.digits
+expect 1 "embed: an --index that is cut is refused" "ends within its vectors" sh -c \
+    "head -c 300 vectors.npy >cut.npy; '$trf' embed --model translator --query '3 1' --index cut.npy all.digits"
+expect 2 "embed: --index needs the files of its lines" "--index needs the files" "$trf" embed --model translator \
+    --query '3 1' --index vectors.npy
+if python3 -c 'import numpy' 2>/dev/null; then
+    check "embed: NumPy reads the array with its comment" \
+        python3 -c "import numpy; a = numpy.load('vectors.npy'); assert a.shape == (205, 16), a.shape"
+else
+    check "embed: Python reads the header with its comment" python3 -c "import ast
+head = open('vectors.npy', 'rb').read(128)[10:].decode('latin1')
+assert sorted(ast.literal_eval(head)) == ['descr', 'fortran_order', 'shape']"
+fi
+
 # --- lines without an end ---------------------------------------------------------------------------
 # memory PATH: kB that a program took at most, as /usr/bin/time says in its last line
 if [ -x /usr/bin/time ]; then timed="/usr/bin/time -f %M -o kilobytes"; else timed=; fi
@@ -196,8 +249,8 @@ for command in "classify --model classifier" "tag --model tagger" "embed --model
 done
 expect 1 "score: a line that is too long is told" "short:2: .*more than 3 bytes" "$trf" score --model translator \
     --source short --target short --max-line-bytes 3
-expect 1 "eval: a line that is too long is told" "short:2: .*more than 3 bytes" \
-    "$trf" eval short short --max-line-bytes 3
+expect 1 "eval: a line that is too long is told" \
+    "short:2: .*more than 3 bytes" "$trf" eval short short --max-line-bytes 3
 if "$trf" --version | grep -q "without zlib"; then echo "left out: packed files, without zlib"; else
     head -c 100000000 /dev/zero | tr '\0' x | gzip -1 >bomb.gz
     expect 1 "train: a small file that unpacks to a huge line has no text" "no line has a tab\|no pair is left" \

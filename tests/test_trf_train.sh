@@ -46,8 +46,8 @@ half_way="$files $model --batch-tokens 256 --warmup 20 --seed 5 --updates 20 --v
 if grep -q '^precision: bf16, by AMX, which is faster (--precision float32: the same bits' err; then
     check "--precision auto is bf16 with AMX" same half auto
 else
-    check "--precision auto is float32 without AMX, and tells nothing" sh -c \
-        '! grep "^precision" err && cmp whole32 auto'
+    check "--precision auto is float32 without AMX, and tells nothing" \
+        sh -c '! grep "^precision" err && cmp whole32 auto'
 fi
 "$trf" train $half_way --precision bf16 --model cut 2>/dev/null
 expect 0 "--resume keeps 16 bits without the option" "^precision: bf16, .*as before (--precision float32 changes it)" \

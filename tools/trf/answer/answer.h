@@ -26,9 +26,10 @@ struct batch_line {
     int unusable;                   /* 1: add() has returned a fault */
 };
 
-/* What an answer is in the output: a line; lines that begin with the number of the input's line; a
-   row of an .npy; or there are none before the end of the input. */
-enum answer_form { ANSWER_LINE = 0, ANSWER_NUMBERED, ANSWER_ROW, ANSWERS_AT_END };
+/* What an answer is in the output: a line; lines that begin with the number of the input's line;
+   lines that end with an empty one; a row of an .npy; or there are none before the end of the
+   input. */
+enum answer_form { ANSWER_LINE = 0, ANSWER_NUMBERED, ANSWER_BLOCK, ANSWER_ROW, ANSWERS_AT_END };
 enum { HEAD = 128 };                /* bytes of an .npy before its rows */
 
 struct batches {

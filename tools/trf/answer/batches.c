@@ -157,7 +157,8 @@ static int64_t count_answers(const struct batches *b, off_t *end)
             if (count % batch == 0 && count > whole) { whole = count; *end = at; }
         }
         at += n;
-        if (b->form == ANSWER_LINE && ++count % batch == 0) { whole = count; *end = at; }
+        if (b->form == ANSWER_LINE || (b->form == ANSWER_BLOCK && n == 1))
+            if (++count % batch == 0) { whole = count; *end = at; }
     }
     free(line);
     return whole;

@@ -135,6 +135,8 @@ static int write_tags(struct labelling *t, const trf_real *p, const struct batch
             print_json_member(out, "label", t->labels.name[best]);
             print_json_field(out, "probability", (double)row[best]);
             fputc('}', out);
+        } else if (t->s->answer.columns) {
+            fprintf(out, "%.*s\t%s\n", (int)bytes, at, t->labels.name[best]);
         } else fprintf(out, "%s%s", i ? " " : "", t->labels.name[best]);
         at += bytes;
     }
@@ -221,6 +223,8 @@ int command_classify(struct settings *s, int argc, char **argv)
     if (!s->json && is_given(s, AT(answer.labels_shown)))
         { say("--n-best needs --json"); return USAGE; }
     if (s->answer.attention && !s->json) { say("--attention needs --json"); return USAGE; }
+    if (s->answer.columns && s->json) { say("give --columns or --json, not both"); return USAGE; }
+    if (s->answer.columns) t.lines.form = ANSWER_BLOCK;
     if (s->answer.attention && s->answer.split) {
         say("--attention needs whole lines, but --split labels a line in parts");
         return USAGE;

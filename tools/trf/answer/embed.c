@@ -8,6 +8,7 @@
 
 #include "answer.h"
 
+#include <errno.h>
 #include <math.h>
 
 /* A line with its cosine to the query. */
@@ -23,6 +24,11 @@ struct embedding {
     trf_real *vectors;          /* (sequences, d_model) of the batch */
     size_t vectors_capacity;
     trf_real *query;            /* (d_model), of length 1; or NULL */
+    uint64_t fingerprint;       /* of the model and the kind of its vectors, for an .npy */
+    FILE *index;                /* --index: an .npy with a row for each of `texts` */
+    struct text texts;
+    const char **files;         /* of each text */
+    size_t files_capacity;
     unsigned char *bytes;       /* of a row of the .npy */
     struct neighbour *near;     /* at most 2 * top */
     size_t n_near, near_capacity;
@@ -111,8 +117,23 @@ static void write_line(struct embedding *t, const struct batch_line *line)
 // >>npy            vectors as an array of NumPy
 //
 // Format 1.0: a magic number, the length of the header, the header, the floats in little-endian
-// order. The header gets the number of lines at the end; its size stays.
+// order. The header gets the number of lines at the end; its size stays. It ends with a comment of
+// Python, the fingerprint of what made the vectors.
 // -----------------------------------------------------------------------------------------------
+
+static int find_fingerprint(struct embedding *t)
+{
+    FILE *file = fopen(t->s->model, "rb");
+    char bytes[65536];
+    size_t n;
+    t->fingerprint = hash_bytes((uint64_t)t->s->pooling, &t->s->embed.unit_vectors,
+                                sizeof t->s->embed.unit_vectors);
+    while (file && (n = fread(bytes, 1, sizeof bytes, file)))
+        t->fingerprint = hash_bytes(t->fingerprint, bytes, n);
+    if (file && !fclose(file)) return DONE;
+    say("cannot read '%s': %s", t->s->model, strerror(errno));
+    return FAILED;
+}
 
 static void write_npy_head(void *user, int64_t rows, char head[HEAD])
 {
@@ -123,8 +144,8 @@ static void write_npy_head(void *user, int64_t rows, char head[HEAD])
     head[8] = HEAD - 10;
     head[9] = 0;
     n = snprintf(head + 10, HEAD - 10,
-                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), }",
-                 (long long)rows, (int)t->width);
+                 "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), } # trf %016llx",
+                 (long long)rows, (int)t->width, (unsigned long long)t->fingerprint);
     head[10 + n] = ' ';
     head[HEAD - 1] = '\n';
 }
@@ -162,10 +183,10 @@ static void keep_best(struct embedding *t)
     if (t->n_near == top) t->cutoff = t->near[top - 1].score;
 }
 
-/* Takes the text of the line if it may be one of the best. */
-static void compare(struct embedding *t, struct batch_line *line)
+/* Keeps a text if it may be one of the best. vector NULL: it has none. */
+static void compare(struct embedding *t, const trf_real *vector, const char *file, int64_t number,
+                    const char *text)
 {
-    const trf_real *vector = vector_of(t, line);
     struct neighbour *to;
     double score = 0;
     int32_t i;
@@ -177,13 +198,13 @@ static void compare(struct embedding *t, struct batch_line *line)
     to = &t->near[t->n_near++];
     to->score = score;
     to->order = t->compared++;
-    to->number = line->number;
-    to->file = t->lines.in.name;
-    to->text = line->text;
-    line->text = NULL;
+    to->number = number;
+    to->file = file;
+    to->text = format_text("%s", text);
 }
 
-static void write_nearest(struct embedding *t)
+/* question: what they are nearest to, if there are several questions; or NULL. */
+static void write_nearest(struct embedding *t, const char *question)
 {
     size_t i;
     keep_best(t);
@@ -194,31 +215,135 @@ static void write_nearest(struct embedding *t)
             continue;
         }
         fprintf(t->lines.out, "{\"line\":%lld", (long long)n->number);
+        if (question) print_json_member(t->lines.out, "query", question);
         print_json_field(t->lines.out, "score", n->score);
         print_json_member(t->lines.out, "file", n->file);
         print_json_member(t->lines.out, "text", n->text);
         fputs("}\n", t->lines.out);
     }
+    while (t->n_near) free(t->near[--t->n_near].text);
 }
 
-static int read_query(struct embedding *t)
+/* what: "--query", or where the question stands. */
+static int read_query(struct embedding *t, const char *question, const char *what)
 {
     struct unknown unknown;
     char why[300];
     int32_t n = 0;
-    const char *fault = add_line(t, t->s->embed.query, &n, why);
-    if (fault) { say("--query: %s", fault); return FAILED; }
-    if (n == 0) { say("--query has no tokens, so it has no vector"); return FAILED; }
-    if (t->cut) say("--query: its first %d tokens are used (--truncate)", (int)t->limit);
+    const char *fault;
+    clear_side(&t->lines.side);
+    fault = add_line(t, question, &n, why);
+    if (fault) { say("%s: %s", what, fault); return FAILED; }
+    if (n == 0) { say("%s has no tokens, so it has no vector", what); return FAILED; }
+    if (t->cut) say("%s: its first %d tokens are used (--truncate)", what, (int)t->limit);
     t->cut = 0;
     memset(&unknown, 0, sizeof unknown);
-    note_unknown(&unknown, t->vocab, t->s->embed.query, 0);
-    say_unknown_share(&unknown, "--query", 0);
+    note_unknown(&unknown, t->vocab, question, 0);
+    say_unknown_share(&unknown, what, 0);
     if (embed_sequences(t)) return FAILED;
+    free(t->query);
     t->query = t->vectors;
     t->vectors = NULL;
     t->vectors_capacity = 0;
     t->cutoff = -HUGE_VAL;
+    t->compared = 0;
+    return DONE;
+}
+
+// -----------------------------------------------------------------------------------------------
+// >>index          the nearest lines, whose vectors are in an .npy
+// -----------------------------------------------------------------------------------------------
+
+/* Reads the texts of a file. */
+static int read_texts(struct embedding *t, const char *path)
+{
+    struct reader *in = &t->lines.in;
+    int got = 0, status = open_reader(in, path);
+    while (!status && (got = next_line(in)) > 0) {
+        t->files = grow(t->files, &t->files_capacity, t->texts.count + 1, sizeof *t->files);
+        t->files[t->texts.count] = in->name;
+        store_line(&t->texts, in->fault ? "" : in->line, in->number);
+    }
+    close_reader(in);
+    return status || got < 0 ? FAILED : DONE;
+}
+
+/* Opens --index, which must be of this model and have a row for each text. */
+static int open_index(struct embedding *t, int n, char **files)
+{
+    const char *path = t->s->embed.index, *at;
+    char head[HEAD + 1], wanted[HEAD];
+    long long rows = -1;
+    int i;
+    if (!(t->index = fopen(path, "rb"))) {
+        say("cannot read '%s': %s", path, strerror(errno));
+        return FAILED;
+    }
+    memset(head, 0, sizeof head);
+    if (fread(head, 1, HEAD, t->index) == HEAD && (at = strstr(head + 10, "'shape': (")))
+        (void)sscanf(at, "'shape': (%lld,", &rows);
+    write_npy_head(t, rows, wanted);
+    if (rows < 0 || memcmp(head, wanted, HEAD)) {
+        say("'%s' is no array that trf embed --output has made with this model and --pooling, and "
+            "with --normalize yes", path);
+        return FAILED;
+    }
+    for (i = 0; i < n; i++) if (read_texts(t, files[i])) return FAILED;
+    if ((long long)t->texts.count == rows) return DONE;
+    say("'%s' has %lld vector%s, but the texts have %lld line%s", path, rows, plural(rows),
+        (long long)t->texts.count, plural((int64_t)t->texts.count));
+    return FAILED;
+}
+
+/* Compares t->query with every vector of the index. A row of zeros is none. */
+static int search_index(struct embedding *t)
+{
+    trf_real *vector = zeroed((size_t)t->width, sizeof *vector);
+    size_t i, row = 4 * (size_t)t->width;
+    int32_t k, b;
+    int status = fseeko(t->index, HEAD, SEEK_SET) ? FAILED : DONE;
+    for (i = 0; i < t->texts.count && !status; i++) {
+        int any = 0;
+        if (fread(t->bytes, 1, row, t->index) != row) { status = FAILED; break; }
+        for (k = 0; k < t->width; k++) {
+            uint32_t bits = 0;
+            float x;
+            for (b = 0; b < 4; b++) bits |= (uint32_t)t->bytes[4 * k + b] << 8 * b;
+            memcpy(&x, &bits, sizeof x);
+            vector[k] = (trf_real)x;
+            any |= bits != 0;
+        }
+        compare(t, any ? vector : NULL, t->files[i], t->texts.numbers[i], line_of(&t->texts, i));
+    }
+    if (status) say("cannot read '%s': it ends within its vectors", t->s->embed.index);
+    free(vector);
+    return status;
+}
+
+/* Answers each line of standard input at once. */
+static int answer_questions(struct embedding *t)
+{
+    struct reader questions;
+    char what[64];
+    int got = 0, status = open_reader(&questions, NULL), bad = 0;
+    while (!status && (got = next_line(&questions)) > 0) {
+        snprintf(what, sizeof what, "standard input:%lld", (long long)questions.number);
+        if (questions.fault) say("%s: %s", what, questions.fault);
+        if (questions.fault || read_query(t, questions.line, what)) bad = 1;
+        else if (!(status = search_index(t))) write_nearest(t, questions.line);
+        if (!t->s->json) fputc('\n', t->lines.out);
+        if (!status) status = check_output(t->lines.out, t->s->output);
+    }
+    close_reader(&questions);
+    return status || got < 0 || bad ? FAILED : DONE;
+}
+
+static int use_index(struct embedding *t, int n, char **files)
+{
+    if (open_index(t, n, files)) return FAILED;
+    if (!t->s->embed.query) return answer_questions(t);
+    if (search_index(t)) return FAILED;
+    write_nearest(t, NULL);
     return DONE;
 }
 
@@ -233,7 +358,8 @@ static int embed_batch(void *user)
     int32_t i;
     if (embed_sequences(t)) return FAILED;
     for (i = 0; i < b->n; i++) {
-        if (t->query) compare(t, &b->line[i]);
+        if (t->query)
+            compare(t, vector_of(t, &b->line[i]), b->in.name, b->line[i].number, b->line[i].text);
         else if (b->head) write_npy_row(t, vector_of(t, &b->line[i]));
         else write_line(t, &b->line[i]);
     }
@@ -255,7 +381,7 @@ static int embed_files(struct embedding *t, int n, char **files)
     int i, status = DONE;
     if (n == 0 || t->s->input) status = embed_file(t, t->s->input);
     for (i = 0; i < n && !status; i++) status = embed_file(t, files[i]);
-    if (t->query && !status) write_nearest(t);
+    if (t->query && !status) write_nearest(t, NULL);
     if (t->cut)
         say("%lld of %lld line%s had more tokens than the model takes, %d: their first tokens are "
             "used (--truncate)",
@@ -266,27 +392,33 @@ static int embed_files(struct embedding *t, int n, char **files)
     return status;
 }
 
-/* Options that do not go together. */
-static int check_options(const struct settings *s)
+static int searches(const struct settings *s) { return s->embed.query || s->embed.index; }
+
+/* Options that do not go together. n: files. */
+static int check_options(const struct settings *s, int n)
 {
     int npy = is_npy(s->output);
     if (s->embed.query && !*s->embed.query) {
         say("--query is empty: give the text that lines are compared with");
         return USAGE;
     }
-    if (!s->embed.query && is_given(s, AT(embed.top))) { say("--top needs --query"); return USAGE; }
-    if (s->embed.query && is_given(s, AT(embed.unit_vectors))) {
+    if (!searches(s) && is_given(s, AT(embed.top))) { say("--top needs --query"); return USAGE; }
+    if (searches(s) && is_given(s, AT(embed.unit_vectors))) {
         say("--normalize is for vectors: a cosine does not depend on their lengths");
         return USAGE;
     }
-    if (s->answer.interactive && (s->embed.query || npy)) {
+    if (s->answer.interactive && !s->embed.index && (s->embed.query || npy)) {
         say("--interactive answers each line at once, but %s needs all lines",
             s->embed.query ? "--query" : "an .npy");
         return USAGE;
     }
-    if (npy && (s->embed.query || s->json)) {
+    if (npy && (searches(s) || s->json)) {
         say("--output '%s' is an array of numbers, but %s writes text", s->output,
-            s->embed.query ? "--query" : "--json");
+            s->embed.index ? "--index" : s->embed.query ? "--query" : "--json");
+        return USAGE;
+    }
+    if (s->embed.index && (!n || s->input)) {
+        say("--index needs the files whose lines it has the vectors of, without --input");
         return USAGE;
     }
     return DONE;
@@ -296,12 +428,16 @@ static int check_options(const struct settings *s)
 static int check_files(struct settings *s, int *n, char **files)
 {
     int i, status;
-    if (!s->embed.query) {
+    if (!searches(s)) {
         if ((status = take_input(s, *n, files))) return status;
         *n = 0;
     }
     for (i = 0; i < *n; i++) {
         if (check_readable(files[i]) || check_not_output(files[i])) return FAILED;
+        if (s->embed.index && !strcmp(files[i], "-")) {
+            say("--index needs files: the questions come from standard input");
+            return USAGE;
+        }
         if (!same_file(s->output, files[i])) continue;
         say("--output '%s' is also a file to read", s->output);
         return FAILED;
@@ -337,7 +473,8 @@ static int start(struct embedding *t)
     t->width = config->d_model;
     t->limit = source_limit(config);
     t->bytes = zeroed((size_t)t->width, 4);
-    if (t->s->embed.query && read_query(t)) return FAILED;
+    if (t->s->embed.query && read_query(t, t->s->embed.query, "--query")) return FAILED;
+    if ((t->lines.head || t->s->embed.index) && find_fingerprint(t)) return FAILED;
     t->lines.row_bytes = 4 * (int64_t)t->width;
     if (t->lines.form != ANSWERS_AT_END) return DONE;
     if (open_output(t->s, &t->lines.output)) return FAILED;
@@ -353,7 +490,7 @@ int command_embed(struct settings *s, int argc, char **argv)
     memset(&t, 0, sizeof t);
     t.s = s;
     begin_batches(&t.lines, s, &t, add_next_line, embed_batch);
-    if (s->embed.query) {
+    if (searches(s)) {
         t.lines.instead = "left out";
         t.lines.form = ANSWERS_AT_END;
     } else if (is_npy(s->output)) {
@@ -361,13 +498,15 @@ int command_embed(struct settings *s, int argc, char **argv)
         t.lines.form = ANSWER_ROW;
         t.lines.head = write_npy_head;
     }
-    if ((status = check_options(s)) || (status = check_files(s, &argc, argv))) return status;
+    if ((status = check_options(s, argc)) || (status = check_files(s, &argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_encoder(s, t.model);
     if (!status) status = find_pooling(s, t.model);
     if (!status) status = start(&t);
     if (!status) watch_lines(&t.lines, t.model);
-    if (!status) status = embed_files(&t, argc, argv);
+    if (!status)
+        status = s->embed.index ? use_index(&t, argc, argv) : embed_files(&t, argc, argv);
+    if (s->embed.index) t.lines.complete = !status;
     status = end_answers(&t.lines, status);
     if (!status && t.lines.unusable) status = FAILED;
     while (t.n_near) free(t.near[--t.n_near].text);
@@ -375,6 +514,9 @@ int command_embed(struct settings *s, int argc, char **argv)
     free_batches(&t.lines);
     free(t.vectors);
     free(t.query);
+    if (t.index) fclose(t.index);
+    free_text(&t.texts);
+    free((void *)t.files);
     free(t.bytes);
     trf_translator_destroy(t.translator);
     trf_model_destroy(t.model);

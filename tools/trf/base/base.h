@@ -148,7 +148,8 @@ struct train_settings {
 struct answer_settings {
     int32_t unknown;                                            /* enum on_unknown */
     int32_t search_rule;                                        /* a preset */
-    int32_t interactive, scores, token_scores, alignments, attention, truncate, split;
+    int32_t interactive, scores, token_scores, alignments, attention, truncate, split,
+        columns;
     int64_t labels_shown;
     const char *prefixes;
 };
@@ -160,7 +161,7 @@ struct rule_settings {
 };
 
 struct generate_settings { const char *prompt; int32_t count, special; };
-struct embed_settings { int32_t unit_vectors, top; const char *query; };
+struct embed_settings { int32_t unit_vectors, top; const char *query, *index; };
 
 struct eval_settings {
     const char *metrics;

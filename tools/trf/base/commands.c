@@ -91,7 +91,8 @@ const struct command commands[] = {
      "\n"
      "    trf embed --model de-en.safetensors lines > vectors\n"
      "    trf embed --model de-en.safetensors lines --output vectors.npy\n"
-     "    trf embed --model de-en.safetensors lines --query 'ein Hund bellt' --top 3",
+     "    trf embed --model de-en.safetensors lines --query 'ein Hund bellt' --top 3\n"
+     "    trf embed --model de-en.safetensors lines --index vectors.npy < questions",
      EXIT_TEXT},
     {SCORE, "score", "log-probability of given translations",
      "trf score --model FILE (SOURCE-FILE TARGET-FILE | PAIRS-FILE | TEXT-FILE) [options]",

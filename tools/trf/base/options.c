@@ -379,6 +379,9 @@ const struct row rows[] = {
      "twice", NULL},
     {TRANSLATE, FLAG, "scores", AT(answer.scores), NULL,
      "write the score and a tab before each translation", NULL},
+    {TAG, FLAG, "columns", AT(answer.columns), NULL,
+     "write a line for each word: the word, a tab, its label; and an empty line behind each text",
+     NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: line, source, and answers with text, score, "
      "log-probability, tokens and how each ended; \"unusable\" if a line was not translated", NULL},
@@ -452,6 +455,10 @@ const struct row rows[] = {
     {EMBED, TEXT, "query", AT(embed.query), "TEXT",
      "write the lines that are nearest to this text by cosine instead of vectors: SCORE tab LINE, "
      "the best first; lines with equal scores keep their order", NULL},
+    {EMBED, TEXT, "index", AT(embed.index), "FILE",
+     "the vectors of the lines, which an earlier run wrote to this .npy, instead of computing them. "
+     "Without --query, each line of standard input is a question; an empty line ends its answers",
+     NULL},
     {EMBED, COUNT, "top", AT(embed.top), "N", "with --query: write the N nearest lines", NULL},
     {EMBED, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: line, text and embedding; with --query: line, score, file "
@@ -529,7 +536,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, CHOICE, "precision", AT(device.precision), "float32|bf16|auto",
      "precision of matrix products. bf16: 16 bits, sums keep 32. auto: bf16 on GPUs and on CPUs "
      "with AMX, where it is faster, else float32. float32 gives the same bits on all processors "
-     "that trf was built for. A resumed training keeps what its checkpoint has (default: auto)", NULL},
+     "that trf was built for. A resumed training keeps what its checkpoint has (default: auto)",
+     NULL},
     {(RUN ^ TRAIN) | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
      "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs and on CPUs with "
      "AMX", NULL},

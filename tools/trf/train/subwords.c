@@ -129,7 +129,7 @@ static int decide_normalise(const struct settings *s, const trf_data_lines *line
     return NORMALISE_NFC;
 }
 
-/* Lets this thread, and those that it starts, use so many processors, which begin at the present one.
+/* Lets this thread, and those that it starts, use so many processors, from the present one on.
    Whatever --threads says, libsentencepiece divides its sums among sixteen threads: with another
    number it would learn other subwords. *before: to return to. */
 #ifdef __linux__
@@ -285,7 +285,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
 
 #endif
 
-enum { MOST_BYTES = 1 << 28 };  /* of a SentencePiece model; the largest published ones have 15 MB */
+enum { MOST_BYTES = 1 << 28 };  /* of a SentencePiece model; the largest published have 15 MB */
 
 /* Reads a SentencePiece model: its bytes, malloc'd, and its vocabulary. */
 static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **vocab)
@@ -304,7 +304,9 @@ static int read_model(const char *path, char **bytes, size_t *n, trf_vocab **voc
     if (*n >= MOST_BYTES) {
         say("%s: expected a SentencePiece model, got more than %d MB", path, MOST_BYTES >> 20);
         status = FAILED;
-    } else if (ferror(r.file)) { say("cannot read '%s': %s", path, strerror(errno)); status = FAILED;
+    } else if (ferror(r.file)) {
+        say("cannot read '%s': %s", path, strerror(errno));
+        status = FAILED;
     } else if (trf_vocab_from_sentencepiece(vocab, *bytes, *n, NULL, &err)) {
         say_error(path, &err);
         status = FAILED;
