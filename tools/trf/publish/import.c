@@ -394,6 +394,29 @@ static void set_special_ids(trf_config *c, const int32_t special[SPECIALS])
     if (c->head == TRF_HEAD_MASKED) c->mask = special[SPECIAL_MASK];
 }
 
+/* What the tokenizer puts before and behind a text. */
+static int set_around(struct importing *m, const struct tags *tags)
+{
+    trf_config *c = &m->config;
+    const int32_t *around = tags->around, own[2] = {c->bos, c->eos};
+    int side;
+    if (around[0] == AROUND_USUAL) return DONE;
+    for (side = 0; side < 2; side++)
+        if (around[side] >= 0 && around[side] != own[side])
+            return refuse("%s: the tokenizer puts the token %d %s a text, but trf can put only %s "
+                          "there, %d", m->folder, (int)around[side], side ? "behind" : "before",
+                          side ? "eos" : "bos", (int)own[side]);
+    if (tags->prompts) {
+        c->bare_prompts = around[0] < 0;
+        if (around[1] >= 0)
+            inform_line("%s: left out: eos, which the tokenizer puts behind a prompt", m->folder);
+        return DONE;
+    }
+    c->source_bos = around[0] >= 0;
+    c->source_eos = around[1] >= 0;
+    return DONE;
+}
+
 /* What the decoder reads before its first token. */
 static int find_start(struct importing *m, const cJSON *json)
 {
@@ -505,7 +528,8 @@ static int import_folder(struct importing *m)
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
     const char *pooling = NULL;
-    struct tags tags = {-1, -1, -1, -1, 0, NULL, NULL, NULL, {NULL, NULL}};
+    struct tags tags = {-1, -1, -1, -1, 0, 0, {AROUND_USUAL, AROUND_USUAL}, NULL, NULL, NULL,
+                        {NULL, NULL}};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -522,7 +546,9 @@ static int import_folder(struct importing *m)
         (m->config.kind == TRF_DECODER_ONLY &&
          json_int(json, m->config_path, "bos_token_id", -1, &tags.bos)) ||
         (m->config.kind == TRF_ENCODER_DECODER && find_first(m, json, &tags))) goto done;
-    if (read_tokenizer(m->folder, m->recipe->type, n_ids, vocab, special, &tags)) goto done;
+    tags.prompts = m->config.kind == TRF_DECODER_ONLY;
+    if (read_tokenizer(m->folder, m->recipe->type, json_text(json, "tokenizer_class"), n_ids, vocab,
+                       special, &tags)) goto done;
     if (m->config.head == TRF_HEAD_MASKED && special[SPECIAL_MASK] < 0 &&
         trf_vocab_kind(vocab[0]) > TRF_CHARACTERS) {    /* words and characters: pad is the mask */
         say("%s: a masked head needs a mask, but the tokenizer has none", m->folder);
@@ -533,10 +559,7 @@ static int import_folder(struct importing *m)
     /* T5s with RoBERTa's tokenizer (CodeT5) read <s> first */
     if (m->recipe->configure == configure_t5 && special[SPECIAL_CLS] >= 0)
         m->config.source_bos = 1;
-    if (find_start(m, json)) goto done;
-    if (m->config.kind == TRF_DECODER_ONLY &&
-        find_prompts(m->folder, trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE, &m->config))
-        goto done;
+    if (set_around(m, &tags) || find_start(m, json)) goto done;
     for (side = 0; side < 2; side++) {
         sides[side] = n_ids[side] == 0 ? NULL : side && vocab[1] ? vocab[1] : vocab[0];
         if (sides[side] && trf_vocab_size(sides[side]) != n_ids[side]) {

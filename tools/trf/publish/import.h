@@ -99,9 +99,6 @@ int configure_pegasus(const cJSON *json, const char *path, trf_config *c);
 int configure_bart(const cJSON *json, const char *path, trf_config *c);
 int configure_mbart(const cJSON *json, const char *path, trf_config *c);
 int configure_m2m(const cJSON *json, const char *path, trf_config *c);
-/* import_decoders.c: sets bare_prompts by the files of the tokenizer; pieces: they are
-   SentencePiece's. FAILED after a message. */
-int find_prompts(const char *folder, int pieces, trf_config *c);
 extern const struct member bart_members[], t5_members[], gpt2_members[], llama_members[];
 extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_pieces[];
 
@@ -110,19 +107,24 @@ extern const struct piece bart_pieces[], t5_pieces[], gpt2_pieces[], llama_piece
    unk, mask, cls, sep; -1 for none. */
 enum { SPECIAL_PAD, SPECIAL_BOS, SPECIAL_EOS, SPECIAL_UNK, SPECIAL_MASK, SPECIAL_CLS, SPECIAL_SEP,
        SPECIALS };
-/* What the options --source-language and --target-language mean. */
+enum { AROUND_NONE = -1, AROUND_USUAL = -2 };
+/* What the options --source-language and --target-language mean, and what stands around a text. */
 struct tags {
     int32_t start;                  /* "decoder_start_token_id" of config.json, or -1 */
     int32_t bos;                    /* "bos_token_id" of a decoder without encoder, or -1 */
     int32_t first, forced;          /* the same for `generate`, and "forced_bos_token_id", or -1 */
     int no_bos;                     /* 1: Marian's tokenizer, which begins no text with BOS */
+    int prompts;                    /* 1: the model is a decoder without encoder */
+    int32_t around[2];              /* the ids that the tokenizer puts before and behind a text,
+                                       AROUND_NONE, or AROUND_USUAL: those of the recipe */
     char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
     const char *source, *target;    /* an option and a token, with '*' for the code; or NULL */
     char *code[2];                  /* malloc'd: the languages that the folder names; or NULL */
 };
-/* type: "model_type" of config.json, or NULL */
-int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
-                   trf_vocab *vocab[2], int32_t special[SPECIALS], struct tags *tags);
+/* type, class_name: "model_type" and "tokenizer_class" of config.json, or NULL */
+int read_tokenizer(const char *folder, const char *type, const char *class_name,
+                   const int32_t n_ids[2], trf_vocab *vocab[2], int32_t special[SPECIALS],
+                   struct tags *tags);
 /* Their names in tokenizer_config.json. */
 extern const char *const special_names[SPECIALS];
 
@@ -131,12 +133,39 @@ struct published {
     const char *folder, *type;  /* as above */
     const int32_t *n_ids;
     struct tags *tags;
-    cJSON *config, *json;       /* tokenizer_config.json, tokenizer.json; or NULL */
+    cJSON *config;              /* tokenizer_config.json with special_tokens_map.json, or NULL */
+    cJSON *whole, *json;        /* tokenizer.json, or NULL. json: unless SentencePiece's files go
+                                   before it */
+    const char *class_name;     /* of the tokenizer, without "Fast"; "": it has no rules of its own */
     char *config_path, *json_path;
     int is;                     /* one of the classes of import_sentencepiece.h */
     char **made;                /* texts of tokens that no file has */
     size_t n_made, made_capacity;
 };
+
+/* import_class.c: the class of the tokenizer; of_model: "tokenizer_class" of config.json, or NULL. */
+void name_class(struct published *p, const char *of_model);
+int has_class(const struct published *p, const char *names);    /* with blanks between them */
+int take_special_map(struct published *p);
+/* A setting of the class in tokenizer_config.json. Tells it if tokenizer.json has another one, which
+   is `other`, or -1: do not tell; where: its name there. */
+int config_true(const struct published *p, const char *name, int missing, const char *where,
+                int other);
+/* Sets tags->around by tokenizer.json; without it, that of prompts by the flags of
+   tokenizer_config.json. pieces: the tokens are SentencePiece's, whose prompts begin with BOS unless
+   a flag says otherwise, as in transformers 4. */
+int find_around(struct published *p);
+void find_flagged(const struct published *p, int pieces, const int32_t special[SPECIALS]);
+
+/* import_json.c: keeps a text until the end. */
+const char *made_text(struct published *p, char *text);
+void free_made(struct published *p);
+/* Tells that a token is left out; that added tokens are not special, and what they are here. */
+void tell_rowless(const char *path, const char *token);
+void tell_ordinary(const char *path, size_t n, const char *what);
+/* The part that a Sequence of one part has in a list, NULL for one of none; other parts as they
+   are. */
+const cJSON *only_part(const cJSON *part, const char *list);
 
 /* import_json.c: texts with their ids. Sorted, it is looked up. */
 struct entry { const char *text; int32_t id; int used; };
@@ -152,8 +181,6 @@ struct places { const char **text; size_t n, capacity; };
 int place_text(struct places *t, const char *path, double id, const char *text);
 int check_places(const struct places *t, const char *path);     /* the same: an id without a text */
 
-/* Bytes of the text of an id without a token; no text has it. */
-enum { UNUSED_NAME = 32 };
 
 /* import_wordpiece.c: makes a vocabulary; its rules follow from the flags, which tell BERT's
    settings. */
@@ -181,7 +208,7 @@ void free_tags(struct tags *tags);
 extern const char gpt2_rule[], llama_rule[], qwen_rule[];
 /* import_bpe.c: the same for byte-level BPE, from tokenizer.json or the two files. */
 int has_bpe_files(const struct published *p);
-int read_byte_bpe(const struct published *p, trf_vocab **vocab, int32_t special[SPECIALS]);
+int read_byte_bpe(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS]);
 
 /* import_weights.c: the tensors of one or several files. Calls that return an int print a message
    when they return FAILED. */

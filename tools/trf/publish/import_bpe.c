@@ -8,14 +8,13 @@
 enum { A_LETTER = 1, A_NUMBER = 2, A_BLANK = 3 };       /* transformer.h, >>byte-bpe */
 
 struct bpe {
-    const struct published *p;
+    struct published *p;
     char *path;                 /* of the file that has the tokens, for messages */
-    cJSON *vocab, *map, *added; /* vocab.json, special_tokens_map.json, added_tokens.json, or
-                                   NULL */
+    cJSON *vocab, *added;       /* vocab.json, added_tokens.json; or NULL */
     char *text;                 /* of merges.txt */
     char *merges_path;
-    char (*unused)[UNUSED_NAME];        /* texts of ids without a token */
     struct places tokens;
+    size_t n_model;             /* tokens that are not added */
     unsigned char *kinds, *cut; /* of each token; cut: it is added, texts are cut there */
     size_t kinds_capacity, cut_capacity;
     struct table all;           /* the same tokens, sorted */
@@ -153,16 +152,40 @@ static int take_split(struct bpe *b, const cJSON *split)
     return DONE;
 }
 
+/* GPT-2's rule, or Qwen 2's, and the setting of tokenizer_config.json. */
+static void take_class_rules(struct bpe *b)
+{
+    if (has_class(b->p, "Qwen2Tokenizer"))
+        b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER | TRF_BPE_NFC;
+    if (json_true(b->p->config, "add_prefix_space", 0)) b->flags |= TRF_BPE_BLANK;
+}
+
+/* Classes with rules of their own: those of tokenizer.json, which `flags` are, do not count. */
+static void follow_class(struct bpe *b)
+{
+    const int32_t theirs = b->flags, whole = theirs & TRF_BPE_WHOLE;
+    if (!has_class(b->p, "GPT2Tokenizer RobertaTokenizer BartTokenizer Qwen2Tokenizer")) return;
+    config_true(b->p, "add_prefix_space", 0, "add_prefix_space", (theirs & TRF_BPE_BLANK) != 0);
+    b->flags = 0;
+    take_class_rules(b);
+    if ((theirs ^ b->flags) & ~(TRF_BPE_BLANK | TRF_BPE_WHOLE))
+        inform_line("%s: its rules for cutting texts are not those of the class %s, which "
+                    "transformers follows", b->path, b->p->class_name);
+    if (whole)
+        inform_line("%s: \"ignore_merges\" is true, but not in the class %s, which transformers "
+                    "follows", b->path, b->p->class_name);
+}
+
 /* ByteLevel alone, or in a Sequence; there a Split may precede it, or SmolLM's Digits. */
 static int take_pre_tokenizer(struct bpe *b, const cJSON *pre)
 {
     const cJSON *list = cJSON_GetObjectItemCaseSensitive(pre, "pretokenizers"), *level = pre;
     const cJSON *split = NULL;
-    int n = cJSON_GetArraySize(list), blank, digits;
-    if (has_type(pre, "Sequence") && (n == 1 || n == 2)) {
-        level = cJSON_GetArrayItem(list, n - 1);
-        if (n == 2) split = cJSON_GetArrayItem(list, 0);
-    }
+    int blank, digits;
+    if (has_type(pre, "Sequence") && cJSON_GetArraySize(list) == 2) {
+        level = cJSON_GetArrayItem(list, 1);
+        split = cJSON_GetArrayItem(list, 0);
+    } else level = only_part(pre, "pretokenizers");
     digits = has_type(split, "Digits") && json_true(split, "individual_digits", 0);
     if (!has_type(level, "ByteLevel") || (split && !has_type(split, "Split") && !digits))
         return refuse("%s: expected a pre_tokenizer of type ByteLevel, or a Sequence of ByteLevel "
@@ -186,7 +209,10 @@ static int check_model(struct bpe *b, const cJSON *model)
 {
     static const char *const names[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const cJSON *dropout = cJSON_GetObjectItemCaseSensitive(model, "dropout");
-    const cJSON *normal = cJSON_GetObjectItemCaseSensitive(b->p->json, "normalizer");
+    const cJSON *json = b->p->json;
+    const cJSON *normal = only_part(cJSON_GetObjectItemCaseSensitive(json, "normalizer"),
+                                    "normalizers");
+    const cJSON *decoder = only_part(cJSON_GetObjectItemCaseSensitive(json, "decoder"), "decoders");
     size_t i;
     for (i = 0; i < 2; i++) {
         const char *text = json_text(model, names[i]);
@@ -202,7 +228,7 @@ static int check_model(struct bpe *b, const cJSON *model)
         return refuse("%s: expected no normalizer or NFC, got %s", b->path,
                       type ? type : "another value");
     }
-    if (!has_type(cJSON_GetObjectItemCaseSensitive(b->p->json, "decoder"), "ByteLevel"))
+    if (!has_type(decoder, "ByteLevel"))
         return refuse("%s: expected a decoder of type ByteLevel", b->path);
     return DONE;
 }
@@ -245,8 +271,7 @@ static int take_added(struct bpe *b, const cJSON *list)
 
 static const char *special_name(const struct bpe *b, const char *name)
 {
-    const char *text = token_text(cJSON_GetObjectItemCaseSensitive(b->p->config, name));
-    return text ? text : token_text(cJSON_GetObjectItemCaseSensitive(b->map, name));
+    return token_text(cJSON_GetObjectItemCaseSensitive(b->p->config, name));
 }
 
 static void mark_special(struct bpe *b, int32_t id)
@@ -271,7 +296,8 @@ static int find_specials(struct bpe *b)
     static const char *const usual[2][SPECIALS] = {
         {"<pad>", "<s>", "</s>", "<unk>", "<mask>", "<s>", "</s>"},
         {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, NULL, NULL}};
-    const cJSON *more[2], *entry;
+    const cJSON *more = cJSON_GetObjectItemCaseSensitive(b->p->config, "additional_special_tokens");
+    const cJSON *entry;
     const int32_t bos = b->p->tags->bos;
     int k, named = 0, gpt2 = find_token(b, "<s>") < 0;
     for (k = 0; k < SPECIALS; k++) named |= special_name(b, special_names[k]) != NULL;
@@ -286,13 +312,10 @@ static int find_specials(struct bpe *b)
         b->special[SPECIAL_BOS] = bos;
         mark_special(b, bos);
     }
-    more[0] = cJSON_GetObjectItemCaseSensitive(b->p->config, "additional_special_tokens");
-    more[1] = cJSON_GetObjectItemCaseSensitive(b->map, "additional_special_tokens");
-    for (k = 0; k < 2; k++)
-        cJSON_ArrayForEach(entry, more[k]) {
-            const char *text = token_text(entry);
-            mark_special(b, text ? find_token(b, text) : -1);
-        }
+    cJSON_ArrayForEach(entry, more) {
+        const char *text = token_text(entry);
+        mark_special(b, text ? find_token(b, text) : -1);
+    }
     part_specials(b->special);
     return DONE;
 }
@@ -303,19 +326,16 @@ static int fit_rows(struct bpe *b, size_t n_ids)
 {
     size_t *n = &b->tokens.n, last = *n, i;
     int k;
-    for (; *n > n_ids && b->kinds[*n - 1] == TRF_BPE_SPECIAL; --*n) {
-        inform_line("%s: left out: the token \"%s\", for which the model has no row", b->path,
-                    b->tokens.text[*n - 1]);
+    for (; *n > n_ids && (*n > b->n_model || b->kinds[*n - 1] == TRF_BPE_SPECIAL); --*n) {
+        tell_rowless(b->path, b->tokens.text[*n - 1]);
         for (k = 0; k < SPECIALS; k++)
             if (b->special[k] == (int32_t)*n - 1) b->special[k] = -1;
     }
     if (*n >= n_ids || n_ids > MOST_IDS) return DONE;
     inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - last, n_ids);
-    b->unused = zeroed(n_ids - last, sizeof *b->unused);
-    for (i = last; i < n_ids; i++) {
-        snprintf(b->unused[i - last], UNUSED_NAME, "<unused_%zu>", i);
-        if (add_entry(b, (double)i, b->unused[i - last], TRF_BPE_SPECIAL)) return FAILED;
-    }
+    for (i = last; i < n_ids; i++)
+        if (add_entry(b, (double)i, made_text(b->p, format_text("<unused_%zu>", i)),
+                      TRF_BPE_SPECIAL)) return FAILED;
     return DONE;
 }
 
@@ -334,21 +354,22 @@ static int take_json(struct bpe *b)
     if (!cJSON_IsObject(vocab))
         return refuse("%s: expected an object \"vocab\" in the model", b->path);
     if (json_true(model, "ignore_merges", 0)) b->flags |= TRF_BPE_WHOLE;
-    if (take_ids(b, vocab, TRF_BPE_ORDINARY) ||
-        take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "added_tokens")) ||
+    follow_class(b);
+    if (take_ids(b, vocab, TRF_BPE_ORDINARY)) return FAILED;
+    b->n_model = b->tokens.n;
+    if (take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->json, "added_tokens")) ||
         sort_tokens(b))
         return FAILED;
     return take_json_merges(b, cJSON_GetObjectItemCaseSensitive(model, "merges"));
 }
 
-/* vocab.json and merges.txt: GPT-2's rule, or Qwen 2's. */
+/* vocab.json and merges.txt. */
 static int take_two_files(struct bpe *b)
 {
-    const char *name = json_text(b->p->config, "tokenizer_class");
-    if (name && !strncmp(name, "Qwen2Tokenizer", 14))
-        b->flags |= TRF_BPE_LLAMA | TRF_BPE_ONE_NUMBER | TRF_BPE_NFC;
-    if (json_true(b->p->config, "add_prefix_space", 0)) b->flags |= TRF_BPE_BLANK;
-    if (take_ids(b, b->vocab, TRF_BPE_ORDINARY) || take_ids(b, b->added, TRF_BPE_ADDED) ||
+    take_class_rules(b);
+    if (take_ids(b, b->vocab, TRF_BPE_ORDINARY)) return FAILED;
+    b->n_model = b->tokens.n;
+    if (take_ids(b, b->added, TRF_BPE_ADDED) ||
         take_added(b, cJSON_GetObjectItemCaseSensitive(b->p->config, "added_tokens_decoder")) ||
         sort_tokens(b))
         return FAILED;
@@ -363,9 +384,7 @@ int has_bpe_files(const struct published *p)
 static int take_files(struct bpe *b)
 {
     const char *folder = b->p->folder;
-    if (read_if_there(folder, "special_tokens_map.json", &b->map) ||
-        read_if_there(folder, "added_tokens.json", &b->added))
-        return FAILED;
+    if (read_if_there(folder, "added_tokens.json", &b->added)) return FAILED;
     b->path = format_text("%s/%s", folder, b->p->json ? "tokenizer.json" : "vocab.json");
     if (b->p->json) return take_json(b);
     b->merges_path = format_text("%s/merges.txt", folder);
@@ -460,7 +479,7 @@ static int make_vocab(const struct bpe *b, trf_vocab **vocab)
     return status;
 }
 
-int read_byte_bpe(const struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
+int read_byte_bpe(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
 {
     struct bpe b;
     size_t i, added = 0;
@@ -471,18 +490,14 @@ int read_byte_bpe(const struct published *p, trf_vocab **vocab, int32_t special[
              fit_rows(&b, (size_t)(p->n_ids[0] ? p->n_ids[0] : p->n_ids[1])) ||
              make_vocab(&b, vocab) ? FAILED : DONE;
     for (i = 0; !status && i < b.tokens.n; i++) added += b.cut[i] && b.kinds[i] != TRF_BPE_SPECIAL;
-    if (added)
-        inform_line("%s: %zu added token%s not special: in a text they are ordinary text", b.path,
-                    added, added == 1 ? " is" : "s are");
+    if (!status) tell_ordinary(b.path, added, "ordinary text");
     memcpy(special, b.special, sizeof b.special);
     cJSON_Delete(b.vocab);
-    cJSON_Delete(b.map);
     cJSON_Delete(b.added);
     free(b.text);
     free(b.tokens.text);
     free(b.kinds);
     free(b.cut);
-    free(b.unused);
     free(b.all.entry);
     free(b.merge);
     free(b.path);

@@ -15,46 +15,9 @@ static void set_decoder(trf_config *c)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>prompts        whether BOS stands before a prompt
-//
-// As in transformers:
-//   - tokenizer.json decides: BOS stands there if a template of its post-processor begins with a
-//     token;
-//   - without that file "add_bos_token" of tokenizer_config.json decides;
-//   - without both, SentencePiece has BOS there, as in transformers 4. Byte-level BPE has none.
-// -----------------------------------------------------------------------------------------------
-
-/* Whether a post-processor, or one in its list, begins a text with a token. */
-static int begins_with_token(const cJSON *part)
-{
-    const cJSON *each, *list = cJSON_GetObjectItemCaseSensitive(part, "processors");
-    const cJSON *single = cJSON_GetObjectItemCaseSensitive(part, "single");
-    const cJSON *first = cJSON_GetArrayItem(single, 0);
-    if (has_type(part, "TemplateProcessing"))
-        return cJSON_GetObjectItemCaseSensitive(first, "SpecialToken") != NULL;
-    cJSON_ArrayForEach(each, list) if (begins_with_token(each)) return 1;
-    return 0;
-}
-
-int find_prompts(const char *folder, int pieces, trf_config *c)
-{
-    char *path = format_text("%s/tokenizer.json", folder);
-    char *settings = format_text("%s/tokenizer_config.json", folder);
-    int whole = is_file(path), some = whole || is_file(settings);
-    cJSON *json = some ? read_json_file(whole ? path : settings) : NULL;
-    int begins = whole ? begins_with_token(cJSON_GetObjectItemCaseSensitive(json, "post_processor"))
-                       : json_true(json, "add_bos_token", pieces);
-    c->bare_prompts = !begins;
-    free(path);
-    free(settings);
-    cJSON_Delete(json);
-    return some && !json ? FAILED : DONE;
-}
-
-// -----------------------------------------------------------------------------------------------
 // >>gpt2           Radford et al. 2019
 //
-// Its matrices are stored transposed. Its prompts have no BOS (>>prompts).
+// Its matrices are stored transposed. Its prompts have no BOS.
 // -----------------------------------------------------------------------------------------------
 
 const struct member gpt2_members[] = {

@@ -136,6 +136,37 @@ const char *token_text(const cJSON *value)
     return cJSON_IsObject(value) ? json_text(value, "content") : cJSON_GetStringValue(value);
 }
 
+const char *made_text(struct published *p, char *text)
+{
+    p->made = grow(p->made, &p->made_capacity, p->n_made + 1, sizeof *p->made);
+    return p->made[p->n_made++] = text;
+}
+
+void free_made(struct published *p)
+{
+    while (p->n_made > 0) free(p->made[--p->n_made]);
+    free(p->made);
+}
+
+void tell_rowless(const char *path, const char *token)
+{
+    inform_line("%s: left out: the token \"%s\", for which the model has no row", path, token);
+}
+
+void tell_ordinary(const char *path, size_t n, const char *what)
+{
+    if (n)
+        inform_line("%s: %zu added token%s not special: transformers cuts a text at them, but here "
+                    "they are %s", path, n, n == 1 ? " is" : "s are", what);
+}
+
+const cJSON *only_part(const cJSON *part, const char *list)
+{
+    const cJSON *parts = cJSON_GetObjectItemCaseSensitive(part, list);
+    if (!has_type(part, "Sequence") || cJSON_GetArraySize(parts) > 1) return part;
+    return parts ? parts->child : NULL;
+}
+
 int has_type(const cJSON *part, const char *type)
 {
     const char *is = json_text(part, "type");
@@ -176,6 +207,14 @@ static int by_text(const void *a, const void *b)
     return strcmp(((const struct entry *)a)->text, ((const struct entry *)b)->text);
 }
 
+/* Of equal texts the one with the largest id comes last. */
+static int by_text_and_id(const void *a, const void *b)
+{
+    const struct entry *x = a, *y = b;
+    int order = by_text(a, b);
+    return order ? order : (x->id > y->id) - (x->id < y->id);
+}
+
 struct entry *find_text(const struct table *t, const char *text)
 {
     struct entry key;
@@ -185,7 +224,7 @@ struct entry *find_text(const struct table *t, const char *text)
 
 void sort_texts(struct table *t)
 {
-    if (t->n) qsort(t->entry, t->n, sizeof *t->entry, by_text);
+    if (t->n) qsort(t->entry, t->n, sizeof *t->entry, by_text_and_id);
 }
 
 int sort_unique(struct table *t, const char *path)

@@ -26,6 +26,7 @@ struct merge { int32_t left, right, piece; };        /* indices of tokens */
 struct metaspace {
     const char *path;
     const cJSON *json, *model;
+    int32_t n_ids;                      /* of the model; 0: any number */
     int bpe, bytes;                     /* bytes: characters without pieces are bytes */
     int prefix, one_blank, split;       /* split: no piece goes beyond a blank */
     int blanks, keeps_last, joins_first;
@@ -241,6 +242,7 @@ static int take_vocab(struct metaspace *m)
 static int take_added_tokens(struct metaspace *m, size_t n_model)
 {
     const cJSON *each;
+    size_t ordinary = 0;
     cJSON_ArrayForEach(each, member(m->json, "added_tokens")) {
         const cJSON *id = member(each, "id");
         const char *text = json_text(each, "content");
@@ -252,9 +254,12 @@ static int take_added_tokens(struct metaspace *m, size_t n_model)
             return refuse("%s: added_tokens: \"%s\" has the id %.17g, but %d in the model", m->path,
                           text, id->valuedouble, (int)m->token[found->id].id);
         if (found) { m->token[found->id].type = special ? SPECIAL_TOKEN : USER; continue; }
+        if (m->n_ids && id->valuedouble >= m->n_ids) { tell_rowless(m->path, text); continue; }
         if (add_token(m, "added_tokens", text, id->valuedouble, 0)) return FAILED;
         m->token[m->n - 1].type = SPECIAL_TOKEN;
+        ordinary += !special;
     }
+    tell_ordinary(m->path, ordinary, "tokens that no text has");
     if (m->n == n_model) return DONE;
     m->all.n = 0;
     return sort_tokens(m);
@@ -337,21 +342,69 @@ static int find_merge(const struct metaspace *m, int i, const cJSON *entry, stru
     return a && b && c ? DONE : FAILED;
 }
 
-/* Counts the pairs of pieces that form a piece; they must be as many as its merges. */
-static int check_pairs(const struct metaspace *m, const struct token *t, int32_t merges)
+/* Sets for each piece the longest other piece with which it begins, or -1: link[], by indices of
+   tokens. Sorted, such a piece is the one before, or one with which that one begins. */
+static void link_beginnings(const struct metaspace *m, const struct table *sorted, int32_t *link)
 {
-    size_t n = strlen(t->text), at;
-    int32_t pairs = 0;
-    for (at = first_bytes(t->text); at < n; at += first_bytes(t->text + at)) {
-        char *left = format_text("%.*s", (int)at, t->text);
-        const struct entry *a = find_text(&m->all, left), *b = find_text(&m->all, t->text + at);
-        pairs += a && b && m->token[a->id].type == NORMAL && m->token[b->id].type == NORMAL;
-        free(left);
+    int32_t last = -1;
+    const char **texts = zeroed(m->n + 1, sizeof *texts);
+    size_t i;
+    for (i = 0; i < sorted->n; i++) {
+        const struct entry *e = &sorted->entry[i];
+        if (m->token[e->id].type != NORMAL) continue;
+        while (last >= 0 && strncmp(e->text, texts[last], strlen(texts[last]))) last = link[last];
+        link[e->id] = last;
+        texts[last = e->id] = e->text;
     }
-    if (pairs == merges) return DONE;
-    return refuse("%s: model.merges: expected a merge for each pair that forms a piece, as "
-                  "SentencePiece has it; \"%s\" has %d of %d", m->path, t->text, (int)merges,
-                  (int)pairs);
+    free(texts);
+}
+
+/* The same text with its bytes in reverse. */
+static char *reversed(const char *text)
+{
+    size_t n = strlen(text), i;
+    char *to = zeroed(n + 1, 1);
+    for (i = 0; i < n; i++) to[i] = text[n - 1 - i];
+    return to;
+}
+
+/* Every two pieces that form a piece must be a merge: n[i] counts those of token i. */
+static int check_pairs(const struct metaspace *m, const int32_t *n)
+{
+    struct table backwards;
+    int32_t *begins = zeroed(m->n + 1, sizeof *begins), *ends = zeroed(m->n + 1, sizeof *ends), k;
+    size_t *length = zeroed(m->n + 1, sizeof *length), longest = 0, i;
+    size_t *seen;                       /* of each length: 1 + the last token that begins so */
+    char **reverse = zeroed(m->n + 1, sizeof *reverse);
+    int status = DONE;
+    memset(&backwards, 0, sizeof backwards);
+    for (i = 0; i < m->n; i++) {
+        length[i] = strlen(m->token[i].text);
+        if (length[i] > longest) longest = length[i];
+        enter_text(&backwards, reverse[i] = reversed(m->token[i].text), (int32_t)i);
+    }
+    sort_texts(&backwards);
+    link_beginnings(m, &m->all, begins);
+    link_beginnings(m, &backwards, ends);
+    seen = zeroed(longest + 1, sizeof *seen);
+    for (i = 0; i < m->n && !status; i++) {
+        int32_t pairs = 0;
+        if (m->token[i].type != NORMAL || is_character(m->token[i].text)) continue;
+        for (k = begins[i]; k >= 0; k = begins[k]) seen[length[k]] = i + 1;
+        for (k = ends[i]; k >= 0; k = ends[k]) pairs += seen[length[i] - length[k]] == i + 1;
+        if (pairs != n[i])
+            status = refuse("%s: model.merges: expected a merge for each pair that forms a piece, "
+                            "as SentencePiece has it; \"%s\" has %d of %d", m->path,
+                            m->token[i].text, (int)n[i], (int)pairs);
+    }
+    for (i = 0; i < m->n; i++) free(reverse[i]);
+    free(reverse);
+    free(backwards.entry);
+    free(begins);
+    free(ends);
+    free(length);
+    free(seen);
+    return status;
 }
 
 /* The score of a piece is the number of its first merge, negated. Its merges must follow one
@@ -402,9 +455,7 @@ static int take_merges(struct metaspace *m)
         if (!n[k] || goes_beyond_blank(m, t->text)) t->type = NO_PIECE;
     }
     if (!status) status = score_pieces(m, merge, n_merges, n);
-    for (k = 0; k < m->n && !status; k++)
-        if (m->token[k].type == NORMAL && !is_character(m->token[k].text))
-            status = check_pairs(m, &m->token[k], n[k]);
+    if (!status) status = check_pairs(m, n);
     for (i = 0; i < n_merges && !status; i++)       /* merges of texts that are no pieces */
         if (m->token[merge[i].piece].type == NORMAL && !n[merge[i].piece])
             m->token[merge[i].piece].type = NO_PIECE;
@@ -561,6 +612,7 @@ int read_metaspace(const struct published *p, struct pieces *pieces, int32_t **i
     int status;
     memset(&m, 0, sizeof m);
     m.path = p->json_path;
+    m.n_ids = p->n_ids ? p->n_ids[0] ? p->n_ids[0] : p->n_ids[1] : 0;
     m.json = p->json;
     m.model = member(m.json, "model");
     m.bpe = has_type(m.model, "BPE");

@@ -175,47 +175,56 @@ static int find_special(const struct published *p, const struct table *all,
     return DONE;
 }
 
-/* Adds what tokenizer_config.json adds. A token that is a piece has its number, unless pieces is
-   NULL. */
+/* The number of ids on the side that has the only vocabulary. */
+static int32_t ids_of_model(const struct published *p)
+{
+    return p->n_ids[0] ? p->n_ids[0] : p->n_ids[1];
+}
+
+/* Adds what tokenizer_config.json adds, or else tokenizer.json, if the model has rows for it. A
+   token that is a piece has its number, unless pieces is NULL. */
 static int take_added(const struct published *p, const struct pieces *pieces, struct table *more)
 {
     const cJSON *added = cJSON_GetObjectItemCaseSensitive(p->config, "added_tokens_decoder");
     const cJSON *entry;
+    const char *path = added ? p->config_path : p->json_path;
+    size_t ordinary = 0;
+    if (!added) added = cJSON_GetObjectItemCaseSensitive(p->whole, "added_tokens");
     cJSON_ArrayForEach(entry, added) {
-        const char *text = json_text(entry, "content");
-        char *end;
-        long id = strtol(entry->string, &end, 10);
-        if (*end || end == entry->string || id < 0 || id >= MOST_IDS || !text)
-            return refuse("%s: expected an id and its \"content\" in \"added_tokens_decoder\", got "
-                          "\"%s\"", p->config_path, entry->string);
-        if (!pieces || (size_t)id >= pieces->n) enter_text(more, text, (int32_t)id);
-        else if (strcmp(pieces->text[id], text))
-            return refuse("%s: the id %ld is \"%s\", but piece %ld of %s is \"%s\"", p->config_path,
-                          id, text, id, pieces->path, pieces->text[id]);
+        const cJSON *number = cJSON_GetObjectItemCaseSensitive(entry, "id");
+        const char *text = json_text(entry, "content"), *name = entry->string;
+        char *end = NULL;
+        double id = name ? strtod(name, &end) : cJSON_IsNumber(number) ? number->valuedouble : -1;
+        size_t i;
+        if (!text || (name && (*end || end == name)))
+            return refuse("%s: expected an id and its \"content\" for each added token, got \"%s\"",
+                          path, name ? name : "another value");
+        if (check_id(path, text, id)) return FAILED;
+        i = (size_t)id;
+        if (pieces && i < pieces->n) {
+            if (!strcmp(pieces->text[i], text)) continue;
+            return refuse("%s: the id %zu is \"%s\", but piece %zu of %s is \"%s\"", path, i, text,
+                          i, pieces->path, pieces->text[i]);
+        }
+        if (i >= (size_t)ids_of_model(p)) { tell_rowless(path, text); continue; }
+        ordinary += !json_true(entry, "special", 0);
+        enter_text(more, text, (int32_t)i);
     }
+    tell_ordinary(path, ordinary, "tokens that no text has");
     return DONE;
 }
 
-/* Keeps a text until the end. */
-static const char *made_text(struct published *p, char *text)
-{
-    p->made = grow(p->made, &p->made_capacity, p->n_made + 1, sizeof *p->made);
-    return p->made[p->n_made++] = text;
-}
-
-void free_made(struct published *p)
-{
-    while (p->n_made > 0) free(p->made[--p->n_made]);
-    free(p->made);
-}
-
-/* T5's sentinels, whose ids go down from the last one. */
+/* T5's sentinels, whose ids go down from the last one, unless they are among the added tokens. */
 static int take_sentinels(struct published *p, size_t n, struct table *more)
 {
     int32_t sentinels, i;
-    if (more->n) return DONE;           /* tokenizer_config.json has them */
+    size_t k;
+    for (k = 0; k < more->n; k++) if (!strncmp(more->entry[k].text, "<extra_id_", 10)) return DONE;
     if (json_int(p->config, p->config_path, "extra_ids", 100, &sentinels)) return FAILED;
-    for (i = 0; i < sentinels && i < MOST_IDS; i++) {
+    if (sentinels > ids_of_model(p) - (int32_t)n)
+        return refuse("%s: the tokenizer has %lld ids, but the model has only %d", p->folder,
+                      (long long)n + sentinels, (int)ids_of_model(p));
+    for (i = 0; i < sentinels; i++) {
         const char *text = made_text(p, format_text("<extra_id_%d>", (int)i));
         enter_text(more, text, (int32_t)n + sentinels - 1 - i);
     }
@@ -318,25 +327,24 @@ static int take_marian(struct published *p, trf_vocab *vocab[2], int32_t special
                        special);
 }
 
-/* The number of ids on the side that has the only vocabulary. */
-static int32_t ids_of_model(const struct published *p)
+/* Adds the tokens that a folder adds, unless they are known with their ids. */
+static int add_new(const struct published *p, struct table *all, struct table *more,
+                   struct table *added)
 {
-    return p->n_ids[0] ? p->n_ids[0] : p->n_ids[1];
-}
-
-/* Adds a token that a folder adds, unless it is known with this id. */
-static int add_if_new(const struct published *p, struct table *all, struct table *more,
-                      const char *text, int32_t id)
-{
+    const size_t known = more->n;
     size_t i;
-    for (i = 0; i < all->n && strcmp(all->entry[i].text, text); i++) { }
-    if (i < all->n && all->entry[i].id != id)
-        return refuse("%s: \"%s\" has the id %d, but by the order of pieces, languages and special "
-                      "tokens it has the id %d", p->config_path, text, (int)id,
-                      (int)all->entry[i].id);
-    if (i < all->n) return DONE;
-    enter_text(all, text, id);
-    enter_text(more, text, id);
+    if (sort_unique(added, p->config_path)) return FAILED;
+    sort_texts(all);
+    for (i = 0; i < added->n; i++) {
+        const struct entry *new = &added->entry[i], *old = find_text(all, new->text);
+        if (!old) enter_text(more, new->text, new->id);
+        else if (old->id != new->id)
+            return refuse("%s: \"%s\" has the id %d, but by the order of pieces, languages and "
+                          "special tokens it has the id %d", p->config_path, new->text,
+                          (int)new->id, (int)old->id);
+    }
+    for (i = known; i < more->n; i++) enter_text(all, more->entry[i].text, more->entry[i].id);
+    sort_texts(all);
     return DONE;
 }
 
@@ -378,7 +386,6 @@ static void number_like_fairseq(struct published *p, struct token_list *t)
 static int take_fairseq(struct published *p, struct token_list *t)
 {
     struct table added;
-    size_t i;
     int status;
     memset(&added, 0, sizeof added);
     status = read_pieces_of(&t->pieces, p->folder, classes[p->is].file);
@@ -387,9 +394,7 @@ static int take_fairseq(struct published *p, struct token_list *t)
         if (p->is == MBART && !json_text(p->config, "tokenizer_class") &&
             ids_of_model(p) >= (int32_t)t->pieces.n + 54) p->is = MBART50;
         number_like_fairseq(p, t);
-        for (i = 0; i < added.n && !status; i++)
-            status = add_if_new(p, &t->all, &t->more, added.entry[i].text, added.entry[i].id);
-        sort_texts(&t->all);
+        status = add_new(p, &t->all, &t->more, &added);
     }
     free(added.entry);
     return status;

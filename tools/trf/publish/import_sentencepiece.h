@@ -30,7 +30,6 @@ uint64_t next_field(const unsigned char **at, const unsigned char *end,
 /* Lists the tokens of fairseq that are no pieces, with the ids that they have beside n pieces: <s>
    <pad> </s> <unk>, then behind the pieces the languages of p->is, and <mask>. */
 void list_fairseq(struct published *p, size_t n, struct table *more);
-void free_made(struct published *p);
 
 /* import_metaspace.c: whether tokenizer.json is of SentencePiece's kind. */
 int is_metaspace(const cJSON *json);

@@ -5,16 +5,44 @@
 #include "import_sentencepiece.h"
 
 struct bert {
-    const struct published *p;
+    struct published *p;
     char *path;                 /* of the file that has the tokens, for messages */
     char *text;                 /* of vocab.txt */
     struct places tokens;
+    size_t n_model, ordinary;   /* n_model: ids of the model; ordinary: added tokens that are not
+                                   special */
     trf_wordpiece_file file;
 };
 
 static void set_flag(struct bert *b, int32_t flag, int is)
 {
     if (is) b->file.flags |= flag;
+}
+
+/* Whether the class has rules of its own. */
+static int is_own(const struct bert *b)
+{
+    return has_class(b->p, "BertTokenizer DistilBertTokenizer ElectraTokenizer");
+}
+
+/* Sets the flags that tokenizer_config.json and tokenizer.json say. normal: the normalizer of
+   tokenizer.json, or NULL: there is none. */
+static void set_flags(struct bert *b, const cJSON *normal)
+{
+    static const struct { const char *name, *config; int32_t flag; } all[] = {
+        {"lowercase", "do_lower_case", TRF_WORDPIECE_LOWER},
+        {"handle_chinese_chars", "tokenize_chinese_chars", TRF_WORDPIECE_CHINESE},
+        {"strip_accents", "strip_accents", TRF_WORDPIECE_STRIP}};    /* missing: as the first */
+    int theirs[3] = {1, 1, 1}, is[3] = {1, 1, 1}, i;
+    for (i = 0; i < 3; i++) {
+        is[i] = theirs[i] = json_true(normal, all[i].name, theirs[i == 2 ? 0 : i]);
+        if (!normal)
+            is[i] = json_true(b->p->config, all[i].config, is[i == 2 ? 0 : i]);
+        else if (is_own(b))
+            is[i] = config_true(b->p, all[i].config, i == 2 ? is[0] : 1, all[i].name,
+                                i == 2 && is[0] != theirs[0] ? -1 : theirs[i]);
+        set_flag(b, all[i].flag, is[i]);
+    }
 }
 
 static int find_special_ids(struct bert *b)
@@ -29,10 +57,14 @@ static int find_special_ids(struct bert *b)
         const int which = specials[k].which;
         const char *text = token_text(
             cJSON_GetObjectItemCaseSensitive(b->p->config, special_names[which]));
+        const int32_t *around = b->p->tags->around;
+        int32_t id = which == SPECIAL_CLS ? around[0] : which == SPECIAL_SEP ? around[1]
+                                                                           : AROUND_USUAL;
+        if (!text && id >= 0 && (size_t)id < n) { b->file.special[which] = id; continue; }
         if (!text) text = specials[k].usual;
-        for (i = 0; i < n && (!b->tokens.text[i] || strcmp(b->tokens.text[i], text)); i++) { }
-        if (i < n) b->file.special[which] = (int32_t)i;
-        else if (which != SPECIAL_MASK)
+        for (i = n; i > 0 && (!b->tokens.text[i - 1] || strcmp(b->tokens.text[i - 1], text)); i--) { }
+        if (i > 0) b->file.special[which] = (int32_t)i - 1;
+        else if (which != SPECIAL_MASK && id == AROUND_USUAL)
             return refuse("%s: expected the special token \"%s\" among the tokens", b->path, text);
     }
     return DONE;
@@ -60,11 +92,14 @@ static int take_json(struct bert *b)
     const cJSON *vocab = cJSON_GetObjectItemCaseSensitive(model, "vocab"), *entry;
     const cJSON *added = cJSON_GetObjectItemCaseSensitive(json, "added_tokens");
     const char *prefix = json_text(model, "continuing_subword_prefix");
-    int lower = json_true(normal, "lowercase", 1);
+    int clean;
+    normal = only_part(normal, "normalizers");
+    clean = json_true(normal, "clean_text", 1);
+    decoder = only_part(decoder, "decoders");
     if (!is_part(b, model, "model", "WordPiece") ||
         !is_part(b, normal, "normalizer", "BertNormalizer") ||
-        !is_part(b, cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer"), "pre_tokenizer",
-                 "BertPreTokenizer"))
+        !is_part(b, only_part(cJSON_GetObjectItemCaseSensitive(json, "pre_tokenizer"),
+                              "pretokenizers"), "pre_tokenizer", "BertPreTokenizer"))
         return FAILED;
     if (prefix && strcmp(prefix, "##"))
         return refuse("%s: expected \"continuing_subword_prefix\" to be \"##\", got \"%s\"",
@@ -73,16 +108,21 @@ static int take_json(struct bert *b)
         return refuse("%s: expected an object \"vocab\" in the model", b->path);
     if (json_int(model, b->path, "max_input_chars_per_word", 100, &b->file.longest_word))
         return FAILED;
-    set_flag(b, TRF_WORDPIECE_CLEAN, json_true(normal, "clean_text", 1));
-    set_flag(b, TRF_WORDPIECE_CHINESE, json_true(normal, "handle_chinese_chars", 1));
-    set_flag(b, TRF_WORDPIECE_LOWER, lower);
-    set_flag(b, TRF_WORDPIECE_STRIP, json_true(normal, "strip_accents", lower));
+    if (is_own(b) && (!clean || b->file.longest_word != 100)) {
+        inform_line("%s: its \"clean_text\" and \"max_input_chars_per_word\" do not count: "
+                    "transformers follows the class %s", b->path, b->p->class_name);
+        clean = 1;
+        b->file.longest_word = 100;
+    }
+    set_flag(b, TRF_WORDPIECE_CLEAN, clean);
+    set_flags(b, normal);
     set_flag(b, TRF_WORDPIECE_CLEANUP, json_true(decoder, "cleanup", 1));
     cJSON_ArrayForEach(entry, vocab) {
         if (!cJSON_IsNumber(entry))
             return refuse("%s: expected a number for the token \"%s\"", b->path, entry->string);
         if (place_text(&b->tokens, b->path, entry->valuedouble, entry->string)) return FAILED;
     }
+    b->n_model = b->tokens.n;
     cJSON_ArrayForEach(entry, added) {
         const cJSON *id = cJSON_GetObjectItemCaseSensitive(entry, "id");
         const char *text = json_text(entry, "content");
@@ -90,6 +130,7 @@ static int take_json(struct bert *b)
             return refuse("%s: expected \"id\" and \"content\" of each of \"added_tokens\"",
                           b->path);
         if (place_text(&b->tokens, b->path, id->valuedouble, text)) return FAILED;
+        b->ordinary += !json_true(entry, "special", 0);
     }
     return DONE;
 }
@@ -101,14 +142,12 @@ static int take_json(struct bert *b)
 static int take_text(struct bert *b)
 {
     char *at = b->text, *line;
-    int lower = json_true(b->p->config, "do_lower_case", 1);
     b->file.longest_word = 100;
     set_flag(b, TRF_WORDPIECE_CLEAN | TRF_WORDPIECE_CLEANUP, 1);
-    set_flag(b, TRF_WORDPIECE_CHINESE, json_true(b->p->config, "tokenize_chinese_chars", 1));
-    set_flag(b, TRF_WORDPIECE_LOWER, lower);
-    set_flag(b, TRF_WORDPIECE_STRIP, json_true(b->p->config, "strip_accents", lower));
+    set_flags(b, NULL);
     while ((line = cut_line(&at)) != NULL)
         if (place_text(&b->tokens, b->path, (double)b->tokens.n, line)) return FAILED;
+    b->n_model = b->tokens.n;
     return DONE;
 }
 
@@ -140,29 +179,61 @@ static int take_tokens(struct bert *b)
                   class_of ? " for the tokenizer_class " : "", class_of ? class_of : "");
 }
 
-/* The model may have more ids than there are tokens. */
-static int make_vocab(struct bert *b, trf_vocab **vocab)
+/* Gives an id a text that no text has. */
+static void hide(struct bert *b, size_t id)
 {
-    size_t n = b->tokens.n, n_ids = (size_t)b->p->n_ids[0], i;
-    char (*unused)[UNUSED_NAME];
-    trf_error err;
-    int status = DONE;
-    if (check_places(&b->tokens, b->path)) return FAILED;
-    if (n_ids <= n || n_ids > MOST_IDS) n_ids = n;
-    else inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - n, n_ids);
-    unused = zeroed(n_ids - n + 1, sizeof *unused);
-    for (i = n; i < n_ids && !status; i++) {
-        snprintf(unused[i - n], UNUSED_NAME, "[unused_%zu]", i);
-        status = place_text(&b->tokens, b->path, (double)i, unused[i - n]);
-    }
-    b->file.tokens = b->tokens.text;
-    b->file.n_tokens = (int32_t)n_ids;
-    if (!status && make_word_piece(vocab, &b->file, &err)) status = refuse_error(b->path, &err);
-    free(unused);
-    return status;
+    b->tokens.text[id] = made_text(b->p, format_text("[unused_%zu]", id));
 }
 
-static int read_word_piece(const struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
+/* Of equal tokens the last one counts, as in transformers. No text has an empty token, or one with
+   a blank. */
+static void hide_unfound(struct bert *b)
+{
+    struct table all;
+    size_t i, hidden = 0;
+    memset(&all, 0, sizeof all);
+    for (i = 0; i < b->tokens.n; i++) enter_text(&all, b->tokens.text[i], (int32_t)i);
+    sort_texts(&all);
+    for (i = 0; i < all.n; i++) {
+        const char *text = all.entry[i].text;
+        int twice = i + 1 < all.n && !strcmp(text, all.entry[i + 1].text);
+        if (!twice && *text && !strpbrk(text, " \t\n\v\f\r")) continue;
+        hide(b, (size_t)all.entry[i].id);
+        hidden++;
+    }
+    free(all.entry);
+    if (hidden)
+        inform_line("%s: tokens that no text has (empty, with a blank, or equal to a later one): "
+                    "%zu", b->path, hidden);
+}
+
+/* The model may have more ids than there are tokens, or no rows for the last ones that were
+   added. */
+static int make_vocab(struct bert *b, trf_vocab **vocab)
+{
+    size_t *n = &b->tokens.n, n_ids = (size_t)b->p->n_ids[0], i;
+    trf_error err;
+    int k;
+    if (check_places(&b->tokens, b->path)) return FAILED;
+    for (; *n > n_ids && n_ids && (*n > b->n_model || !*b->tokens.text[*n - 1]); --*n) {
+        tell_rowless(b->path, b->tokens.text[*n - 1]);
+        for (k = 0; k < SPECIALS; k++)
+            if (b->file.special[k] == (int32_t)*n - 1) b->file.special[k] = -1;
+    }
+    hide_unfound(b);
+    i = *n;
+    if (n_ids <= i || n_ids > MOST_IDS) n_ids = i;
+    else inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - i, n_ids);
+    b->tokens.text = grow(b->tokens.text, &b->tokens.capacity, n_ids, sizeof *b->tokens.text);
+    for (; i < n_ids; i++) hide(b, i);
+    b->file.tokens = b->tokens.text;
+    b->file.n_tokens = (int32_t)n_ids;
+    if (make_word_piece(vocab, &b->file, &err)) return refuse_error(b->path, &err);
+    tell_ordinary(b->path, b->ordinary, "words");
+    return DONE;
+}
+
+static int read_word_piece(struct published *p, trf_vocab **vocab, int32_t special[SPECIALS])
 {
     struct bert b;
     int status;
@@ -184,10 +255,9 @@ static int read_word_piece(const struct published *p, trf_vocab **vocab, int32_t
 static int read_kind(struct published *p, trf_vocab *vocab[2], int32_t special[SPECIALS])
 {
     const cJSON *model;
-    if (read_if_there(p->folder, "tokenizer_config.json", &p->config)) return FAILED;
     p->is = class_of_files(p);
     if (p->is != NO_CLASS) return read_pieces(p, vocab, special);
-    if (read_if_there(p->folder, "tokenizer.json", &p->json)) return FAILED;
+    p->json = p->whole;
     model = cJSON_GetObjectItemCaseSensitive(p->json, "model");
     if (is_metaspace(p->json)) return read_pieces(p, vocab, special);
     if (p->json ? has_type(model, "BPE") : has_bpe_files(p))
@@ -196,11 +266,12 @@ static int read_kind(struct published *p, trf_vocab *vocab[2], int32_t special[S
     return read_word_piece(p, &vocab[0], special);
 }
 
-int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
-                   trf_vocab *vocab[2], int32_t special[SPECIALS], struct tags *tags)
+int read_tokenizer(const char *folder, const char *type, const char *class_name,
+                   const int32_t n_ids[2], trf_vocab *vocab[2], int32_t special[SPECIALS],
+                   struct tags *tags)
 {
     struct published p;
-    int status;
+    int status = FAILED, side;
     memset(&p, 0, sizeof p);
     p.folder = folder;
     p.type = type;
@@ -208,10 +279,24 @@ int read_tokenizer(const char *folder, const char *type, const int32_t n_ids[2],
     p.tags = tags;
     p.config_path = format_text("%s/tokenizer_config.json", folder);
     p.json_path = format_text("%s/tokenizer.json", folder);
-    status = read_kind(&p, vocab, special);
+    if (!read_if_there(folder, "tokenizer_config.json", &p.config) &&
+        !read_if_there(folder, "tokenizer.json", &p.whole) && !take_special_map(&p)) {
+        name_class(&p, class_name);
+        status = find_around(&p) || read_kind(&p, vocab, special) ? FAILED : DONE;
+    }
+    if (!status) {
+        find_flagged(&p, trf_vocab_kind(vocab[0]) == TRF_SENTENCEPIECE, special);
+        for (side = 0; side < 2; side++) {      /* a template may name what nothing else does */
+            int32_t *own = &special[side ? SPECIAL_SEP : SPECIAL_CLS];
+            int32_t other = special[side ? SPECIAL_EOS : SPECIAL_BOS];
+            if (tags->around[side] >= 0 && *own < 0 &&
+                (other < 0 || (!n_ids[1] && other != tags->around[side])))
+                *own = tags->around[side];
+        }
+    }
     free_made(&p);
     cJSON_Delete(p.config);
-    cJSON_Delete(p.json);
+    cJSON_Delete(p.whole);
     free(p.config_path);
     free(p.json_path);
     return status;
