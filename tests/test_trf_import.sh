@@ -1168,4 +1168,46 @@ awk 'BEGIN { for (a = "a"; length(a) < 100000; ) a = a a; for (b = "b"; length(b
     mv changed folder/tokenizer.json
 expect 1 "a token of 260,000 bytes is checked at once" "merges\|tokens\|ids" timeout 5 "$trf" import folder --output out.model
 
+# sentence encoders: the longest text, the prompt, whether lengths stay
+sentences '{"pooling_mode_mean_tokens": true}'; echo '{"max_seq_length": 8}' >folder/sentence_bert_config.json
+told "sentence encoder: max_seq_length" "47 tokens"
+echo "a the a the a the a the" >line
+expect 1 "sentence encoder: a text beyond max_seq_length" "8 tokens, at most 6" "$trf" embed --model out.model line
+"$trf" embed --model out.model --truncate line >got 2>err
+echo "a the a the a the" | "$trf" embed --model bert.model >want
+check "sentence encoder: --truncate cuts at max_seq_length" cmp -s got want
+expect 0 "sentence encoder: its export" "bert" "$trf" export out.model --output sentences
+check "sentence encoder: export writes max_seq_length" grep -q '"max_seq_length":.8,' sentences/sentence_bert_config.json
+check "sentence encoder: export writes model_max_length" grep -q '"model_max_length":.8,' sentences/tokenizer_config.json
+sentences '{"pooling_mode_mean_tokens": true}'; echo '{"model_max_length": 8}' >folder/tokenizer_config.json
+told "sentence encoder: model_max_length" "47 tokens"
+expect 1 "sentence encoder: a text beyond model_max_length" "8 tokens, at most 6" "$trf" embed --model out.model line
+sentences '{"pooling_mode_mean_tokens": true}'
+echo '{"prompts": {"query": "the woman ", "passage": "a dog "}, "default_prompt_name": "query"}' >folder/config_sentence_transformers.json
+told "sentence encoder: another prompt is told" "left out: the prompt of passage, \"a dog \": begin texts with it yourself"
+"$trf" embed --model out.model line >got 2>err
+echo "the woman a the a the a the a the" | "$trf" embed --model bert.model >want
+check "sentence encoder: the default prompt stands before a text" cmp -s got want
+"$trf" embed --model out.model --query "a dog" line >got 2>err
+echo "the woman a the a the a the a the" | "$trf" embed --model bert.model --query "the woman a dog" | cut -f 1 >want
+check "sentence encoder: and before a query" sh -c "cut -f 1 got | cmp -s - want"
+expect 0 "sentence encoder with a prompt: its export" "bert" "$trf" export out.model --output sentences --overwrite
+expect 0 "sentence encoder with a prompt: import again" "bert" "$trf" import sentences --output again.model --overwrite
+check "sentence encoder with a prompt: the same model" cmp -s out.model again.model
+sentences '{"pooling_mode_mean_tokens": true}'
+steps() { echo '[{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}'"$1"']' >folder/modules.json; }
+steps ''; told "sentence encoder without Normalize" "47 tokens"
+"$trf" embed --model out.model <"$golden/bert/lines.txt" >got 2>err
+check "sentence encoder without Normalize: lengths stay" cmp -s got mean.numbers
+"$trf" embed --model out.model --normalize yes line >got 2>err; "$trf" embed --model bert.model line >want
+check "sentence encoder without Normalize: an option says another" cmp -s got want
+expect 0 "sentence encoder without Normalize: its export" "bert" "$trf" export out.model --output sentences --overwrite
+check "sentence encoder without Normalize: export writes none" sh -c "! grep -q Normalize sentences/modules.json"
+check "an export replaces an earlier prompt" [ ! -e sentences/config_sentence_transformers.json ]
+expect 0 "sentence encoder without Normalize: import again" "bert" "$trf" import sentences --output again.model --overwrite
+check "sentence encoder without Normalize: the same model" cmp -s out.model again.model
+rm out.model; steps ', {"path": "2_Normalize", "type": "x.Normalize"}'; told "sentence encoder with Normalize" "47 tokens"
+"$trf" embed --model out.model line >got 2>err
+check "sentence encoder with Normalize: vectors of length 1" cmp -s got want
+
 finish

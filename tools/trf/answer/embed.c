@@ -36,6 +36,7 @@ struct embedding {
     double cutoff;              /* scores up to this are not among the best */
     int32_t width, limit;       /* d_model; tokens of the longest line */
     int64_t cut;                /* lines cut (--truncate) */
+    const char *prompt;         /* of the model; or NULL */
 };
 
 static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
@@ -48,7 +49,10 @@ static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 static const char *add_line(struct embedding *t, const char *text, int32_t *n, char why[300])
 {
     int64_t *cut = t->s->answer.truncate ? &t->cut : NULL;
-    return add_words(&t->lines.side, t->vocab, text, t->limit, cut, n, why);
+    char *whole = format_text("%s%s", t->prompt ? t->prompt : "", text);
+    const char *fault = add_words(&t->lines.side, t->vocab, whole, t->limit, cut, n, why);
+    free(whole);
+    return fault;
 }
 
 static const char *add_next_line(void *user, char why[300])
@@ -453,9 +457,12 @@ static int check_encoder(const struct settings *s, const trf_model *model)
     return FAILED;
 }
 
-/* Takes the pooling that an imported sentence encoder remembers, unless an option says another. */
+/* Takes the pooling that an imported sentence encoder remembers, and whether its vectors keep their
+   lengths, unless an option says another. A query needs vectors of length 1. */
 static int find_pooling(struct settings *s, const trf_model *model)
 {
+    if (!s->embed.query && !is_given(s, AT(embed.unit_vectors)) &&
+        trf_model_metadata(model, normalize_key)) s->embed.unit_vectors = 0;
     if (is_given(s, AT(pooling))) return DONE;
     s->pooling = (int32_t)trf_model_pooling(model);
     if (s->pooling < TRF_POOLING_COUNT) return DONE;
@@ -471,7 +478,8 @@ static int start(struct embedding *t)
     if (trf_translator_create(&t->translator, t->model, &t->s->search, &err))
         return refused("encoder", &err);
     t->width = config->d_model;
-    t->limit = source_limit(config);
+    t->limit = longest_source(t->model) - source_added(config);
+    t->prompt = trf_model_metadata(t->model, prompt_key);
     t->bytes = zeroed((size_t)t->width, 4);
     if (t->s->embed.query && read_query(t, t->s->embed.query, "--query")) return FAILED;
     if ((t->lines.head || t->s->embed.index) && find_fingerprint(t)) return FAILED;

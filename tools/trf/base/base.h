@@ -472,7 +472,10 @@ extern const char *const language_keys[2];
    they end; and the model_type from which a model was imported. */
 extern const char first_key[], ends_key[], origin_key[];
 extern const char stream_key[];     /* metadata: "1": texts begin behind EOS (trf_dataset_stream) */
-extern const char pooling_key[];    /* metadata: the value of --pooling, unless the option is given */
+/* Metadata of imported encoders: the values of --pooling and --normalize of trf embed, unless these
+   options are given; how many ids a text may have, BOS and EOS included; what stands before every
+   text. */
+extern const char pooling_key[], normalize_key[], longest_key[], prompt_key[];
 /* Sets forced_first and ends to the tokens with which all answers begin and end, unless options set
    them: for commands without languages. */
 int read_first(struct settings *s, const trf_model *model);
@@ -606,6 +609,8 @@ int32_t longest_trained(const trf_model *model);    /* tokens of the longest tex
 int never_writes_unk(const trf_model *model);       /* whether no target had an unknown token */
 int32_t source_added(const trf_config *config);     /* BOS and EOS that the library adds */
 int32_t source_limit(const trf_config *config);     /* tokens beside these */
+/* Ids of the longest text, with them: what longest_key says, else max_length. */
+int32_t longest_source(const trf_model *model);
 /* Takes the training options that a checkpoint stores. */
 int stored_training(struct settings *s, const trf_file *file);
 

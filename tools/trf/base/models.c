@@ -190,6 +190,14 @@ int check_decoder(const struct settings *s, const trf_model *model)
 
 int32_t source_added(const trf_config *config) { return config->source_bos + config->source_eos; }
 
+int32_t longest_source(const trf_model *model)
+{
+    const char *text = trf_model_metadata(model, longest_key);
+    long n = text ? strtol(text, NULL, 10) : 0;
+    int32_t most = trf_model_config(model)->max_length;
+    return n > 0 && n < most ? (int32_t)n : most;
+}
+
 int32_t source_limit(const trf_config *config)
 {
     return config->max_length - (config->kind == TRF_DECODER_ONLY ? 1 : source_added(config));

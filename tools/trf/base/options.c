@@ -449,9 +449,11 @@ const struct row rows[] = {
     {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
      "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
      "the largest number of each column. The row of EOS counts if the model adds EOS. An imported "
-     "sentence encoder has the pooling of its folder, unless this option is given", NULL},
+     "sentence encoder has the pooling of its folder, unless this option is given; its prompt stands "
+     "before every line, and its longest text is the longest line", NULL},
     {EMBED, SWITCH, "normalize", AT(embed.unit_vectors), NO_YES,
-     "divide each vector by its length; a vector of zeros stays", NULL},
+     "divide each vector by its length; a vector of zeros stays. Without the option: no for an "
+     "imported sentence encoder without such a step, else yes", NULL},
     {EMBED, TEXT, "query", AT(embed.query), "TEXT",
      "write the lines that are nearest to this text by cosine instead of vectors: SCORE tab LINE, "
      "the best first; lines with equal scores keep their order", NULL},

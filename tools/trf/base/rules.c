@@ -93,7 +93,8 @@ static int add_lines(struct side *list, const trf_vocab *vocab, const char *path
 const char *const language_keys[2] = {"source.language", "target.language"};
 const char first_key[] = "target.first", ends_key[] = "target.ends";
 const char origin_key[] = "imported.model_type", stream_key[] = "trained.stream";
-const char pooling_key[] = "pooling";
+const char pooling_key[] = "pooling", longest_key[] = "pooling.longest";
+const char prompt_key[] = "pooling.prompt", normalize_key[] = "pooling.normalize";
 
 /* The model whose tags are asked for: that of trf train is the one it starts from. */
 static const char *model_name(const struct settings *s)

@@ -158,6 +158,7 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
     t.config = &fit->config;
     t.recipe = fit->recipe;
     t.languages = l;
+    t.longest = longest_source(model);
     t.side[0].vocab = trf_model_source_vocab(model);
     t.side[1].vocab = trf_model_target_vocab(model);
     if (trf_file_open(&file, path, NULL, &err)) return refuse_error(NULL, &err);
@@ -178,27 +179,47 @@ static int export_vocabularies(const char *path, const trf_model *model, const s
 // >>folder         the whole export
 // -----------------------------------------------------------------------------------------------
 
-/* What sentence-transformers reads of a sentence encoder: its steps, and its pooling. */
+/* Writes an object, and deletes it. */
+static int write_object(const struct folder *folder, const char *file, cJSON *json)
+{
+    int status = write_json(folder, file, json);
+    cJSON_Delete(json);
+    return status;
+}
+
+/* What sentence-transformers reads of a sentence encoder: its steps, its pooling, the longest text,
+   the prompt. */
 static int write_pooling(const trf_model *model, const struct folder *folder)
 {
-#define STEP(number, path, name) "{\"idx\": " number ", \"name\": \"" number "\", \"path\": \"" path \
-    "\", \"type\": \"sentence_transformers.models." name "\"}"
+#define STEP(number, path, name) "{\"idx\": " number ", \"name\": \"" number "\", \"path\": \"" \
+    path "\", \"type\": \"sentence_transformers.models." name "\"}"
     static const char steps[] = "[" STEP("0", "", "Transformer") ",\n "
-                                STEP("1", POOLING_FOLDER, "Pooling") ",\n "
-                                STEP("2", "2_Normalize", "Normalize") "]\n";
+                                STEP("1", POOLING_FOLDER, "Pooling");
+    static const char last[] = ",\n " STEP("2", "2_Normalize", "Normalize");
 #undef STEP
     const char *name = trf_model_metadata(model, pooling_key);
+    const char *prompt = trf_model_metadata(model, prompt_key);
+    char *list;
     cJSON *json;
     int i, status;
     if (!name) return DONE;
+    list = format_text("%s%s]\n", steps, trf_model_metadata(model, normalize_key) ? "" : last);
     json = cJSON_CreateObject();
     set_number(json, "word_embedding_dimension", trf_model_config(model)->d_model);
     for (i = 0; i < POOLINGS; i++)
         set_bool(json, poolings[i].flag, !strcmp(name, poolings[i].name));
-    status = write_json(folder, POOLING_FOLDER "/config.json", json) ||
-             write_bytes(folder, "modules.json", steps, sizeof steps - 1) ? FAILED : DONE;
-    cJSON_Delete(json);
-    return status;
+    status = write_object(folder, POOLING_FOLDER "/config.json", json) ||
+             write_bytes(folder, "modules.json", list, strlen(list)) ? FAILED : DONE;
+    free(list);
+    json = cJSON_CreateObject();
+    set_number(json, "max_seq_length", longest_source(model));
+    set_bool(json, "do_lower_case", 0);
+    if (write_object(folder, "sentence_bert_config.json", json)) status = FAILED;
+    if (!prompt) return status;
+    json = cJSON_CreateObject();
+    set_text(cJSON_AddObjectToObject(json, "prompts"), "default", prompt);
+    set_text(json, "default_prompt_name", "default");
+    return write_object(folder, "config_sentence_transformers.json", json) ? FAILED : status;
 }
 
 static int write_folder(const char *path, const trf_model *model, const struct fit *fit,

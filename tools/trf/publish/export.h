@@ -63,6 +63,7 @@ struct tokenizer {
     const trf_config *config;
     const struct recipe *recipe;
     const struct languages *languages;
+    int32_t longest;                /* "model_max_length" */
     struct vocabulary side[2];      /* of source and target; vocab NULL: the model has no such side,
                                        or one vocabulary serves both */
 };

@@ -17,7 +17,8 @@ static const char *const names[] = {
     "spiece.model", "tokenizer.model", "sentencepiece.bpe.model", TARGET_FOLDER "/tokenizer.json",
     TARGET_FOLDER "/tokenizer_config.json", TARGET_FOLDER "/vocab.txt", TARGET_FOLDER "/vocab.json",
     TARGET_FOLDER "/merges.txt", TARGET_FOLDER "/source.spm", TARGET_FOLDER "/target.spm",
-    POOLING_FOLDER "/config.json", "modules.json", "config.json"};
+    POOLING_FOLDER "/config.json", "modules.json", "sentence_bert_config.json",
+    "config_sentence_transformers.json", "config.json"};
 enum { NAMES = sizeof names / sizeof *names };
 
 /* A signal ends the program after the file that is being written, so that the unfinished folder can

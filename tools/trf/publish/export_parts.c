@@ -124,7 +124,7 @@ cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
     cJSON *json = cJSON_CreateObject();
     int masks = t->config->head == TRF_HEAD_MASKED, which;  /* without a mask, pad is the mask */
     set_text(json, "tokenizer_class", class_name);
-    set_number(json, "model_max_length", t->config->max_length);
+    set_number(json, "model_max_length", t->longest);
     set_bool(json, "clean_up_tokenization_spaces", 0);
     for (which = 0; which < TRF_SPECIAL_COUNT; which++) {
         int32_t id = trf_vocab_special(vocab, (trf_special)which);

@@ -527,7 +527,7 @@ static int import_folder(struct importing *m)
     int32_t special[SPECIALS], n_ids[2];
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
-    const char *pooling = NULL;
+    struct sentences sentences = {NULL, 0, 0, NULL};
     struct tags tags = {-1, -1, -1, -1, 0, 0, {AROUND_USUAL, AROUND_USUAL}, NULL, NULL, NULL,
                         {NULL, NULL}};
     trf_error err;
@@ -578,9 +578,9 @@ static int import_folder(struct importing *m)
     if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
     if (set_tags(m->model, &tags) || set_first(m, &tags) || set_ends(m, json)) goto done;
-    if (m->config.kind == TRF_ENCODER_ONLY && read_pooling(m->folder, &pooling)) goto done;
+    if (m->config.kind == TRF_ENCODER_ONLY &&
+        (read_sentences(m->folder, &sentences) || set_sentences(m->model, &sentences))) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
-        trf_model_set_metadata(m->model, pooling_key, pooling, &err) ||
         trf_model_set_metadata(m->model, origin_key, m->recipe->type, &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->publish.weights, &err)) {
         say_error(NULL, &err);
@@ -593,6 +593,7 @@ done:
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);
     free_tags(&tags);
+    free(sentences.prompt);
     return status;
 }
 

@@ -136,24 +136,25 @@ struct published {
     cJSON *config;              /* tokenizer_config.json with special_tokens_map.json, or NULL */
     cJSON *whole, *json;        /* tokenizer.json, or NULL. json: unless SentencePiece's files go
                                    before it */
-    const char *class_name;     /* of the tokenizer, without "Fast"; "": it has no rules of its own */
+    const char *class_name;     /* of the tokenizer, without "Fast"; "": it has no own rules */
     char *config_path, *json_path;
     int is;                     /* one of the classes of import_sentencepiece.h */
     char **made;                /* texts of tokens that no file has */
     size_t n_made, made_capacity;
 };
 
-/* import_class.c: the class of the tokenizer; of_model: "tokenizer_class" of config.json, or NULL. */
+/* import_class.c: finds the class of the tokenizer; of_model: "tokenizer_class" of config.json, or
+   NULL. */
 void name_class(struct published *p, const char *of_model);
 int has_class(const struct published *p, const char *names);    /* with blanks between them */
 int take_special_map(struct published *p);
-/* A setting of the class in tokenizer_config.json. Tells it if tokenizer.json has another one, which
-   is `other`, or -1: do not tell; where: its name there. */
+/* A setting of the class in tokenizer_config.json. Tells it if tokenizer.json has another one,
+   which is `other`, or -1: do not tell; where: its name there. */
 int config_true(const struct published *p, const char *name, int missing, const char *where,
                 int other);
 /* Sets tags->around by tokenizer.json; without it, that of prompts by the flags of
-   tokenizer_config.json. pieces: the tokens are SentencePiece's, whose prompts begin with BOS unless
-   a flag says otherwise, as in transformers 4. */
+   tokenizer_config.json. pieces: the tokens are those of SentencePiece, whose prompts begin with
+   BOS unless a flag says otherwise, as in transformers 4. */
 int find_around(struct published *p);
 void find_flagged(const struct published *p, int pieces, const int32_t special[SPECIALS]);
 
@@ -289,14 +290,20 @@ int read_labels(const cJSON *json, const char *path, struct labels *labels, int3
 /* The rows of a head in the order of the labels, and the labels in the model's metadata. */
 int set_labels(trf_model *model, const struct labels *labels, const int32_t *order);
 
-/* import_sentences.c: the pooling of a sentence encoder, "mean", "first" or "max"; NULL: the folder
-   names none of them. FAILED after a message. */
+/* import_sentences.c: what the folder of a sentence encoder says. */
 #define POOLING_FOLDER "1_Pooling"
 /* A pooling: its flag and its word in the configuration there, and its name here. */
 struct pooling { const char *flag, *word, *name; };
 enum { POOLINGS = 3 };
 extern const struct pooling poolings[POOLINGS];
-int read_pooling(const char *folder, const char **name);
+struct sentences {
+    const char *pooling;        /* "mean", "first" or "max"; NULL: the folder names none of them */
+    int raw;                    /* 1: vectors keep their lengths */
+    int32_t longest;            /* ids of a text, BOS and EOS included; 0: as many as positions */
+    char *prompt;               /* malloc'd: stands before every text; or NULL */
+};
+int read_sentences(const char *folder, struct sentences *to);
+int set_sentences(trf_model *model, const struct sentences *s);
 
 /* Says why, and fails. */
 #define refuse(...) (say(__VA_ARGS__), FAILED)

@@ -62,8 +62,9 @@ static int find_special_ids(struct bert *b)
                                                                            : AROUND_USUAL;
         if (!text && id >= 0 && (size_t)id < n) { b->file.special[which] = id; continue; }
         if (!text) text = specials[k].usual;
-        for (i = n; i > 0 && (!b->tokens.text[i - 1] || strcmp(b->tokens.text[i - 1], text)); i--) { }
-        if (i > 0) b->file.special[which] = (int32_t)i - 1;
+        for (i = n; i-- > 0; )
+            if (b->tokens.text[i] && !strcmp(b->tokens.text[i], text)) break;
+        if (i < n) b->file.special[which] = (int32_t)i;
         else if (which != SPECIAL_MASK && id == AROUND_USUAL)
             return refuse("%s: expected the special token \"%s\" among the tokens", b->path, text);
     }
