@@ -423,8 +423,8 @@ fresh bart
 change 's/"bos_token_id": 0/&, "num_beams": 4, "no_repeat_ngram_size": 3, "length_penalty": 2.0/' generation_config.json
 change 's/"num_beams"/"min_length": 56, "early_stopping": true, &/' generation_config.json
 expect 0 "import tells the options that do what generate of transformers does" \
-    "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 --stop finished$" \
-    "$trf" import folder --output out.model
+    "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 --stop finished "\
+"--max-length-a 0 --max-length-b 20$" "$trf" import folder --output out.model
 fresh t5; change 's/"model_type": "t5"/"model_type": "mt5"/; s/T5ForC/MT5ForC/' config.json
 expect 0 "import takes an mT5" "mt5" "$trf" import folder --output out.model
 expect 0 "export writes an mT5 as mT5" "mt5, MT5ForConditionalGeneration" "$trf" export out.model --output mt5.folder
@@ -547,7 +547,8 @@ fresh; change 's/"use_cache": true/"quantization_config": {}/' config.json; refu
 fresh; change 's/"hidden_size": 16/"hidden_size": "x"/' config.json
 refuses "a hidden_size that is a text" "a whole number \"hidden_size\""
 fresh; change '/"hidden_size"/d' config.json
-refuses "a config.json without hidden_size" "a whole number \"hidden_size\", got none"
+refuses "a config.json without hidden_size whose weights are not 768 wide" \
+    "(47, 16), but src_embed.weight needs (47, 768)"
 fresh; change 's/"hidden_size": 16/"hidden_size": 20/' config.json
 refuses "a hidden_size that the weights contradict" "src_embed.weight needs (47, 20)"
 fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 3/' config.json
@@ -1209,5 +1210,35 @@ check "sentence encoder without Normalize: the same model" cmp -s out.model agai
 rm out.model; steps ', {"path": "2_Normalize", "type": "x.Normalize"}'; told "sentence encoder with Normalize" "47 tokens"
 "$trf" embed --model out.model line >got 2>err
 check "sentence encoder with Normalize: vectors of length 1" cmp -s got want
+
+# what config.json lacks, as transformers takes it
+without() { fresh "$1"; change "/^ *\"$2\":/d" config.json; }
+for case in "bert layer_norm_eps 1e-12" "bert hidden_act gelu" "gpt2 activation_function gelu_new" "llama hidden_act silu" \
+    "bart decoder_start_token_id 2" "t5 feed_forward_proj relu"; do
+    set -- $case; "$trf" import "$golden/$1" --output want.model --overwrite >err 2>&1
+    without "$1" "$2"; told "config.json without $2" "\"$2\" is missing: transformers takes $3$"
+    check "config.json without $2: the same model" cmp -s out.model want.model
+done
+fresh; change 's/"hidden_act": "gelu"/"hidden_act": "gelu_python"/' config.json; told "gelu_python" "47 tokens"
+check "gelu_python is gelu" cmp -s out.model bert.model
+# the rules of generation_config.json: options, or what is left out
+rules() { fresh "$1"; echo "$2" >folder/generation_config.json; rm -f out.model; }
+by="generate of transformers searches as trf translate --search-rule hugging-face"
+rules bart '{}'; told "no rules: 20 tokens" "^$by --beam 1 --max-length-a 0 --max-length-b 20$"
+check "no rules: nothing is left out" sh -c "! grep -q 'generation_config.json: left out' err"
+rules bart '{"max_length": 9, "forced_eos_token_id": 2, "min_length": 3, "transformers_version": "5"}'
+told "a length with a forced end" "^$by --beam 1 --min-length 2 --at-limit free-eos --max-length-a 0 --max-length-b 7$"
+rules bart '{"max_new_tokens": 9, "min_new_tokens": 4, "min_length": 3, "num_beams": 2}'
+told "lengths without the start token" "^$by --beam 2 --min-length 4 --max-length-a 0 --max-length-b 9$"
+rules bart '{"bad_words_ids": [[1]], "do_sample": true, "early_stopping": "never", "suppress_tokens": [3, 4], "typical_p": 0.5, "top_k": 7, "num_beam_groups": 1, "sequence_bias": [[[5], 1]], "forced_eos_token_id": 7, "new_rule": 3}'
+told "rules that trf has not" "^generation_config.json: left out: typical_p, suppress_tokens, early_stopping, do_sample, forced_eos_token_id, sequence_bias, new_rule$"
+id=$(sed -n 's/^ *"h": \([0-9]*\),*$/\1/p' "$golden/bart/tokenizer.json")
+rules bart "{\"bad_words_ids\": [[1], [$id]], \"suppress_tokens\": [$id]}"
+told "tokens that are banned" "^$by --beam 1 --ban 'h' --ban 'h' --max-length-a 0 --max-length-b 20$"
+rules gpt2 '{"max_new_tokens": 7, "do_sample": true, "temperature": 0.5, "top_p": 0.9}'
+told "a decoder draws" "^generate of transformers writes as trf generate --temperature 0.5 --top-k 50 --top-p 0.9 --max-tokens 7$"
+rules gpt2 '{"max_length": 30, "repetition_penalty": 1.5, "num_beams": 3, "min_length": 4}'
+told "a decoder takes the most likely tokens" "^generate of transformers writes as trf generate --repetition-penalty 1.5 --temperature 0$"
+check "a decoder: rules that trf generate has not" grep -q "^generation_config.json: left out: num_beams, min_length, max_length$" err
 
 finish

@@ -451,32 +451,6 @@ static int find_first(struct importing *m, const cJSON *json, struct tags *tags)
     return status;
 }
 
-/* Tells with which options trf translate searches as `generate` does with this folder. */
-static void tell_search(const struct importing *m, const cJSON *json)
-{
-    static const struct { const char *member, *option; double usual, offset; } all[] = {
-        {"num_beams", "--beam", 1, 0},
-        {"no_repeat_ngram_size", "--no-repeat-ngram", 0, 0},
-        {"repetition_penalty", "--repetition-penalty", 1, 0},
-        {"length_penalty", "--alpha", 1, 0},
-        {"min_length", "--min-length", 0, -1}};        /* there the start token counts */
-    const cJSON *from = m->generation ? m->generation : json;
-    char options[256] = "";
-    size_t i;
-    if (m->config.kind != TRF_ENCODER_DECODER) return;
-    for (i = 0; i < sizeof all / sizeof *all; i++) {
-        const cJSON *value = cJSON_GetObjectItemCaseSensitive(from, all[i].member);
-        if (cJSON_IsNumber(value) && value->valuedouble != all[i].usual)
-            snprintf(options + strlen(options), sizeof options - strlen(options), " %s %g",
-                     all[i].option, value->valuedouble + all[i].offset);
-    }
-    if (json_true(from, "early_stopping", 0))
-        snprintf(options + strlen(options), sizeof options - strlen(options), " --stop finished");
-    if (*options)
-        inform_line("generate of transformers searches as trf translate --search-rule "
-                    "hugging-face%s", options);
-}
-
 /* Stores the token with which all answers begin, unless it is the tag of a language. */
 static int set_first(struct importing *m, const struct tags *tags)
 {
@@ -535,6 +509,7 @@ static int import_folder(struct importing *m)
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
+    add_usual(m->recipe, json, m->config_path);
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;
     if (find_head(m, json) || open_weights(&m->weights, m->folder, m->file)) goto done;
     drop_missing_head(m);
@@ -542,6 +517,8 @@ static int import_folder(struct importing *m)
         read_if_there(m->folder, "generation_config.json", &m->generation)) goto done;
     n_ids[0] = m->config.encoder_layers ? m->config.source_vocab : 0;
     n_ids[1] = m->config.decoder_layers ? m->config.target_vocab : 0;
+    if (m->config.kind == TRF_DECODER_ONLY &&
+        read_if_there(m->folder, "generation_config.json", &m->generation)) goto done;
     if (json_int(json, m->config_path, "decoder_start_token_id", -1, &tags.start) ||
         (m->config.kind == TRF_DECODER_ONLY &&
          json_int(json, m->config_path, "bos_token_id", -1, &tags.bos)) ||
@@ -586,7 +563,8 @@ static int import_folder(struct importing *m)
         say_error(NULL, &err);
         goto done;
     }
-    tell_search(m, json);
+    if (m->config.kind != TRF_ENCODER_ONLY)
+        tell_generation(m->generation, json, &m->config, sides[1]);
     status = DONE;
 done:
     cJSON_Delete(json);

@@ -51,6 +51,8 @@ struct headed {
 struct recipe {
     /* class_name: of a model without a head; NULL: transformers has none, so it is not exported */
     const char *type, *class_name;
+    const char *usual;                          /* an object of JSON: what transformers
+                                                   takes for missing members */
     trf_kind kind;
     const char *prefixes[MOST_PREFIXES];        /* in front of all names or of none; or NULL */
     const struct member *members;
@@ -72,6 +74,8 @@ struct recipe {
 extern const struct recipe recipes[];           /* type NULL: the end */
 /* The fields of a configuration: kind, members, what the recipe sets. FAILED after a message. */
 int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c);
+/* Adds the members that are missing, and tells them. */
+void add_usual(const struct recipe *recipe, cJSON *json, const char *path);
 /* config.json of a configuration, as far as the recipe says it. */
 void write_config(const struct recipe *recipe, const trf_config *c, cJSON *json);
 /* Sets a member, which may be there. */
@@ -284,6 +288,12 @@ int pickle_tensors(struct pickle *p, struct torch_tensor **tensors, size_t *n);
 int pickle_texts(struct pickle *p, char ***texts, size_t *n);   /* of a list; malloc'd */
 /* The storages of all pickles so far, as often as they are named. */
 int pickle_storages(struct pickle *p, struct torch_storage **storages, size_t *n);
+/* import_generation.c: tells with which options trf answers as `generate` does by these rules, and
+   what is left out. generation: generation_config.json; NULL: config.json has the rules. vocab:
+   that of answers. */
+void tell_generation(const cJSON *generation, const cJSON *json, const trf_config *config,
+                     const trf_vocab *vocab);
+
 /* import_labels.c: the labels of "id2label", sorted as ours are; order[i] is the number that label
    i has there. Both are the caller's to free. FAILED after a message. */
 int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order);

@@ -241,7 +241,8 @@ int sort_unique(struct table *t, const char *path)
 static const struct { const char *name; trf_activation is; } activations[] = {
     {"relu", TRF_RELU}, {"gelu", TRF_GELU}, {"silu", TRF_SILU}, {"swish", TRF_SILU},
     {"gelu_new", TRF_GELU_TANH}, {"gelu_pytorch_tanh", TRF_GELU_TANH},
-    {"gelu_fast", TRF_GELU_TANH}};
+    {"gelu_fast", TRF_GELU_TANH}, {"gelu_python", TRF_GELU}, {"gelu_python_tanh", TRF_GELU_TANH},
+    {"gelu_accurate", TRF_GELU_TANH}};
 enum { ACTIVATIONS = sizeof activations / sizeof *activations };
 
 int activation_of(const char *name, trf_activation *to)
@@ -295,6 +296,26 @@ static int read_member(const cJSON *json, const char *path, const struct member 
     case MEMBER_BOOL: *(int32_t *)field = json_true(json, m->name, m->missing != 0); return DONE;
     default: return find_activation(json, path, m->name, field);
     }
+}
+
+void add_usual(const struct recipe *recipe, cJSON *json, const char *path)
+{
+    cJSON *all = cJSON_Parse(recipe->usual), *entry;
+    while (all && (entry = all->child) != NULL) {
+        cJSON_DetachItemViaPointer(all, entry);
+        if (cJSON_GetObjectItemCaseSensitive(json, entry->string)) {
+            cJSON_Delete(entry);
+            continue;
+        }
+        if (cJSON_IsString(entry))
+            inform_line("%s: \"%s\" is missing: transformers takes %s", path, entry->string,
+                        entry->valuestring);
+        else
+            inform_line("%s: \"%s\" is missing: transformers takes %g", path, entry->string,
+                        entry->valuedouble);
+        cJSON_AddItemToObject(json, entry->string, entry);
+    }
+    cJSON_Delete(all);
 }
 
 int read_config(const struct recipe *recipe, const cJSON *json, const char *path, trf_config *c)

@@ -189,37 +189,77 @@ static const char *const gpt2_buffers[] = {"h.%d.attn.bias", "h.%d.attn.masked_b
 static const char *const llama_buffers[] = {"layers.%d.self_attn.rotary_emb.inv_freq",
                                             "rotary_emb.inv_freq", NULL};
 
+/* What transformers 5.24 takes for members that config.json lacks. */
+#define USUAL_SIZES(rows, width, layers, heads, forward) \
+    "{\"vocab_size\": " #rows ", \"hidden_size\": " #width ", \"num_hidden_layers\": " #layers \
+    ", \"num_attention_heads\": " #heads ", \"intermediate_size\": " #forward ", "
+#define USUAL_BERT(rows, width, layers, heads, forward) \
+    USUAL_SIZES(rows, width, layers, heads, forward) "\"hidden_act\": \"gelu\", " \
+    "\"max_position_embeddings\": 512, \"layer_norm_eps\": 1e-12}"
+#define USUAL_LLAMA(rows, forward, keys, positions) \
+    USUAL_SIZES(rows, 4096, 32, 32, forward) "\"hidden_act\": \"silu\", " keys \
+    "\"max_position_embeddings\": " #positions "}"
+#define STARTS(id) "\"decoder_start_token_id\": " #id ", "
+#define USUAL_BART(rows, activation, start) \
+    "{\"vocab_size\": " #rows ", \"d_model\": 1024, \"encoder_layers\": 12, " \
+    "\"decoder_layers\": 12, \"encoder_attention_heads\": 16, \"decoder_attention_heads\": 16, " \
+    "\"encoder_ffn_dim\": 4096, \"decoder_ffn_dim\": 4096, \"max_position_embeddings\": 1024, " \
+    start "\"activation_function\": \"" activation "\"}"
+#define USUAL_T5(rows, forward, layers, heads, kind, start) \
+    "{" start "\"vocab_size\": " #rows ", \"d_model\": 512, \"d_kv\": 64, \"d_ff\": " #forward \
+    ", \"num_layers\": " #layers ", \"num_heads\": " #heads \
+    ", \"feed_forward_proj\": \"" kind "\"}"
+#define USUAL_GPT2 \
+    "{\"vocab_size\": 50257, \"n_positions\": 1024, \"n_embd\": 768, \"n_layer\": 12, " \
+    "\"n_head\": 12, \"activation_function\": \"gelu_new\"}"
+
 const struct recipe recipes[] = {
-    {"bert", "BertModel", TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members, configure_bert,
+    {"bert", "BertModel", USUAL_BERT(30522, 768, 12, 12, 3072),
+     TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members, configure_bert,
      describe_bert, bert_pieces, bert_heads, bert_buffers, bert_left_out, nothing},
-    {"megatron-bert", "MegatronBertModel", TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members,
+    {"megatron-bert", "MegatronBertModel", USUAL_BERT(29056, 1024, 24, 16, 4096),
+     TRF_ENCODER_ONLY, {"", "bert.", NULL}, bert_members,
      configure_megatron, describe_bert, megatron_pieces, megatron_heads, bert_buffers,
      bert_left_out, nothing},
-    {"roberta", "RobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
+    {"roberta", "RobertaModel", USUAL_BERT(50265, 768, 12, 12, 3072),
+     TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
      configure_roberta, describe_roberta, bert_pieces, roberta_heads, bert_buffers,
      roberta_left_out, nothing},
-    {"xlm-roberta", "XLMRobertaModel", TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
+    {"xlm-roberta", "XLMRobertaModel", USUAL_BERT(30522, 768, 12, 12, 3072),
+     TRF_ENCODER_ONLY, {"", "roberta.", NULL}, bert_members,
      configure_roberta, describe_roberta, bert_pieces, xlm_roberta_heads, bert_buffers,
      roberta_left_out, nothing},
-#define BART_LIKE(type, class_name, configure, describe) \
-    {type, class_name, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
+#define BART_LIKE(type, class_name, configure, describe, usual) \
+    {type, class_name, usual, TRF_ENCODER_DECODER, {"model.", "", NULL}, bart_members, configure, \
      describe, bart_pieces, headless, bart_buffers, bart_left_out, bart_copies}
-    BART_LIKE("marian", "MarianMTModel", configure_marian, describe_marian),
-    BART_LIKE("marian-nmt", NULL, configure_marian_nmt, NULL),
-    BART_LIKE("pegasus", "PegasusForConditionalGeneration", configure_pegasus, NULL),
-    BART_LIKE("bart", "BartForConditionalGeneration", configure_bart, NULL),
-    BART_LIKE("mbart", "MBartForConditionalGeneration", configure_mbart, NULL),
-    BART_LIKE("m2m_100", "M2M100ForConditionalGeneration", configure_m2m, NULL),
-    {"t5", "T5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members, configure_t5,
+    BART_LIKE("marian", "MarianMTModel", configure_marian, describe_marian,
+              USUAL_BART(58101, "gelu", "")),
+    BART_LIKE("marian-nmt", NULL, configure_marian_nmt, NULL, "{}"),
+    BART_LIKE("pegasus", "PegasusForConditionalGeneration", configure_pegasus, NULL,
+              USUAL_BART(50265, "gelu", STARTS(0))),
+    BART_LIKE("bart", "BartForConditionalGeneration", configure_bart, NULL,
+              USUAL_BART(50265, "gelu", STARTS(2))),
+    BART_LIKE("mbart", "MBartForConditionalGeneration", configure_mbart, NULL,
+              USUAL_BART(50265, "gelu", "")),
+    BART_LIKE("m2m_100", "M2M100ForConditionalGeneration", configure_m2m, NULL,
+              USUAL_BART(128112, "relu", STARTS(2))),
+    {"t5", "T5ForConditionalGeneration", USUAL_T5(32128, 2048, 6, 8, "relu", ""),
+     TRF_ENCODER_DECODER, {"", NULL}, t5_members, configure_t5,
      describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
-    {"mt5", "MT5ForConditionalGeneration", TRF_ENCODER_DECODER, {"", NULL}, t5_members,
+    {"mt5", "MT5ForConditionalGeneration", USUAL_T5(250112, 1024, 8, 6, "gated-gelu", STARTS(0)),
+     TRF_ENCODER_DECODER, {"", NULL}, t5_members,
      configure_t5, describe_t5, t5_pieces, headless, t5_buffers, nothing, t5_copies},
-    {"gpt2", "GPT2LMHeadModel", TRF_DECODER_ONLY, {"transformer.", "", NULL}, gpt2_members,
+    {"gpt2", "GPT2LMHeadModel", USUAL_GPT2,
+     TRF_DECODER_ONLY, {"transformer.", "", NULL}, gpt2_members,
      configure_gpt2, describe_gpt2, gpt2_pieces, headless, gpt2_buffers, nothing, decoder_copies},
-#define LLAMA_LIKE(type, class_name, configure, describe) \
-    {type, class_name, TRF_DECODER_ONLY, {"model.", "", NULL}, llama_members, configure, describe, \
-     llama_pieces, headless, llama_buffers, nothing, decoder_copies}
-    LLAMA_LIKE("llama", "LlamaForCausalLM", configure_llama, describe_llama),
-    LLAMA_LIKE("mistral", "MistralForCausalLM", configure_mistral, describe_mistral),
-    LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", configure_qwen2, describe_qwen2),
-    {NULL, NULL, TRF_ENCODER_DECODER, {NULL}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}};
+#define LLAMA_LIKE(type, class_name, configure, describe, usual) \
+    {type, class_name, usual, TRF_DECODER_ONLY, {"model.", "", NULL}, llama_members, configure, \
+     describe, llama_pieces, headless, llama_buffers, nothing, decoder_copies}
+    LLAMA_LIKE("llama", "LlamaForCausalLM", configure_llama, describe_llama,
+              USUAL_LLAMA(32000, 11008, "", 2048)),
+    LLAMA_LIKE("mistral", "MistralForCausalLM", configure_mistral, describe_mistral,
+              USUAL_LLAMA(32000, 14336, "\"num_key_value_heads\": 8, ", 131072)),
+    LLAMA_LIKE("qwen2", "Qwen2ForCausalLM", configure_qwen2, describe_qwen2,
+              USUAL_LLAMA(151936, 22016, "\"num_key_value_heads\": 32, ", 32768)),
+    {NULL, NULL, NULL, TRF_ENCODER_DECODER, {NULL}, NULL, NULL,
+     NULL, NULL, NULL, NULL, NULL, NULL}};
