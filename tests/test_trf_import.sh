@@ -328,7 +328,7 @@ pools mean "a modules.json without a pooling"
 sentences 'hello'
 refuses "a 1_Pooling/config.json that is no JSON" "1_Pooling/config.json"
 sentences '{"pooling_mode_cls_token": true}'; echo '{' >folder/modules.json
-refuses "a modules.json that is no JSON" "modules.json: expected JSON"
+refuses "a modules.json that is no JSON" "modules.json: line 2: expected JSON"
 sentences '{"pooling_mode_cls_token": true}'; echo '{}' >folder/modules.json
 refuses "a modules.json that is no list" "modules.json: expected a list of JSON"
 # whether BOS stands before a prompt: a model's "bare_prompts" is NUMBER
@@ -532,7 +532,7 @@ expect 0 "a classifier from an imported BERT prints labels" "good\|bad" \
 
 # --- damaged folders --------------------------------------------------------------------------------
 fresh; rm folder/config.json
-refuses "a folder without config.json" "config.json: No such file"
+refuses "a folder without config.json" "folder: expected config.json, got none$"
 fresh; echo '{"model_type": "bert"' >folder/config.json
 refuses "a config.json that is cut" "expected JSON, got something else at byte"
 fresh; echo '[1]' >folder/config.json
@@ -1240,5 +1240,49 @@ told "a decoder draws" "^generate of transformers writes as trf generate --tempe
 rules gpt2 '{"max_length": 30, "repetition_penalty": 1.5, "num_beams": 3, "min_length": 4}'
 told "a decoder takes the most likely tokens" "^generate of transformers writes as trf generate --repetition-penalty 1.5 --temperature 0$"
 check "a decoder: rules that trf generate has not" grep -q "^generation_config.json: left out: num_beams, min_length, max_length$" err
+
+# folders that are none, and files that are others
+fresh; for file in config.json tokenizer.json model.safetensors; do
+    fresh; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >folder/$file
+    refuses "a git-lfs pointer for $file" "$file: .*git-lfs pointer, not the file itself"
+done
+fresh; rm folder/model.safetensors; printf 'version https://git-lfs.github.com/spec/v1\n' >folder/pytorch_model.bin
+refuses "a git-lfs pointer for pytorch_model.bin" "pytorch_model.bin: it is a git-lfs pointer"
+fresh llama; printf 'version https://git-lfs.github.com/spec/v1\n' >folder/tokenizer.model
+refuses "a git-lfs pointer for tokenizer.model" "tokenizer.model: it is a git-lfs pointer"
+fresh; change 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": NaN/' config.json
+refuses "NaN in config.json" "config.json: line 12: expected JSON, got NaN at byte"
+fresh; change 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": [0, -Infinity]/' config.json
+refuses "Infinity in config.json" "config.json: line 12: expected JSON, got -Infinity at byte"
+rm -rf folder; mkdir -p folder/snapshots/abc; cp "$golden/bert/config.json" folder/snapshots/abc
+refuses "the hub's cache of a model" "folder: expected config.json, got none: give folder/snapshots/abc"
+rm -rf folder; mkdir folder; refuses "an empty folder" "folder: expected config.json, got none$"
+echo '{}' >folder/adapter_config.json; refuses "an adapter alone" "folder: an adapter alone (adapter_config.json): merge it"
+fresh; echo '{}' >folder/adapter_config.json; told "an adapter beside its model" "folder: left out: an adapter"
+sentences '{"pooling_mode_cls_token": true}'; mkdir folder/0_Transformer
+mv folder/*.json folder/*.safetensors folder/0_Transformer
+told "the folder 0_Transformer" "47 tokens"
+"$trf" embed --model out.model --normalize no <"$golden/bert/lines.txt" >got 2>err
+check "the folder 0_Transformer: the pooling beside it" cmp -s got first.numbers
+expect 0 "0_Transformer itself" "47 tokens" "$trf" import folder/0_Transformer --output inner.model
+check "0_Transformer itself: the pooling beside it" cmp -s inner.model out.model
+fresh bert_shards; for file in folder/*.safetensors; do
+    LC_ALL=C sed 's/"bert\./"abcd./g' "$file" >changed && mv changed "$file"
+done
+refuses "a wrapper's names" "safetensors: every name begins with \"abcd.\", as in a wrapper: save the model inside it"
+# --max-length: where positions have no table
+for folder in t5 llama; do
+    fresh $folder; expect 0 "$folder: --max-length" "$folder" "$trf" import folder --max-length 500 --output out.model
+    expect 0 "$folder: --max-length counts" "--max-length 500" "$trf" inspect out.model
+done
+fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 32/' config.json
+expect 0 "mistral: texts up to its window" "mistral" "$trf" import folder --max-length 32 --output out.model
+fresh llama; change 's/"rope_type": "default"/"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4/' config.json
+expect 0 "Llama 3.1: --max-length" "llama" "$trf" import folder --max-length 32 --output out.model
+expect 0 "Llama 3.1: --max-length is not the length of its training" "--rotary-trained 64" "$trf" inspect out.model
+fresh; expect 1 "--max-length of learned positions" "is for relative and rotary positions, but bert has a table of 32 positions" \
+    "$trf" import folder --max-length 16 --output out.model
+expect 0 "a text that the model cannot read at once" "longer than the longest text that the model reads, 64 tokens: the model read at most" \
+    "$trf" generate --model gpt2.kept --prompt "the man" --max-tokens 70 --ban "<|endoftext|>" --temperature 0
 
 finish

@@ -212,6 +212,9 @@ def hostile(to):
     refused("large_size", tensor(shape=(1 << 80,)), "expected sizes and strides of 0 or more")
     refused("no_storage", tensor(number(4)), "_rebuild_tensor_v2: expected (storage, offset, sizes")
     refused("no_hooks", tensor(end=b"\x89"), "_rebuild_tensor_v2: expected (storage, offset, sizes")
+    refused("negated", tensor(end=b"\x89" + ORDERED + b"}" + text("neg") + b"\x88s"),
+            "_rebuild_tensor_v2: expected no metadata of a tensor, such as a negated or conjugated view has")
+    refused("metadata_none", tensor(end=b"\x89" + ORDERED + b"}"), "tensor 'embeddings.word_embeddings.weight' is missing")
     refused("parameter", b"ctorch._utils\n_rebuild_parameter\n" + group(number(1), b"\x89", ORDERED) + b"R",
             "_rebuild_parameter: expected (tensor, gradient, hooks)")
     # what follows the pickles

@@ -146,11 +146,21 @@ static void write_whole(struct generating *t)
     }
 }
 
-/* Counts the texts longer than the longest text of the training. */
+/* Tokens of the longest text of the training; or, if the file does not say it, as in imported
+   models, of the longest that the model reads at once. */
+static int32_t longest_read(const trf_model *model)
+{
+    const trf_config *c = trf_model_config(model);
+    int32_t trained = longest_trained(model), most = c->max_length - !c->bare_prompts;
+    return trained < most ? trained : most;
+}
+
+/* Counts the texts longer than that. */
 static void count_longer(struct generating *t)
 {
-    int32_t longest = longest_trained(t->model), i;
-    if (longest >= trf_model_config(t->model)->max_length - 1) return;
+    const trf_config *c = trf_model_config(t->model);
+    int32_t longest = longest_read(t->model), i;
+    if (c->kind != TRF_DECODER_ONLY && longest >= c->max_length - 1) return;
     for (i = 0; i < (int32_t)t->prompts.count; i++) {
         int32_t prompt_tokens = t->source_vocab == t->vocab ? t->prompts.lengths[i] : 0;
         t->beyond += prompt_tokens + trf_sampler_at(t->sampler, i)->n > longest;
@@ -334,10 +344,11 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     if (!status) status = draw(&t);
     if (t.beyond)
-        say("%lld of %lld text%s %s longer than the longest training text, %d token%s: %s",
+        say("%lld of %lld text%s %s longer than the longest %s, %d token%s: %s",
             (long long)t.beyond, (long long)t.drawn, plural(t.drawn), t.beyond == 1 ? "is" : "are",
-            (int)longest_trained(t.model), plural(longest_trained(t.model)),
-            s->sampling.window < INT32_MAX && trf_model_config(t.model)->kind == TRF_DECODER_ONLY
+            longest_trained(t.model) < INT32_MAX ? "training text" : "text that the model reads",
+            (int)longest_read(t.model), plural(longest_read(t.model)),
+            trf_model_config(t.model)->kind == TRF_DECODER_ONLY
                 ? "the model read at most that many at a time"
                 : "the model has not learned the positions beyond that");
     if (close_output(&t.output, !status)) status = FAILED;

@@ -174,6 +174,7 @@ struct publish_settings {
     int32_t weights;                /* a trf_weights */
     int32_t format;
     const char *as;                 /* a model_type, or NULL */
+    int32_t max_length;             /* 0: as config.json says */
 };
 
 struct inspect_settings { int32_t shape, source_length, target_length, labels, trace; };

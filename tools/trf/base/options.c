@@ -590,6 +590,9 @@ const struct row rows[] = {
     {WRITES, HEADING, "Files", 0, NULL, NULL, NULL},
     {WRITES, TEXT, "output", AT(output), "FILE", "the model to write; -o is short for it", NULL},
     {IMPORT, TEXT, "as", AT(publish.as), "TYPE", "read config.json as this model_type", NULL},
+    {IMPORT, COUNT, "max-length", AT(publish.max_length), "N",
+     "the longest text in tokens, instead of what config.json says: only for relative and rotary "
+     "positions, which have no table (T5, Llama, Mistral, Qwen 2)", NULL},
     {WRITES, CHOICE, "weights", AT(publish.weights), "full|bf16|f16|int8",
      "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
      "bits, a quarter, and the model can no longer be trained. trf quantize needs this option; "

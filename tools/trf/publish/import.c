@@ -7,12 +7,14 @@
 #include "publish.h"
 #include "import.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 
 struct importing {
     struct settings *s;
     char *folder, *config_path;
+    char *sentences;            /* the folder of a sentence encoder, in which `folder` may lie */
     const char *file;           /* the only file of weights that is read, or NULL */
     const struct recipe *recipe;
     const struct headed *head;  /* class_name NULL: none */
@@ -366,6 +368,28 @@ static void find_prefix(struct importing *m)
             m->prefix = m->recipe->prefixes[i];
 }
 
+/* Refuses tensors whose names all begin with a part that no such model has: a wrapper's. */
+static int check_wrapper(const struct importing *m)
+{
+    const char *first = m->weights.n && count_tensors(&m->weights.file[0])
+                            ? tensor_at(&m->weights.file[0], 0).name : "";
+    size_t length = strcspn(first, ".") + 1, i;
+    int32_t index;
+    int k;
+    char name[MOST_NAME];
+    const char *theirs = m->recipe->pieces[0].theirs;
+    if (!first[length - 1]) return DONE;
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(theirs, " |"), theirs);
+    if (find_tensor(&m->weights, m->prefix, name, &index)) return DONE;
+    for (k = 0; k < MOST_PREFIXES && m->recipe->prefixes[k]; k++)
+        if (!strncmp(first, m->recipe->prefixes[k], length)) return DONE;
+    for (i = 0; i < m->weights.n; i++)
+        for (index = 0; index < count_tensors(&m->weights.file[i]); index++)
+            if (strncmp(tensor_at(&m->weights.file[i], index).name, first, length)) return DONE;
+    return refuse("%s: every name begins with \"%.*s\", as in a wrapper: save the model inside it",
+                  m->weights.file[0].path, (int)length, first);
+}
+
 /* Sentence encoders often name the class of the model that they were made from, whose masked head
    their files lack. Then the model has no head. */
 static void drop_missing_head(struct importing *m)
@@ -496,6 +520,32 @@ static int set_ends(struct importing *m, const cJSON *json)
     return refuse_error(NULL, &err);
 }
 
+/* --max-length in place of what config.json says, where positions have no table. */
+static int take_max_length(struct importing *m, cJSON *json)
+{
+    static const char trained[] = "original_max_position_embeddings";
+    static const char *const scalings[] = {"rope_parameters", "rope_scaling"};
+    const struct member *member = m->recipe->members;
+    const int32_t n = m->s->publish.max_length;
+    int32_t before;
+    size_t i;
+    trf_config c = trf_config_tiny();
+    if (!n) return DONE;
+    while (member->field != FIELD(max_length)) member++;
+    if (json_int(json, m->config_path, member->name, (int32_t)member->missing, &before))
+        return FAILED;
+    for (i = 0; i < 2; i++) {
+        cJSON *scaling = cJSON_GetObjectItemCaseSensitive(json, scalings[i]);
+        if (cJSON_IsObject(scaling) && !cJSON_GetObjectItemCaseSensitive(scaling, trained))
+            set_number(scaling, trained, before);
+    }
+    set_number(json, member->name, n);
+    if (read_config(m->recipe, json, m->config_path, &c)) return FAILED;
+    if (c.positions == TRF_POSITIONS_RELATIVE || c.positions == TRF_POSITIONS_ROTARY) return DONE;
+    return refuse("--max-length is for relative and rotary positions, but %s has a table of %d "
+                  "positions", m->recipe->type, (int)before);
+}
+
 static int import_folder(struct importing *m)
 {
     int32_t special[SPECIALS], n_ids[2];
@@ -510,6 +560,7 @@ static int import_folder(struct importing *m)
     if (!json || find_recipe(m, json)) goto done;
     m->config = trf_config_tiny();
     add_usual(m->recipe, json, m->config_path);
+    if (take_max_length(m, json)) goto done;
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;
     if (find_head(m, json) || open_weights(&m->weights, m->folder, m->file)) goto done;
     drop_missing_head(m);
@@ -550,13 +601,14 @@ static int import_folder(struct importing *m)
         goto done;
     }
     find_prefix(m);
-    if (take_pieces(m, 0)) goto done;
+    if (check_wrapper(m) || take_pieces(m, 0)) goto done;
     look_at_the_rest(m);
     if (m->faults || take_pieces(m, 1) || check_copies(m)) goto done;
     if (m->labels.n && set_labels(m->model, &m->labels, m->label_order)) goto done;
     if (set_tags(m->model, &tags) || set_first(m, &tags) || set_ends(m, json)) goto done;
     if (m->config.kind == TRF_ENCODER_ONLY &&
-        (read_sentences(m->folder, &sentences) || set_sentences(m->model, &sentences))) goto done;
+        (read_sentences(m->sentences, m->folder, &sentences) ||
+         set_sentences(m->model, &sentences))) goto done;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_set_metadata(m->model, origin_key, m->recipe->type, &err) ||
         trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->publish.weights, &err)) {
@@ -575,9 +627,34 @@ done:
     return status;
 }
 
-/* The argument is a folder, or a file of weights in one. */
+/* Says where the folder of a model is that is none itself: in the cache of the hub, or an adapter's
+   base. */
+static int refuse_folder(const struct importing *m)
+{
+    char *snapshots = format_text("%s/snapshots", m->folder), *found = NULL;
+    DIR *list = opendir(snapshots);
+    const struct dirent *entry;
+    while (list && !found && (entry = readdir(list)) != NULL) {
+        char *inside = format_text("%s/%s", snapshots, entry->d_name);
+        if (*entry->d_name != '.' && has_file(inside, "config.json")) found = inside;
+        else free(inside);
+    }
+    if (list) closedir(list);
+    if (has_file(m->folder, "adapter_config.json"))
+        say("%s: an adapter alone (adapter_config.json): merge it into its model and save that one",
+            m->folder);
+    else if (found) say("%s: expected config.json, got none: give %s", m->folder, found);
+    else say("%s: expected config.json, got none", m->folder);
+    free(snapshots);
+    free(found);
+    return FAILED;
+}
+
+/* The argument is a folder, or a file of weights in one. sentence-transformers may have the model
+   in the folder 0_Transformer. */
 static int find_folder(struct importing *m, const char *path)
 {
+    static const char inner[] = "0_Transformer";
     struct stat info;
     char *slash;
     if (stat(path, &info)) { say("%s: %s", path, strerror(errno)); return FAILED; }
@@ -587,8 +664,22 @@ static int find_folder(struct importing *m, const char *path)
         if ((slash = strrchr(m->folder, '/'))) slash[slash == m->folder] = 0;
         else { free(m->folder); m->folder = format_text("."); }
     }
+    m->sentences = format_text(ends_with(m->folder, inner) ? "%s/.." : "%s", m->folder);
     m->config_path = format_text("%s/config.json", m->folder);
-    if (!m->file || is_file(m->config_path)) return DONE;
+    if (!m->file && !is_file(m->config_path)) {
+        char *other = format_text("%s/%s", m->folder, inner);
+        if (!has_file(other, "config.json")) {
+            free(other);
+            return refuse_folder(m);
+        }
+        free(m->folder);
+        free(m->config_path);
+        m->folder = other;
+        m->config_path = format_text("%s/config.json", other);
+    }
+    if (has_file(m->folder, "adapter_config.json"))
+        inform_line("%s: left out: an adapter (adapter_config.json)", m->folder);
+    if (is_file(m->config_path)) return DONE;
     return refuse("%s: expected config.json and the tokenizer's files beside it, but there is no "
                   "%s", path, m->config_path);
 }
@@ -620,6 +711,7 @@ int command_import(struct settings *s, int argc, char **argv)
     cJSON_Delete(m.generation);
     close_weights(&m.weights);
     free(m.folder);
+    free(m.sentences);
     free_labels(&m.labels);
     free(m.label_order);
     free(m.taken);

@@ -312,7 +312,8 @@ struct sentences {
     int32_t longest;            /* ids of a text, BOS and EOS included; 0: as many as positions */
     char *prompt;               /* malloc'd: stands before every text; or NULL */
 };
-int read_sentences(const char *folder, struct sentences *to);
+/* model: the folder of the transformer, in `folder` or the same. */
+int read_sentences(const char *folder, const char *model, struct sentences *to);
 int set_sentences(trf_model *model, const struct sentences *s);
 
 /* Says why, and fails. */
@@ -322,6 +323,8 @@ int set_sentences(trf_model *model, const struct sentences *s);
 /* import_json.c */
 int is_file(const char *path);                          /* not a folder */
 char *read_whole(const char *path, size_t *bytes);      /* ends with a NUL; NULL after a message */
+/* Refuses the text that git-lfs puts in place of a large file. */
+int check_pointer(const char *path, const void *begin, size_t n);
 cJSON *read_json_file(const char *path);                /* an object; NULL after a message */
 cJSON *read_json_list(const char *path);                /* the same for a list */
 /* An object, if the file is there; FAILED after a message. */

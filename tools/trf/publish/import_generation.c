@@ -147,9 +147,8 @@ static void tell_rules(struct telling *t)
 static void tell_length(struct telling *t)
 {
     int ends = !t->prompts && number_of(t, "forced_eos_token_id", -1) == t->config->eos;
-    double most = number_of(t, "max_length", 21) - 1;
+    double most = t->prompts ? 20 : number_of(t, "max_length", 21) - 1;
     int counts_prompt = t->prompts && number_of(t, "max_length", 0) > 0;
-    if (t->prompts) most++;
     most = number_of(t, "max_new_tokens", most);
     if (number_of(t, "forced_eos_token_id", -1) >= 0 && !ends) leave_out(t, "forced_eos_token_id");
     if (counts_prompt && number_of(t, "max_new_tokens", 0) <= 0) leave_out(t, "max_length");

@@ -15,6 +15,14 @@ int is_file(const char *path)
     return stat(path, &info) == 0 && S_ISREG(info.st_mode);
 }
 
+int check_pointer(const char *path, const void *begin, size_t n)
+{
+    static const char mark[] = "version https://git-lfs";
+    if (n < sizeof mark - 1 || memcmp(begin, mark, sizeof mark - 1)) return DONE;
+    return refuse("%s: it is a git-lfs pointer, not the file itself: git lfs pull fetches it",
+                  path);
+}
+
 char *read_whole(const char *path, size_t *bytes)
 {
     FILE *file = fopen(path, "rb");
@@ -29,14 +37,25 @@ char *read_whole(const char *path, size_t *bytes)
         got = fread(text + n, 1, 65536, file);
         n += got;
     } while (got > 0);
-    if (ferror(file)) {
-        say("%s: %s", path, strerror(errno));
+    if (ferror(file)) say("%s: %s", path, strerror(errno));
+    if (ferror(file) || check_pointer(path, text, n)) {
         free(text);
         text = NULL;
     } else text[n] = 0;
     fclose(file);
     if (bytes) *bytes = n;
     return text;
+}
+
+/* Says where a text is no JSON. Python writes NaN and Infinity, which JSON has not. */
+static void say_no_json(const char *path, const char *text, size_t at)
+{
+    static const char *const numbers[] = {"NaN", "Infinity", "-Infinity"};
+    const char *value = text + at + strspn(text + at, " \t\r\n:,["), *what = "something else";
+    size_t line = 1, i;
+    for (i = 0; i < at; i++) line += text[i] == '\n';
+    for (i = 0; i < 3; i++) if (!strncmp(value, numbers[i], strlen(numbers[i]))) what = numbers[i];
+    say("%s: line %zu: expected JSON, got %s at byte %zu", path, line, what, at);
 }
 
 /* An object, or else a list. */
@@ -48,9 +67,7 @@ static cJSON *read_value(const char *path, int object)
     cJSON *json;
     if (!text) return NULL;
     json = cJSON_ParseWithLengthOpts(text, n + 1, &end, 1);
-    if (!json)
-        say("%s: expected JSON, got something else at byte %lld", path,
-            end ? (long long)(end - text) : 0LL);
+    if (!json) say_no_json(path, text, end ? (size_t)(end - text) : 0);
     else if (object ? !cJSON_IsObject(json) : !cJSON_IsArray(json)) {
         say("%s: expected %s of JSON, got another value", path, object ? "an object" : "a list");
         cJSON_Delete(json);

@@ -448,6 +448,9 @@ static int rebuild_tensor(struct pickle *p, const struct value *tuple, uint32_t 
     if (t.numbers > (int64_t)1 << 56 || t.offset < 0 || t.offset > t.numbers)
         return wrong(p, p->opcode_at, "expected an offset inside a storage of at most 2^56 "
                      "numbers");
+    if (tuple->n == 7 && item[6]->kind == IS_DICT && item[6]->n)
+        return wrong(p, p->opcode_at, "_rebuild_tensor_v2: expected no metadata of a tensor, such "
+                     "as a negated or conjugated view has: save its numbers by .clone()");
     if (measure_tensor(p, &t, item[2], item[3])) return FAILED;
     p->built = grow(p->built, &p->built_capacity, p->n_built + 1, sizeof *p->built);
     p->built[p->n_built] = t;

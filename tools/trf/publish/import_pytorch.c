@@ -482,14 +482,16 @@ int read_pytorch(struct pytorch *f, int32_t index, trf_real *to, int64_t count)
 int open_pytorch(struct pytorch **out, const char *path)
 {
     struct pytorch *f = zeroed(1, sizeof *f);
-    unsigned char first[4] = {0};
+    unsigned char first[32] = {0};
     int status = FAILED;
-    size_t i;
+    size_t i, n;
     *out = f;
     f->path = format_text("%s", path);
     f->file = fopen(path, "rb");
     if (!f->file) { say("%s: %s", path, strerror(errno)); return FAILED; }
-    if (fread(first, 1, 4, f->file) == 4 && !memcmp(first, "PK\3\4", 4)) status = open_zip(f);
+    n = fread(first, 1, sizeof first, f->file);
+    if (check_pointer(path, first, n)) return FAILED;
+    if (n >= 4 && !memcmp(first, "PK\3\4", 4)) status = open_zip(f);
     else if (first[0] == 0x80) status = open_pickles(f);
     else if (ftello(f->file) == 0)
         say("%s: expected a file of PyTorch's torch.save, got an empty file", path);

@@ -123,11 +123,11 @@ static int read_prompt(const char *folder, struct sentences *to)
     return status;
 }
 
-int read_sentences(const char *folder, struct sentences *to)
+int read_sentences(const char *folder, const char *model, struct sentences *to)
 {
     memset(to, 0, sizeof *to);
-    return read_steps(folder, to) || read_longest(folder, to) || read_prompt(folder, to) ? FAILED
-                                                                                         : DONE;
+    return read_steps(folder, to) || read_longest(model, to) || read_prompt(folder, to) ? FAILED
+                                                                                        : DONE;
 }
 
 int set_sentences(trf_model *model, const struct sentences *s)
