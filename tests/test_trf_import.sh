@@ -385,7 +385,8 @@ expect 0 "import leaves out a last token that has no row and is not special" \
 check "a last token that has no row and is not special changes nothing in the model" cmp -s out.model byte_bpe.model
 for folder in gpt2 bert; do
     fresh $folder; change 's/"vocab_size": [0-9]*/"vocab_size": 1000000000/' config.json
-    refuses "a $folder with the vocab_size 1000000000" "tokens, but \"vocab_size\" is 1000000000"
+    refuses "a $folder with the vocab_size 1000000000" \
+        "the model has 1000000000 tokens, but no tensor has more than"
 done
 fresh bert_shards; change '$d' vocab.txt
 expect 0 "import tells that a row of WordPiece has no token" "ids without a token: 1 of 47" \
@@ -628,7 +629,8 @@ echo "the man" | "$trf" embed --model out.model --normalize no >got 2>err
 check "the last line counts of a token that vocab.txt has twice" cmp -s got want
 fresh bert_shards; change 's/^the$//' vocab.txt; printf '\n\n' >>folder/vocab.txt
 expect 0 "import leaves out the empty lines of vocab.txt that have no row" \
-    "left out: the token \"\", for which the model has no row" "$trf" import folder --output out.model --overwrite
+    "left out: 2 tokens from \"\" on, for which the model has no rows" \
+    "$trf" import folder --output out.model --overwrite
 check "import tells how many tokens of vocab.txt no text has" grep -q "tokens that no text has .*: 1$" err
 fresh bert_shards; change '/CLS/d' vocab.txt
 refuses "a vocab.txt without [CLS]" "special token \"\[CLS\]\" among the tokens"
@@ -1284,5 +1286,18 @@ fresh; expect 1 "--max-length of learned positions" "is for relative and rotary 
     "$trf" import folder --max-length 16 --output out.model
 expect 0 "a text that the model cannot read at once" "longer than the longest text that the model reads, 64 tokens: the model read at most" \
     "$trf" generate --model gpt2.kept --prompt "the man" --max-tokens 70 --ban "<|endoftext|>" --temperature 0
+
+fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 1000000000/' config.json
+refuses "a billion layers" "the model has 1000000000 layers, but only [0-9]* tensors"
+# time: what would take the square of these numbers takes minutes
+fresh bert_first; awk 'BEGIN { printf "{\"id2label\": {"; for (i = 65535; i >= 0; i--) printf "\"%d\": \"L%d\"%s", i, i, i ? "," : "},"; exit }' >labels
+change 's/"id2label": {/"id2labels": {/; s/"problem_type": [^,]*,//' config.json; sed '1d' folder/config.json | cat labels - >changed; mv changed folder/config.json
+expect 1 "65,536 labels in reverse order" "needs (65536, 16)" timeout 10 "$trf" import folder --output out.model
+marian; awk 'BEGIN { for (i = 47; i < 100047; i++) printf ",\">>%d<<\": %d", i, i }' >codes
+sed '$d' folder/vocab.json >changed; { cat changed codes; echo '}'; } >folder/vocab.json
+expect 1 "100,000 languages" "the tokenizer has 100047 ids, but the model has only 47" timeout 10 "$trf" import folder --output out.model
+fresh xlm_roberta; awk 'BEGIN { printf "{\"tokenizer_class\": \"XLMRobertaTokenizer\", \"added_tokens_decoder\": {";
+    for (i = 0; i < 100000; i++) printf "%s\"%d\": {\"content\": \"<x%d>\"}", i ? "," : "", 60 + i, i; print "}}" }' >folder/tokenizer_config.json
+expect 0 "100,000 added tokens" "left out: 100000 tokens from \"<x0>\" on" timeout 10 "$trf" import folder --output out.model
 
 finish

@@ -520,6 +520,30 @@ static int set_ends(struct importing *m, const cJSON *json)
     return refuse_error(NULL, &err);
 }
 
+/* Refuses many more rows or layers than the files of weights have, before anything has their
+   number. What is nearer gets a message of its own later. */
+static int check_sizes(const struct importing *m)
+{
+    enum { MORE_ROWS = 1 << 20, MORE_LAYERS = 1 << 10 };
+    const trf_config *c = &m->config;
+    int32_t words = c->source_vocab > c->target_vocab ? c->source_vocab : c->target_vocab, k;
+    int32_t layers = c->encoder_layers > c->decoder_layers ? c->encoder_layers : c->decoder_layers;
+    int64_t most = 0, tensors = 0;
+    size_t i;
+    for (i = 0; i < m->weights.n; i++)
+        for (k = 0; k < count_tensors(&m->weights.file[i]); k++, tensors++) {
+            trf_file_entry entry = tensor_at(&m->weights.file[i], k);
+            if (entry.rank && entry.shape[0] > most) most = entry.shape[0];
+        }
+    if (words > most + MORE_ROWS)
+        return refuse("%s: the model has %d tokens, but no tensor has more than %lld rows",
+                      m->config_path, (int)words, (long long)most);
+    if (layers > tensors + MORE_LAYERS)
+        return refuse("%s: the model has %d layers, but only %lld tensors", m->config_path,
+                      (int)layers, (long long)tensors);
+    return DONE;
+}
+
 /* --max-length in place of what config.json says, where positions have no table. */
 static int take_max_length(struct importing *m, cJSON *json)
 {
@@ -552,8 +576,8 @@ static int import_folder(struct importing *m)
     trf_vocab *vocab[2] = {NULL, NULL};
     const trf_vocab *sides[2];
     struct sentences sentences = {NULL, 0, 0, NULL};
-    struct tags tags = {-1, -1, -1, -1, 0, 0, {AROUND_USUAL, AROUND_USUAL}, NULL, NULL, NULL,
-                        {NULL, NULL}};
+    struct tags tags = {-1, -1, -1, -1, 0, 0, {AROUND_USUAL, AROUND_USUAL}, NULL, 0, 0,
+                        NULL, NULL, {NULL, NULL}};
     trf_error err;
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
@@ -563,6 +587,7 @@ static int import_folder(struct importing *m)
     if (take_max_length(m, json)) goto done;
     if (read_config(m->recipe, json, m->config_path, &m->config)) goto done;
     if (find_head(m, json) || open_weights(&m->weights, m->folder, m->file)) goto done;
+    if (check_sizes(m)) goto done;
     drop_missing_head(m);
     if (m->config.kind != TRF_ENCODER_ONLY &&
         read_if_there(m->folder, "generation_config.json", &m->generation)) goto done;

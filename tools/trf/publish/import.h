@@ -122,6 +122,7 @@ struct tags {
     int32_t around[2];              /* the ids that the tokenizer puts before and behind a text,
                                        AROUND_NONE, or AROUND_USUAL: those of the recipe */
     char *languages;                /* malloc'd: codes with blanks between them; NULL: no tags */
+    size_t n, capacity;             /* their bytes */
     const char *source, *target;    /* an option and a token, with '*' for the code; or NULL */
     char *code[2];                  /* malloc'd: the languages that the folder names; or NULL */
 };
@@ -165,8 +166,8 @@ void find_flagged(const struct published *p, int pieces, const int32_t special[S
 /* import_json.c: keeps a text until the end. */
 const char *made_text(struct published *p, char *text);
 void free_made(struct published *p);
-/* Tells that a token is left out; that added tokens are not special, and what they are here. */
-void tell_rowless(const char *path, const char *token);
+/* Tells that n tokens are left out; that n added tokens are not special, and what they are here. */
+void tell_rowless(const char *path, const char *first, size_t n);
 void tell_ordinary(const char *path, size_t n, const char *what);
 /* The part that a Sequence of one part has in a list, NULL for one of none; other parts as they
    are. */
@@ -221,6 +222,7 @@ struct tensors {
     trf_file *safetensors;          /* or */
     struct pytorch *pytorch;
     char *path, *used;              /* used: 1 for each tensor that a recipe knows */
+    struct table names;             /* of safetensors, sorted */
 };
 struct weights { struct tensors *file; size_t n, capacity; };
 /* file NULL: those of the folder. */

@@ -326,11 +326,10 @@ static int fit_rows(struct bpe *b, size_t n_ids)
 {
     size_t *n = &b->tokens.n, last = *n, i;
     int k;
-    for (; *n > n_ids && (*n > b->n_model || b->kinds[*n - 1] == TRF_BPE_SPECIAL); --*n) {
-        tell_rowless(b->path, b->tokens.text[*n - 1]);
+    for (; *n > n_ids && (*n > b->n_model || b->kinds[*n - 1] == TRF_BPE_SPECIAL); --*n)
         for (k = 0; k < SPECIALS; k++)
             if (b->special[k] == (int32_t)*n - 1) b->special[k] = -1;
-    }
+    if (*n < last) tell_rowless(b->path, b->tokens.text[*n], last - *n);
     if (*n >= n_ids || n_ids > MOST_IDS) return DONE;
     inform_line("%s: ids without a token: %zu of %zu", b->path, n_ids - last, n_ids);
     for (i = last; i < n_ids; i++)

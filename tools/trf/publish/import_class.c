@@ -48,21 +48,20 @@ int has_class(const struct published *p, const char *names)
 int take_special_map(struct published *p)
 {
     cJSON *map = NULL, *entry;
+    int i;
     if (read_if_there(p->folder, "special_tokens_map.json", &map)) return FAILED;
     if (map && !p->config) p->config = cJSON_CreateObject();
-    if (map && cJSON_GetObjectItemCaseSensitive(p->config, "added_tokens_decoder")) {
-        cJSON_Delete(map);
-        return DONE;
-    }
-    while (map && (entry = map->child) != NULL) {
-        const cJSON *old = cJSON_GetObjectItemCaseSensitive(p->config, entry->string);
-        const char *before = token_text(old), *text = token_text(entry);
+    for (i = 0; i <= SPECIALS && map; i++) {
+        const char *name = i < SPECIALS ? special_names[i] : "additional_special_tokens";
+        const char *before = token_text(cJSON_GetObjectItemCaseSensitive(p->config, name)), *text;
+        if (cJSON_GetObjectItemCaseSensitive(p->config, "added_tokens_decoder")) break;
+        if (!(entry = cJSON_DetachItemFromObjectCaseSensitive(map, name))) continue;
+        text = token_text(entry);
         if (before && text && strcmp(before, text))
             inform_line("%s: \"%s\" is %s, but %s in special_tokens_map.json, which transformers "
-                        "follows", p->config_path, entry->string, before, text);
-        cJSON_DetachItemViaPointer(map, entry);
-        cJSON_DeleteItemFromObjectCaseSensitive(p->config, entry->string);
-        cJSON_AddItemToObject(p->config, entry->string, entry);
+                        "follows", p->config_path, name, before, text);
+        cJSON_DeleteItemFromObjectCaseSensitive(p->config, name);
+        cJSON_AddItemToObject(p->config, name, entry);
     }
     cJSON_Delete(map);
     return DONE;
@@ -114,12 +113,13 @@ static int read_template(const cJSON *part, const char *path, int32_t around[2])
         cJSON_ArrayForEach(each, cJSON_GetObjectItemCaseSensitive(part, "single")) {
             const cJSON *token = cJSON_GetObjectItemCaseSensitive(each, "SpecialToken");
             const char *name = json_text(token, "id");
-            const cJSON *list = cJSON_GetObjectItemCaseSensitive(
+            const cJSON *list;
+            if (!token) { behind = 1; continue; }
+            list = cJSON_GetObjectItemCaseSensitive(
                 name ? cJSON_GetObjectItemCaseSensitive(ids, name) : NULL, "ids");
-            if (!token) behind = 1;
-            else if (!status)
-                status = take_around(path, cJSON_GetArraySize(list) == 1 ? list->child : NULL,
-                                     &around[behind]);
+            status = take_around(path, cJSON_GetArraySize(list) == 1 ? list->child : NULL,
+                                 &around[behind]);
+            if (status) break;
         }
     } else
         return refuse("%s: expected a post_processor of type TemplateProcessing, BertProcessing, "

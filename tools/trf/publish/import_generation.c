@@ -42,6 +42,7 @@ struct telling {
     const trf_vocab *vocab;
     int prompts;                /* 1: options of trf generate */
     char *options, *left;       /* malloc'd */
+    int n_left;
 };
 
 static void add_to(char **list, const char *between, const char *text)
@@ -51,7 +52,13 @@ static void add_to(char **list, const char *between, const char *text)
     *list = all;
 }
 
-static void leave_out(struct telling *t, const char *name) { add_to(&t->left, ", ", name); }
+static void leave_out(struct telling *t, const char *name)
+{
+    enum { MOST = 30 };
+    if (t->n_left < MOST) add_to(&t->left, ", ", name);
+    else if (t->n_left == MOST) add_to(&t->left, " ", "and more");
+    t->n_left++;
+}
 
 static double number_of(const struct telling *t, const char *name, double missing)
 {

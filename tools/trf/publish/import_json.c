@@ -165,9 +165,13 @@ void free_made(struct published *p)
     free(p->made);
 }
 
-void tell_rowless(const char *path, const char *token)
+void tell_rowless(const char *path, const char *first, size_t n)
 {
-    inform_line("%s: left out: the token \"%s\", for which the model has no row", path, token);
+    if (n == 1)
+        inform_line("%s: left out: the token \"%s\", for which the model has no row", path, first);
+    else if (n)
+        inform_line("%s: left out: %zu tokens from \"%s\" on, for which the model has no rows", path,
+                    n, first);
 }
 
 void tell_ordinary(const char *path, size_t n, const char *what)

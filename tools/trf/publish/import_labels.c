@@ -3,19 +3,31 @@
 #include "import.h"
 
 
-/* The name of label i: "id2label" has it under its number. Without "id2label" it is LABEL_i, as
-   transformers calls it. */
-static int append_name(const cJSON *names, const char *path, int32_t i, struct labels *labels)
+/* The names of labels by their numbers: "id2label" has label i under its number. Without "id2label"
+   it is LABEL_i, as transformers calls it. */
+static int append_names(const cJSON *names, const char *path, int32_t n, struct labels *labels)
 {
-    char number[16], unnamed[32];
-    const char *name = unnamed;
-    snprintf(number, sizeof number, "%d", (int)i);
-    snprintf(unnamed, sizeof unnamed, "LABEL_%d", (int)i);
-    if (names) name = cJSON_GetStringValue(cJSON_GetObjectItemCaseSensitive(names, number));
-    if (!name || !*name || strpbrk(name, "\r\n"))
-        return refuse("%s: expected the name of a label for \"%s\" of \"id2label\"", path, number);
-    append_label(labels, name, strlen(name));
-    return DONE;
+    const char **by_number = zeroed((size_t)n, sizeof *by_number);
+    const cJSON *entry;
+    char text[32];
+    int32_t i;
+    int status = DONE;
+    cJSON_ArrayForEach(entry, names) {
+        long number = strtol(entry->string, NULL, 10);
+        snprintf(text, sizeof text, "%ld", number);
+        if (number >= 0 && number < n && !strcmp(text, entry->string) && !by_number[number])
+            by_number[number] = cJSON_GetStringValue(entry);
+    }
+    for (i = 0; i < n && !status; i++) {
+        const char *name = names ? by_number[i] : text;
+        snprintf(text, sizeof text, "LABEL_%d", (int)i);
+        if (!name || !*name || strpbrk(name, "\r\n"))
+            status = refuse("%s: expected the name of a label for \"%d\" of \"id2label\"", path,
+                            (int)i);
+        else append_label(labels, name, strlen(name));
+    }
+    free(by_number);
+    return status;
 }
 
 int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order)
@@ -31,7 +43,7 @@ int read_labels(const cJSON *json, const char *path, struct labels *labels, int3
     if (n < 2 || n > 65536)
         return refuse("%s: the model has %d label%s, but trf builds only classifiers with 2 to "
                       "65536", path, (int)n, plural(n));
-    for (i = 0; i < n && !status; i++) status = append_name(names, path, i, &theirs);
+    status = append_names(names, path, n, &theirs);
     for (i = 0; i < theirs.n; i++)
         append_label(labels, theirs.name[i], strlen(theirs.name[i]));
     settle_labels(labels);

@@ -95,10 +95,11 @@ char *tag_of(int class_of, const char *code)
 /* Appends a code. */
 static void add_language(struct tags *tags, const char *code, size_t n)
 {
-    char *all = format_text("%s%s%.*s", tags->languages ? tags->languages : "",
-                            tags->languages ? " " : "", (int)n, code);
-    free(tags->languages);
-    tags->languages = all;
+    tags->languages = grow(tags->languages, &tags->capacity, tags->n + n + 2, 1);
+    if (tags->n) tags->languages[tags->n++] = ' ';
+    memcpy(tags->languages + tags->n, code, n);
+    tags->n += n;
+    tags->languages[tags->n] = 0;
 }
 
 /* Notes a code if the folder names it as that of sources or of answers. */

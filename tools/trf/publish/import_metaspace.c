@@ -242,7 +242,8 @@ static int take_vocab(struct metaspace *m)
 static int take_added_tokens(struct metaspace *m, size_t n_model)
 {
     const cJSON *each;
-    size_t ordinary = 0;
+    const char *first = NULL;
+    size_t ordinary = 0, rowless = 0;
     cJSON_ArrayForEach(each, member(m->json, "added_tokens")) {
         const cJSON *id = member(each, "id");
         const char *text = json_text(each, "content");
@@ -254,11 +255,15 @@ static int take_added_tokens(struct metaspace *m, size_t n_model)
             return refuse("%s: added_tokens: \"%s\" has the id %.17g, but %d in the model", m->path,
                           text, id->valuedouble, (int)m->token[found->id].id);
         if (found) { m->token[found->id].type = special ? SPECIAL_TOKEN : USER; continue; }
-        if (m->n_ids && id->valuedouble >= m->n_ids) { tell_rowless(m->path, text); continue; }
+        if (m->n_ids && id->valuedouble >= m->n_ids) {
+            if (!rowless++) first = text;
+            continue;
+        }
         if (add_token(m, "added_tokens", text, id->valuedouble, 0)) return FAILED;
         m->token[m->n - 1].type = SPECIAL_TOKEN;
         ordinary += !special;
     }
+    tell_rowless(m->path, first, rowless);
     tell_ordinary(m->path, ordinary, "tokens that no text has");
     if (m->n == n_model) return DONE;
     m->all.n = 0;

@@ -187,8 +187,8 @@ static int take_added(const struct published *p, const struct pieces *pieces, st
 {
     const cJSON *added = cJSON_GetObjectItemCaseSensitive(p->config, "added_tokens_decoder");
     const cJSON *entry;
-    const char *path = added ? p->config_path : p->json_path;
-    size_t ordinary = 0;
+    const char *path = added ? p->config_path : p->json_path, *first = NULL;
+    size_t ordinary = 0, rowless = 0;
     if (!added) added = cJSON_GetObjectItemCaseSensitive(p->whole, "added_tokens");
     cJSON_ArrayForEach(entry, added) {
         const cJSON *number = cJSON_GetObjectItemCaseSensitive(entry, "id");
@@ -206,10 +206,14 @@ static int take_added(const struct published *p, const struct pieces *pieces, st
             return refuse("%s: the id %zu is \"%s\", but piece %zu of %s is \"%s\"", path, i, text,
                           i, pieces->path, pieces->text[i]);
         }
-        if (i >= (size_t)ids_of_model(p)) { tell_rowless(path, text); continue; }
+        if (i >= (size_t)ids_of_model(p)) {
+            if (!rowless++) first = text;
+            continue;
+        }
         ordinary += !json_true(entry, "special", 0);
         enter_text(more, text, (int32_t)i);
     }
+    tell_rowless(path, first, rowless);
     tell_ordinary(path, ordinary, "tokens that no text has");
     return DONE;
 }

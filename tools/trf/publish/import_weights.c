@@ -11,6 +11,7 @@ static int open_file(struct weights *w, char *path)
 {
     struct tensors *file;
     trf_error err;
+    int32_t i;
     int status = DONE;
     w->file = grow(w->file, &w->capacity, w->n + 1, sizeof *w->file);
     file = &w->file[w->n++];
@@ -18,8 +19,12 @@ static int open_file(struct weights *w, char *path)
     file->path = path;
     if (!ends_with(path, ".safetensors")) status = open_pytorch(&file->pytorch, path);
     else if (trf_file_open(&file->safetensors, path, NULL, &err)) status = refuse_error(NULL, &err);
-    if (!status) file->used = zeroed((size_t)count_tensors(file), 1);
-    return status;
+    if (status) return status;
+    file->used = zeroed((size_t)count_tensors(file), 1);
+    for (i = 0; file->safetensors && i < count_tensors(file); i++)
+        enter_text(&file->names, tensor_at(file, i).name, i);
+    sort_texts(&file->names);
+    return DONE;
 }
 
 void close_weights(struct weights *w)
@@ -30,6 +35,7 @@ void close_weights(struct weights *w)
         close_pytorch(w->file[i].pytorch);
         free(w->file[i].path);
         free(w->file[i].used);
+        free(w->file[i].names.entry);
     }
     free(w->file);
 }
@@ -68,8 +74,8 @@ struct tensors *find_tensor(const struct weights *w, const char *prefix, const c
         else snprintf(whole, sizeof whole, "%s%s", prefix, name);
         for (i = 0; i < w->n; i++) {
             struct tensors *file = &w->file[i];
-            *index = file->pytorch ? find_pytorch(file->pytorch, whole)
-                                   : trf_file_find(file->safetensors, whole);
+            const struct entry *found = file->pytorch ? NULL : find_text(&file->names, whole);
+            *index = file->pytorch ? find_pytorch(file->pytorch, whole) : found ? found->id : -1;
             if (*index >= 0) return file;
         }
     }

@@ -212,15 +212,15 @@ static void hide_unfound(struct bert *b)
    added. */
 static int make_vocab(struct bert *b, trf_vocab **vocab)
 {
-    size_t *n = &b->tokens.n, n_ids = (size_t)b->p->n_ids[0], i;
+    size_t *n = &b->tokens.n, n_ids = (size_t)b->p->n_ids[0], last, i;
     trf_error err;
     int k;
     if (check_places(&b->tokens, b->path)) return FAILED;
-    for (; *n > n_ids && n_ids && (*n > b->n_model || !*b->tokens.text[*n - 1]); --*n) {
-        tell_rowless(b->path, b->tokens.text[*n - 1]);
+    last = *n;
+    for (; *n > n_ids && n_ids && (*n > b->n_model || !*b->tokens.text[*n - 1]); --*n)
         for (k = 0; k < SPECIALS; k++)
             if (b->file.special[k] == (int32_t)*n - 1) b->file.special[k] = -1;
-    }
+    if (*n < last) tell_rowless(b->path, b->tokens.text[*n], last - *n);
     hide_unfound(b);
     i = *n;
     if (n_ids <= i || n_ids > MOST_IDS) n_ids = i;
