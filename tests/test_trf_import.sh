@@ -1300,4 +1300,7 @@ fresh xlm_roberta; awk 'BEGIN { printf "{\"tokenizer_class\": \"XLMRobertaTokeni
     for (i = 0; i < 100000; i++) printf "%s\"%d\": {\"content\": \"<x%d>\"}", i ? "," : "", 60 + i, i; print "}}" }' >folder/tokenizer_config.json
 expect 0 "100,000 added tokens" "left out: 100000 tokens from \"<x0>\" on" timeout 10 "$trf" import folder --output out.model
 
+fresh; LC_ALL=C sed 's/"embeddings\./"encoder.xyz/g' folder/model.safetensors >changed && mv changed folder/model.safetensors
+refuses "names without embeddings are no wrapper's" "tensor 'embeddings.word_embeddings.weight' is missing"
+
 finish

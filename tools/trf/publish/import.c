@@ -256,9 +256,11 @@ static int check_copies(struct importing *m)
 }
 
 /* Tensors that no piece has used: parts that are left out, which a line tells, buffers, or
-   faults. */
+   faults. Of many, the first ones are told. */
 static void look_at_the_rest(struct importing *m)
 {
+    enum { MOST_LINES = 40 };
+    int left = 0, faults = 0;
     size_t i;
     int32_t k;
     for (i = 0; i < m->weights.n; i++)
@@ -270,16 +272,19 @@ static void look_at_the_rest(struct importing *m)
             if (begins_with_one_of(m, name, m->recipe->buffers) ||
                 begins_with_one_of(m, name, m->recipe->copies)) continue;
             if (begins_with_one_of(m, name, m->recipe->left_out)) {
-                inform_line("left out: '%s'", name);
+                if (left++ < MOST_LINES) inform_line("left out: '%s'", name);
                 continue;
             }
+            if (faults++ >= MOST_LINES) continue;
             other = find_tensor(&m->weights, "", name, &index);
             if (other && other != &m->weights.file[i])
                 say("tensor '%s' is in two files, %s and %s", name, other->path,
                     m->weights.file[i].path);
             else say("tensor '%s' belongs to no part of such a model", name);
-            m->faults++;
         }
+    if (left > MOST_LINES) inform_line("left out: %d tensors more", left - MOST_LINES);
+    if (faults > MOST_LINES) say("the same of %d tensors more", faults - MOST_LINES);
+    m->faults += faults;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -378,7 +383,11 @@ static int check_wrapper(const struct importing *m)
     int k;
     char name[MOST_NAME];
     const char *theirs = m->recipe->pieces[0].theirs;
+    const struct piece *piece;
     if (!first[length - 1]) return DONE;
+    snprintf(name, sizeof name, "%.*s", (int)length, first);
+    for (piece = m->recipe->pieces; piece->ours; piece++)
+        if (strstr(piece->theirs, name)) return DONE;
     snprintf(name, sizeof name, "%.*s", (int)strcspn(theirs, " |"), theirs);
     if (find_tensor(&m->weights, m->prefix, name, &index)) return DONE;
     for (k = 0; k < MOST_PREFIXES && m->recipe->prefixes[k]; k++)

@@ -103,11 +103,12 @@ static int read_longest(const char *folder, struct sentences *to)
 /* The prompt that stands before every text; others are told. */
 static int read_prompt(const char *folder, struct sentences *to)
 {
+    enum { MOST_PROMPTS = 20 };
     static const char file[] = "config_sentence_transformers.json";
     cJSON *json = NULL;
     const cJSON *prompts, *each;
     const char *usual;
-    int status = read_if_there(folder, file, &json);
+    int n = 0, status = read_if_there(folder, file, &json);
     prompts = cJSON_GetObjectItemCaseSensitive(json, "prompts");
     usual = json_text(json, "default_prompt_name");
     cJSON_ArrayForEach(each, prompts) {
@@ -115,10 +116,12 @@ static int read_prompt(const char *folder, struct sentences *to)
         if (!text || !*text) continue;
         if (usual && each->string && !strcmp(usual, each->string))
             to->prompt = format_text("%s", text);
-        else
+        else if (n++ < MOST_PROMPTS)
             inform_line("%s/%s: left out: the prompt of %s, \"%s\": begin texts with it yourself",
                         folder, file, each->string ? each->string : "no name", text);
     }
+    if (n > MOST_PROMPTS)
+        inform_line("%s/%s: left out: %d prompts more", folder, file, n - MOST_PROMPTS);
     cJSON_Delete(json);
     return status;
 }
