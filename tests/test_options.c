@@ -354,6 +354,7 @@ static const struct tested table[] = {
     OPTION(CLASSIFY, LONG_COUNT, "n-best", answer.labels_shown),
     OF(EMBED, "pooling", pooling, int32_t, {"mean", 0}, {"first", 1}, {"max", 2}), /* embed.c */
     OPTION(IMPORT, TEXT, "as", publish.as),
+    OPTION(IMPORT, NUMBER, "max-length", publish.max_length),
     OPTION(EXPORT, TEXT, "output", output),
     OF(EXPORT, "format", publish.format, int32_t, {"huggingface", 0}),
     OPTION(EXPORT, TEXT, "as", publish.as),

@@ -449,8 +449,8 @@ const struct row rows[] = {
     {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
      "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
      "the largest number of each column. The row of EOS counts if the model adds EOS. An imported "
-     "sentence encoder has the pooling of its folder, unless this option is given; its prompt stands "
-     "before every line, and its longest text is the longest line", NULL},
+     "sentence encoder has the pooling of its folder, unless this option is given; its prompt "
+     "stands before every line, and its longest text is the longest line", NULL},
     {EMBED, SWITCH, "normalize", AT(embed.unit_vectors), NO_YES,
      "divide each vector by its length; a vector of zeros stays. Without the option: no for an "
      "imported sentence encoder without such a step, else yes", NULL},
@@ -590,9 +590,9 @@ const struct row rows[] = {
     {WRITES, HEADING, "Files", 0, NULL, NULL, NULL},
     {WRITES, TEXT, "output", AT(output), "FILE", "the model to write; -o is short for it", NULL},
     {IMPORT, TEXT, "as", AT(publish.as), "TYPE", "read config.json as this model_type", NULL},
-    {IMPORT, COUNT, "max-length", AT(publish.max_length), "N",
-     "the longest text in tokens, instead of what config.json says: only for relative and rotary "
-     "positions, which have no table (T5, Llama, Mistral, Qwen 2)", NULL},
+    {IMPORT, NUMBER, "max-length", AT(publish.max_length), "N",
+     "the longest text in tokens: only for relative and rotary positions, which have no table (T5, "
+     "Llama, Mistral, Qwen 2); 0: as config.json says", NULL},
     {WRITES, CHOICE, "weights", AT(publish.weights), "full|bf16|f16|int8",
      "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
      "bits, a quarter, and the model can no longer be trained. trf quantize needs this option; "

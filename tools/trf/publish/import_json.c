@@ -170,8 +170,8 @@ void tell_rowless(const char *path, const char *first, size_t n)
     if (n == 1)
         inform_line("%s: left out: the token \"%s\", for which the model has no row", path, first);
     else if (n)
-        inform_line("%s: left out: %zu tokens from \"%s\" on, for which the model has no rows", path,
-                    n, first);
+        inform_line("%s: left out: %zu tokens from \"%s\" on, for which the model has no rows",
+                    path, n, first);
 }
 
 void tell_ordinary(const char *path, size_t n, const char *what)
