@@ -1099,208 +1099,299 @@ expect_vector()         # NAME LINE OTHER: out.model gives LINE the vector that 
     check "$1" cmp -s got want
 }
 settings() { fresh bert; echo "$1" >folder/tokenizer_config.json; }
-told() { expect 0 "$1" "$2" "$trf" import folder --output out.model; }
+told() { expect 0 "import takes $1" "$2" "$trf" import folder --output out.model; }
 settings '{"tokenizer_class": "BertTokenizerFast", "do_lower_case": false}'
-told "BERT's class goes before tokenizer.json" \
-    "\"do_lower_case\" is false, but \"lowercase\" of tokenizer.json is true: transformers follows the class BertTokenizer"
-check "BERT's class: a setting that follows from another is not told" sh -c "! grep -q strip_accents err"
-expect_vector "BERT's class: no lower case" "A man Dog" "zzzz man zzzz"
-settings '{"do_lower_case": false}'; told "BERT's class is that of the model_type" "follows the class BertTokenizer"
-settings '{"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false}'; told "a class without rules" "47 tokens"
-check "a class without rules: tokenizer.json goes first" sh -c "cmp -s out.model bert.model && ! grep -q follows err"
+told "a do_lower_case that contradicts tokenizer.json, and tells that it follows the class BertTokenizer" \
+    "\"do_lower_case\" is false, but \"lowercase\" of tokenizer.json is true: "\
+"transformers follows the class BertTokenizer"
+check "import tells no strip_accents that follows from do_lower_case" sh -c "! grep -q strip_accents err"
+expect_vector "with do_lower_case false of BertTokenizerFast a word with a capital letter is unknown" "A man Dog" \
+    "zzzz man zzzz"
+settings '{"do_lower_case": false}'
+told "a do_lower_case without tokenizer_class, and tells that it follows the class of the model_type" \
+    "follows the class BertTokenizer"
+settings '{"tokenizer_class": "PreTrainedTokenizerFast", "do_lower_case": false}'
+told "a do_lower_case of PreTrainedTokenizerFast, which has no such setting" "47 tokens"
+check "with PreTrainedTokenizerFast tokenizer.json counts, and import tells no contradiction" \
+    sh -c "cmp -s out.model bert.model && ! grep -q follows err"
 fresh bert; change 's/"lowercase": true/"lowercase": false/' tokenizer.json
-told "a setting that is missing has BERT's default" "\"do_lower_case\" is true as it is not there, but \"lowercase\""
-check "a setting that is missing: the same model" cmp -s out.model bert.model
-settings '{"strip_accents": false}'; told "accents stay" "\"strip_accents\" is false, but \"strip_accents\" of tokenizer.json is true"
-expect_vector "accents stay: a word with one is unknown" "café man" "zzzz man"
-settings '{"tokenize_chinese_chars": false}'; told "Chinese characters are not apart" "\"handle_chinese_chars\" of tokenizer.json"
-fresh bert; change 's/"type": "BertNormalizer",/"type": "Sequence", "normalizers": [{"type": "BertNormalizer"}],/' tokenizer.json
-told "a Sequence of one normalizer" "47 tokens"
-check "a Sequence of one normalizer is that one" cmp -s out.model bert.model
+told "a tokenizer.json without lower case, and tells that do_lower_case, which is missing, is true" \
+    "\"do_lower_case\" is true as it is not there, but \"lowercase\""
+check "a do_lower_case that is missing is true: the model is the same" cmp -s out.model bert.model
+settings '{"strip_accents": false}'
+told "a strip_accents that contradicts tokenizer.json, and tells it" \
+    "\"strip_accents\" is false, but \"strip_accents\" of tokenizer.json is true"
+expect_vector "with strip_accents false a word with an accent is unknown" "café man" "zzzz man"
+settings '{"tokenize_chinese_chars": false}'
+told "a tokenize_chinese_chars that contradicts tokenizer.json, and tells it" \
+    "\"handle_chinese_chars\" of tokenizer.json"
+fresh bert
+change 's/"type": "BertNormalizer",/"type": "Sequence", "normalizers": [{"type": "BertNormalizer"}],/' tokenizer.json
+told "a normalizer that is a Sequence of one" "47 tokens"
+check "a Sequence of one normalizer makes the model of that normalizer" cmp -s out.model bert.model
 fresh byte_bpe; echo '{"tokenizer_class": "RobertaTokenizer", "add_prefix_space": false}' >folder/tokenizer_config.json
-told "RoBERTa's class goes before tokenizer.json" "\"add_prefix_space\" of tokenizer.json is true: transformers follows the class RobertaTokenizer"
+told "an add_prefix_space that contradicts tokenizer.json, and tells that it follows the class RobertaTokenizer" \
+    "\"add_prefix_space\" of tokenizer.json is true: transformers follows the class RobertaTokenizer"
 # without a class of its own the template counts
 bare_folder()
 {
     settings '{"tokenizer_class": "PreTrainedTokenizerFast"}'
     awk -v with="$1" '/^  "post_processor": \{/ { print "  \"post_processor\": " with ","; skip = 1 }
-        !skip { print } skip && /^  \},/ { skip = 0 }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json
+        !skip { print }
+        skip && /^  \},/ { skip = 0 }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json
 }
 stored() { head -c 9000 out.model | tr -d '\000' | grep -q "\"trf.config.$1\":\"$2\""; }
-bare_folder null; told "no post-processor" "47 tokens"
-check "no post-processor: no BOS before a text" stored source_bos 0
-check "no post-processor: no EOS behind it" stored source_eos 0
-bare_folder '{"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}], "special_tokens": {"[CLS]": {"ids": [2]}}}'
-told "a template of [CLS] alone" "47 tokens"
-check "a template of [CLS] alone: BOS" stored source_bos 1
-check "a template of [CLS] alone: no EOS" stored source_eos 0
-bare_folder '{"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}'; told "BertProcessing" "47 tokens"
-check "BertProcessing is the template of BERT" cmp -s out.model bert.model
+bare_folder null
+told "a BERT without a post_processor" "47 tokens"
+check "a BERT without a post_processor puts no BOS before a text" stored source_bos 0
+check "a BERT without a post_processor puts no EOS behind a text" stored source_eos 0
+single='"single": [{"SpecialToken": {"id": "[CLS]"}}, {"Sequence": {"id": "A"}}]'
+bare_folder "{\"type\": \"TemplateProcessing\", $single, \"special_tokens\": {\"[CLS]\": {\"ids\": [2]}}}"
+told "a template of [CLS] without [SEP]" "47 tokens"
+check "a template of [CLS] without [SEP] puts BOS before a text" stored source_bos 1
+check "a template of [CLS] without [SEP] puts no EOS behind a text" stored source_eos 0
+bare_folder '{"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}'
+told "the post_processor BertProcessing" "47 tokens"
+check "the post_processor BertProcessing makes the model of BERT's template" cmp -s out.model bert.model
 bare_folder '{"type": "BertProcessing", "sep": ["[SEP]", 5], "cls": ["[CLS]", 2]}'
 echo '{"tokenizer_class": "PreTrainedTokenizerFast", "sep_token": "[SEP]"}' >folder/tokenizer_config.json
-refuses "another end than [SEP]" \
+refuses "a post_processor with another end than sep_token" \
     "puts the token 5 behind a text, but trf can put only eos there, 3"
 bare_folder '{"type": "BertProcessing", "sep": ["<end>", 3], "cls": ["<begin>", 2]}'
-change 's/\[CLS\]/<begin>/; s/\[SEP\]/<end>/' tokenizer.json; told "a template that names [CLS] and [SEP]" "47 tokens"
-expect_vector "a template that names [CLS] and [SEP]: their ids" "the man" "the man"
+change 's/\[CLS\]/<begin>/; s/\[SEP\]/<end>/' tokenizer.json
+told "a post_processor with other names of [CLS] and [SEP]" "47 tokens"
+expect_vector "a post_processor with other names of [CLS] and [SEP] puts their ids around a text" "the man" "the man"
 settings '{}'; echo '{"pad_token": "<p>", "unk_token": {"content": "<u>"}}' >folder/special_tokens_map.json
-change 's/\[PAD\]/<p>/; s/\[UNK\]/<u>/' tokenizer.json; told "special_tokens_map.json" "47 tokens"
-expect_vector "special_tokens_map.json: the same model" "the zzzz" "the zzzz"
+change 's/\[PAD\]/<p>/; s/\[UNK\]/<u>/' tokenizer.json
+told "names of special tokens from special_tokens_map.json" "47 tokens"
+expect_vector "other names in special_tokens_map.json change no vector" "the zzzz" "the zzzz"
 settings '{"unk_token": "[UNK]"}'; echo '{"unk_token": "<u>"}' >folder/special_tokens_map.json
 change 's/\[UNK\]/<u>/' tokenizer.json
-told "special_tokens_map.json goes first" "\"unk_token\" is \[UNK\], but <u> in special_tokens_map.json, which transformers"
-settings '{"unk_token": "[UNK]", "added_tokens_decoder": {}}'; echo '{"unk_token": "<u>"}' >folder/special_tokens_map.json
-told "special_tokens_map.json beside added tokens does not count" "47 tokens"
-check "special_tokens_map.json beside added tokens: the same model" cmp -s out.model bert.model
+told "the unk_token of special_tokens_map.json, and tells that tokenizer_config.json has another" \
+    "\"unk_token\" is \[UNK\], but <u> in special_tokens_map.json, which transformers"
+settings '{"unk_token": "[UNK]", "added_tokens_decoder": {}}'
+echo '{"unk_token": "<u>"}' >folder/special_tokens_map.json
+told "an added_tokens_decoder beside another unk_token in special_tokens_map.json" "47 tokens"
+check "special_tokens_map.json does not count beside an added_tokens_decoder" cmp -s out.model bert.model
 # tokens that are added
-added() { fresh "$1"; change "s/\"added_tokens\": \[/&{\"id\": $2, \"content\": \"$3\", \"special\": $4},/" tokenizer.json; }
-added bert 47 "<new>" true; told "WordPiece: an added token without a row" "left out: the token \"<new>\", for which the model has no row"
-check "WordPiece: an added token without a row: the same model" cmp -s out.model bert.model
+added()
+{
+    fresh "$1"
+    change "s/\"added_tokens\": \[/&{\"id\": $2, \"content\": \"$3\", \"special\": $4},/" tokenizer.json
+}
+added bert 47 "<new>" true
+told "an added token of WordPiece that has no row, and tells that it leaves it out" \
+    "left out: the token \"<new>\", for which the model has no row"
+check "an added token of WordPiece that has no row changes nothing in the model" cmp -s out.model bert.model
 added bert 47 "star wars" false; change 's/"vocab_size": 47/"vocab_size": 48/' config.json
-expect 1 "an added token with a blank" "transformers cuts a text at them, but here they are words" \
-    "$trf" import folder --output out.model
+expect 1 "import refuses an added token of WordPiece with a blank" \
+    "transformers cuts a text at them, but here they are words" "$trf" import folder --output out.model
 for folder in t5 llama; do
     json $folder; change 's/"added_tokens": \[/&{"id": 9999, "content": "<new>", "special": true},/' tokenizer.json
-    told "$folder: an added token without a row" "left out: the token \"<new>\", for which the model has no row"
+    told "an added token of $folder that has no row, and tells that it leaves it out" \
+        "left out: the token \"<new>\", for which the model has no row"
 done
 # a token of 200,000 bytes that one merge forms takes no longer than its bytes
 json llama
 awk 'BEGIN { for (a = "a"; length(a) < 100000; ) a = a a; for (b = "b"; length(b) < 100000; ) b = b b }
     /"merges": \[/ { print "\"merges\": [[\"" a "\", \"" b "\"],"; next }
-    /"vocab": \{/ { print; print "\"" a "\": 320, \"" b "\": 321, \"" a b "\": 322,"; next } { print }' folder/tokenizer.json >changed &&
-    mv changed folder/tokenizer.json
-expect 1 "a token of 260,000 bytes is checked at once" "merges\|tokens\|ids" timeout 5 "$trf" import folder --output out.model
+    /"vocab": \{/ { print; print "\"" a "\": 320, \"" b "\": 321, \"" a b "\": 322,"; next }
+    { print }' folder/tokenizer.json >changed && mv changed folder/tokenizer.json
+expect 1 "import checks a token of 260,000 bytes that a merge forms within 5 seconds" "merges\|tokens\|ids" \
+    timeout 5 "$trf" import folder --output out.model
 
 # sentence encoders: the longest text, the prompt, whether lengths stay
 sentences '{"pooling_mode_mean_tokens": true}'; echo '{"max_seq_length": 8}' >folder/sentence_bert_config.json
-told "sentence encoder: max_seq_length" "47 tokens"
+told "a sentence encoder with the max_seq_length 8" "47 tokens"
 echo "a the a the a the a the" >line
-expect 1 "sentence encoder: a text beyond max_seq_length" "8 tokens, at most 6" "$trf" embed --model out.model line
+expect 1 "embed refuses a text of more tokens than max_seq_length" "8 tokens, at most 6" \
+    "$trf" embed --model out.model line
 "$trf" embed --model out.model --truncate line >got 2>err
 echo "a the a the a the" | "$trf" embed --model bert.model >want
-check "sentence encoder: --truncate cuts at max_seq_length" cmp -s got want
-expect 0 "sentence encoder: its export" "bert" "$trf" export out.model --output sentences
-check "sentence encoder: export writes max_seq_length" grep -q '"max_seq_length":.8,' sentences/sentence_bert_config.json
-check "sentence encoder: export writes model_max_length" grep -q '"model_max_length":.8,' sentences/tokenizer_config.json
+check "embed --truncate cuts a text at max_seq_length" cmp -s got want
+expect 0 "export takes a sentence encoder with a max_seq_length" "bert" "$trf" export out.model --output sentences
+check "export writes max_seq_length to sentence_bert_config.json" \
+    grep -q '"max_seq_length":.8,' sentences/sentence_bert_config.json
+check "export writes max_seq_length as model_max_length to tokenizer_config.json" \
+    grep -q '"model_max_length":.8,' sentences/tokenizer_config.json
 sentences '{"pooling_mode_mean_tokens": true}'; echo '{"model_max_length": 8}' >folder/tokenizer_config.json
-told "sentence encoder: model_max_length" "47 tokens"
-expect 1 "sentence encoder: a text beyond model_max_length" "8 tokens, at most 6" "$trf" embed --model out.model line
+told "a sentence encoder with the model_max_length 8" "47 tokens"
+expect 1 "embed refuses a text of more tokens than model_max_length" "8 tokens, at most 6" \
+    "$trf" embed --model out.model line
 sentences '{"pooling_mode_mean_tokens": true}'
-echo '{"prompts": {"query": "the woman ", "passage": "a dog "}, "default_prompt_name": "query"}' >folder/config_sentence_transformers.json
-told "sentence encoder: another prompt is told" "left out: the prompt of passage, \"a dog \": begin texts with it yourself"
+echo '{"prompts": {"query": "the woman ", "passage": "a dog "}, "default_prompt_name": "query"}' \
+    >folder/config_sentence_transformers.json
+told "a sentence encoder with two prompts, and tells that it leaves out the one that is not default" \
+    "left out: the prompt of passage, \"a dog \": begin texts with it yourself"
 "$trf" embed --model out.model line >got 2>err
 echo "the woman a the a the a the a the" | "$trf" embed --model bert.model >want
-check "sentence encoder: the default prompt stands before a text" cmp -s got want
+check "embed puts the default prompt of a sentence encoder before a text" cmp -s got want
 "$trf" embed --model out.model --query "a dog" line >got 2>err
 echo "the woman a the a the a the a the" | "$trf" embed --model bert.model --query "the woman a dog" | cut -f 1 >want
-check "sentence encoder: and before a query" sh -c "cut -f 1 got | cmp -s - want"
-expect 0 "sentence encoder with a prompt: its export" "bert" "$trf" export out.model --output sentences --overwrite
-expect 0 "sentence encoder with a prompt: import again" "bert" "$trf" import sentences --output again.model --overwrite
-check "sentence encoder with a prompt: the same model" cmp -s out.model again.model
+check "embed puts the default prompt of a sentence encoder before a query" sh -c "cut -f 1 got | cmp -s - want"
+expect 0 "export takes a sentence encoder with a prompt" "bert" \
+    "$trf" export out.model --output sentences --overwrite
+expect 0 "import takes an exported sentence encoder with a prompt" "bert" \
+    "$trf" import sentences --output again.model --overwrite
+check "export and import keep the prompt of a sentence encoder: the model is the same" cmp -s out.model again.model
 sentences '{"pooling_mode_mean_tokens": true}'
-steps() { echo '[{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}'"$1"']' >folder/modules.json; }
-steps ''; told "sentence encoder without Normalize" "47 tokens"
+steps()
+{
+    echo '[{"path": "", "type": "x.Transformer"}, {"path": "1_Pooling", "type": "x.Pooling"}'"$1"']' \
+        >folder/modules.json
+}
+steps ''
+told "a sentence encoder without the step Normalize" "47 tokens"
 "$trf" embed --model out.model <"$golden/bert/lines.txt" >got 2>err
-check "sentence encoder without Normalize: lengths stay" cmp -s got mean.numbers
+check "embed leaves vectors of a sentence encoder without Normalize as long as they are" cmp -s got mean.numbers
 "$trf" embed --model out.model --normalize yes line >got 2>err; "$trf" embed --model bert.model line >want
-check "sentence encoder without Normalize: an option says another" cmp -s got want
-expect 0 "sentence encoder without Normalize: its export" "bert" "$trf" export out.model --output sentences --overwrite
-check "sentence encoder without Normalize: export writes none" sh -c "! grep -q Normalize sentences/modules.json"
-check "an export replaces an earlier prompt" [ ! -e sentences/config_sentence_transformers.json ]
-expect 0 "sentence encoder without Normalize: import again" "bert" "$trf" import sentences --output again.model --overwrite
-check "sentence encoder without Normalize: the same model" cmp -s out.model again.model
-rm out.model; steps ', {"path": "2_Normalize", "type": "x.Normalize"}'; told "sentence encoder with Normalize" "47 tokens"
+check "embed --normalize yes counts also for a sentence encoder without Normalize" cmp -s got want
+expect 0 "export takes a sentence encoder without Normalize" "bert" \
+    "$trf" export out.model --output sentences --overwrite
+check "export writes no step Normalize for a sentence encoder without it" \
+    sh -c "! grep -q Normalize sentences/modules.json"
+check "export --overwrite deletes the prompts of the earlier sentence encoder" \
+    test ! -e sentences/config_sentence_transformers.json
+expect 0 "import takes an exported sentence encoder without Normalize" "bert" \
+    "$trf" import sentences --output again.model --overwrite
+check "export and import keep that Normalize is missing: the model is the same" cmp -s out.model again.model
+rm out.model; steps ', {"path": "2_Normalize", "type": "x.Normalize"}'
+told "a sentence encoder with the step Normalize" "47 tokens"
 "$trf" embed --model out.model line >got 2>err
-check "sentence encoder with Normalize: vectors of length 1" cmp -s got want
+check "embed gives vectors of length 1 for a sentence encoder with Normalize" cmp -s got want
 
 # what config.json lacks, as transformers takes it
 without() { fresh "$1"; change "/^ *\"$2\":/d" config.json; }
-for case in "bert layer_norm_eps 1e-12" "bert hidden_act gelu" "gpt2 activation_function gelu_new" "llama hidden_act silu" \
-    "bart decoder_start_token_id 2" "t5 feed_forward_proj relu"; do
+for case in "bert layer_norm_eps 1e-12" "bert hidden_act gelu" "gpt2 activation_function gelu_new" \
+    "llama hidden_act silu" "bart decoder_start_token_id 2" "t5 feed_forward_proj relu"; do
     set -- $case; "$trf" import "$golden/$1" --output want.model --overwrite >err 2>&1
-    without "$1" "$2"; told "config.json without $2" "\"$2\" is missing: transformers takes $3$"
-    check "config.json without $2: the same model" cmp -s out.model want.model
+    without "$1" "$2"
+    told "a $1 without $2, and tells that transformers takes $3" "\"$2\" is missing: transformers takes $3$"
+    check "a $1 without $2 makes the model of $3" cmp -s out.model want.model
 done
-fresh; change 's/"hidden_act": "gelu"/"hidden_act": "gelu_python"/' config.json; told "gelu_python" "47 tokens"
-check "gelu_python is gelu" cmp -s out.model bert.model
+fresh; change 's/"hidden_act": "gelu"/"hidden_act": "gelu_python"/' config.json
+told "the hidden_act gelu_python" "47 tokens"
+check "the hidden_act gelu_python makes the model of gelu" cmp -s out.model bert.model
 # the rules of generation_config.json: options, or what is left out
 rules() { fresh "$1"; echo "$2" >folder/generation_config.json; rm -f out.model; }
 by="generate of transformers searches as trf translate --search-rule hugging-face"
-rules bart '{}'; told "no rules: 20 tokens" "^$by --beam 1 --max-length-a 0 --max-length-b 20$"
-check "no rules: nothing is left out" sh -c "! grep -q 'generation_config.json: left out' err"
+rules bart '{}'
+told "a generation_config.json without rules, and tells that answers have at most 20 tokens" \
+    "^$by --beam 1 --max-length-a 0 --max-length-b 20$"
+check "import leaves out no rule of an empty generation_config.json" \
+    sh -c "! grep -q 'generation_config.json: left out' err"
 rules bart '{"max_length": 9, "forced_eos_token_id": 2, "min_length": 3, "transformers_version": "5"}'
-told "a length with a forced end" "^$by --beam 1 --min-length 2 --at-limit free-eos --max-length-a 0 --max-length-b 7$"
+told "a forced_eos_token_id, and tells --at-limit free-eos and lengths without start token and end" \
+    "^$by --beam 1 --min-length 2 --at-limit free-eos --max-length-a 0 --max-length-b 7$"
 rules bart '{"max_new_tokens": 9, "min_new_tokens": 4, "min_length": 3, "num_beams": 2}'
-told "lengths without the start token" "^$by --beam 2 --min-length 4 --max-length-a 0 --max-length-b 9$"
-rules bart '{"bad_words_ids": [[1]], "do_sample": true, "early_stopping": "never", "suppress_tokens": [3, 4], "typical_p": 0.5, "top_k": 7, "num_beam_groups": 1, "sequence_bias": [[[5], 1]], "forced_eos_token_id": 7, "new_rule": 3}'
-told "rules that trf has not" "^generation_config.json: left out: typical_p, suppress_tokens, early_stopping, do_sample, forced_eos_token_id, sequence_bias, new_rule$"
+told "max_new_tokens and min_new_tokens, and tells them as lengths before min_length" \
+    "^$by --beam 2 --min-length 4 --max-length-a 0 --max-length-b 9$"
+rules bart '{"bad_words_ids": [[1]], "do_sample": true, "early_stopping": "never", "suppress_tokens": [3, 4],
+    "typical_p": 0.5, "top_k": 7, "num_beam_groups": 1, "sequence_bias": [[[5], 1]], "forced_eos_token_id": 7,
+    "new_rule": 3}'
+told "rules of generation_config.json that trf translate has not, and tells that it leaves them out" \
+    "^generation_config.json: left out: typical_p, suppress_tokens, early_stopping, do_sample, "\
+"forced_eos_token_id, sequence_bias, new_rule$"
 id=$(sed -n 's/^ *"h": \([0-9]*\),*$/\1/p' "$golden/bart/tokenizer.json")
 rules bart "{\"bad_words_ids\": [[1], [$id]], \"suppress_tokens\": [$id]}"
-told "tokens that are banned" "^$by --beam 1 --ban 'h' --ban 'h' --max-length-a 0 --max-length-b 20$"
+told "bad_words_ids and suppress_tokens, and tells them as --ban" \
+    "^$by --beam 1 --ban 'h' --ban 'h' --max-length-a 0 --max-length-b 20$"
 rules gpt2 '{"max_new_tokens": 7, "do_sample": true, "temperature": 0.5, "top_p": 0.9}'
-told "a decoder draws" "^generate of transformers writes as trf generate --temperature 0.5 --top-k 50 --top-p 0.9 --max-tokens 7$"
+told "a decoder with do_sample, and tells the options of trf generate that draw as it does" \
+    "^generate of transformers writes as trf generate --temperature 0.5 --top-k 50 --top-p 0.9 --max-tokens 7$"
 rules gpt2 '{"max_length": 30, "repetition_penalty": 1.5, "num_beams": 3, "min_length": 4}'
-told "a decoder takes the most likely tokens" "^generate of transformers writes as trf generate --repetition-penalty 1.5 --temperature 0$"
-check "a decoder: rules that trf generate has not" grep -q "^generation_config.json: left out: num_beams, min_length, max_length$" err
+told "a decoder without do_sample, and tells --temperature 0" \
+    "^generate of transformers writes as trf generate --repetition-penalty 1.5 --temperature 0$"
+check "import tells that it leaves out the rules of a decoder that trf generate has not" \
+    grep -q "^generation_config.json: left out: num_beams, min_length, max_length$" err
 
 # folders that are none, and files that are others
-fresh; for file in config.json tokenizer.json model.safetensors; do
+for file in config.json tokenizer.json model.safetensors; do
     fresh; printf 'version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n' >folder/$file
-    refuses "a git-lfs pointer for $file" "$file: .*git-lfs pointer, not the file itself"
+    refuses "a git-lfs pointer in the place of $file" "$file: .*git-lfs pointer, not the file itself"
 done
 fresh; rm folder/model.safetensors; printf 'version https://git-lfs.github.com/spec/v1\n' >folder/pytorch_model.bin
-refuses "a git-lfs pointer for pytorch_model.bin" "pytorch_model.bin: it is a git-lfs pointer"
+refuses "a git-lfs pointer in the place of pytorch_model.bin" "pytorch_model.bin: it is a git-lfs pointer"
 fresh llama; printf 'version https://git-lfs.github.com/spec/v1\n' >folder/tokenizer.model
-refuses "a git-lfs pointer for tokenizer.model" "tokenizer.model: it is a git-lfs pointer"
+refuses "a git-lfs pointer in the place of tokenizer.model" "tokenizer.model: it is a git-lfs pointer"
 fresh; change 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": NaN/' config.json
-refuses "NaN in config.json" "config.json: line 12: expected JSON, got NaN at byte"
+refuses "a config.json with NaN, and names its line" "config.json: line 12: expected JSON, got NaN at byte"
 fresh; change 's/"hidden_dropout_prob": 0.1/"hidden_dropout_prob": [0, -Infinity]/' config.json
-refuses "Infinity in config.json" "config.json: line 12: expected JSON, got -Infinity at byte"
+refuses "a config.json with -Infinity in a list, and names its line" \
+    "config.json: line 12: expected JSON, got -Infinity at byte"
 rm -rf folder; mkdir -p folder/snapshots/abc; cp "$golden/bert/config.json" folder/snapshots/abc
-refuses "the hub's cache of a model" "folder: expected config.json, got none: give folder/snapshots/abc"
-rm -rf folder; mkdir folder; refuses "an empty folder" "folder: expected config.json, got none$"
-echo '{}' >folder/adapter_config.json; refuses "an adapter alone" "folder: an adapter alone (adapter_config.json): merge it"
-fresh; echo '{}' >folder/adapter_config.json; told "an adapter beside its model" "folder: left out: an adapter"
+refuses "the hub's cache of a model, and names the folder in it" \
+    "folder: expected config.json, got none: give folder/snapshots/abc"
+rm -rf folder; mkdir folder
+refuses "an empty folder" "folder: expected config.json, got none$"
+echo '{}' >folder/adapter_config.json
+refuses "an adapter without its model" "folder: an adapter alone (adapter_config.json): merge it"
+fresh; echo '{}' >folder/adapter_config.json
+told "a model with an adapter beside it, and tells that it leaves the adapter out" "folder: left out: an adapter"
 sentences '{"pooling_mode_cls_token": true}'; mkdir folder/0_Transformer
 mv folder/*.json folder/*.safetensors folder/0_Transformer
-told "the folder 0_Transformer" "47 tokens"
+told "a sentence encoder whose model is in 0_Transformer" "47 tokens"
 "$trf" embed --model out.model --normalize no <"$golden/bert/lines.txt" >got 2>err
-check "the folder 0_Transformer: the pooling beside it" cmp -s got first.numbers
-expect 0 "0_Transformer itself" "47 tokens" "$trf" import folder/0_Transformer --output inner.model
-check "0_Transformer itself: the pooling beside it" cmp -s inner.model out.model
+check "a model in 0_Transformer gets the pooling beside that folder" cmp -s got first.numbers
+expect 0 "import takes the folder 0_Transformer of a sentence encoder" "47 tokens" \
+    "$trf" import folder/0_Transformer --output inner.model
+check "the folder 0_Transformer makes the same model as the folder above it" cmp -s inner.model out.model
 fresh bert_shards; for file in folder/*.safetensors; do
     LC_ALL=C sed 's/"bert\./"abcd./g' "$file" >changed && mv changed "$file"
 done
-refuses "a wrapper's names" "safetensors: every name begins with \"abcd.\", as in a wrapper: save the model inside it"
+refuses "tensors whose names all begin as those of a wrapper" \
+    "safetensors: every name begins with \"abcd.\", as in a wrapper: save the model inside it"
 # --max-length: where positions have no table
 for folder in t5 llama; do
-    fresh $folder; expect 0 "$folder: --max-length" "$folder" "$trf" import folder --max-length 500 --output out.model
-    expect 0 "$folder: --max-length counts" "--max-length 500" "$trf" inspect out.model
+    fresh $folder
+    expect 0 "import --max-length takes a $folder" "$folder" "$trf" import folder --max-length 500 --output out.model
+    expect 0 "import --max-length sets the longest text of a $folder" "--max-length 500" "$trf" inspect out.model
 done
 fresh llama; change 's/"model_type": "llama"/"model_type": "mistral", "sliding_window": 32/' config.json
-expect 0 "mistral: texts up to its window" "mistral" "$trf" import folder --max-length 32 --output out.model
-fresh llama; change 's/"rope_type": "default"/"rope_type": "llama3", "factor": 8, "low_freq_factor": 1, "high_freq_factor": 4/' config.json
-expect 0 "Llama 3.1: --max-length" "llama" "$trf" import folder --max-length 32 --output out.model
-expect 0 "Llama 3.1: --max-length is not the length of its training" "--rotary-trained 64" "$trf" inspect out.model
-fresh; expect 1 "--max-length of learned positions" "is for relative and rotary positions, but bert has a table of 32 positions" \
+expect 0 "import --max-length takes a Mistral with texts up to its sliding_window" "mistral" \
+    "$trf" import folder --max-length 32 --output out.model
+llama3 '"factor": 8, "low_freq_factor": 1, "high_freq_factor": 4'
+expect 0 "import --max-length takes the rope_type llama3" "llama" \
+    "$trf" import folder --max-length 32 --output out.model
+expect 0 "import --max-length does not change the positions that the rope_type llama3 was trained on" \
+    "--rotary-trained 64" "$trf" inspect out.model
+fresh
+expect 1 "import --max-length is refused for a BERT, which has a table of positions" \
+    "is for relative and rotary positions, but bert has a table of 32 positions" \
     "$trf" import folder --max-length 16 --output out.model
-expect 0 "a text that the model cannot read at once" "longer than the longest text that the model reads, 64 tokens: the model read at most" \
+expect 0 "generate tells that a text is longer than an imported model reads at once" \
+    "longer than the longest text that the model reads, 64 tokens: the model read at most" \
     "$trf" generate --model gpt2.kept --prompt "the man" --max-tokens 70 --ban "<|endoftext|>" --temperature 0
 
 fresh; change 's/"num_hidden_layers": 2/"num_hidden_layers": 1000000000/' config.json
-refuses "a billion layers" "the model has 1000000000 layers, but only [0-9]* tensors"
+refuses "a billion layers of which no file has a tensor" \
+    "the model has 1000000000 layers, but only [0-9]* tensors"
 # time: what would take the square of these numbers takes minutes
-fresh bert_first; awk 'BEGIN { printf "{\"id2label\": {"; for (i = 65535; i >= 0; i--) printf "\"%d\": \"L%d\"%s", i, i, i ? "," : "},"; exit }' >labels
-change 's/"id2label": {/"id2labels": {/; s/"problem_type": [^,]*,//' config.json; sed '1d' folder/config.json | cat labels - >changed; mv changed folder/config.json
-expect 1 "65,536 labels in reverse order" "needs (65536, 16)" timeout 10 "$trf" import folder --output out.model
+fresh bert_first
+awk 'BEGIN {
+    printf "{\"id2label\": {"
+    for (i = 65535; i >= 0; i--) printf "\"%d\": \"L%d\"%s", i, i, i ? "," : "},"
+}' >labels
+change 's/"id2label": {/"id2labels": {/; s/"problem_type": [^,]*,//' config.json
+sed '1d' folder/config.json | cat labels - >changed; mv changed folder/config.json
+expect 1 "import reads 65,536 labels in reverse order within 10 seconds" "needs (65536, 16)" \
+    timeout 10 "$trf" import folder --output out.model
 marian; awk 'BEGIN { for (i = 47; i < 100047; i++) printf ",\">>%d<<\": %d", i, i }' >codes
 sed '$d' folder/vocab.json >changed; { cat changed codes; echo '}'; } >folder/vocab.json
-expect 1 "100,000 languages" "the tokenizer has 100047 ids, but the model has only 47" timeout 10 "$trf" import folder --output out.model
-fresh xlm_roberta; awk 'BEGIN { printf "{\"tokenizer_class\": \"XLMRobertaTokenizer\", \"added_tokens_decoder\": {";
-    for (i = 0; i < 100000; i++) printf "%s\"%d\": {\"content\": \"<x%d>\"}", i ? "," : "", 60 + i, i; print "}}" }' >folder/tokenizer_config.json
-expect 0 "100,000 added tokens" "left out: 100000 tokens from \"<x0>\" on" timeout 10 "$trf" import folder --output out.model
+expect 1 "import reads 100,000 languages within 10 seconds" \
+    "the tokenizer has 100047 ids, but the model has only 47" timeout 10 "$trf" import folder --output out.model
+fresh xlm_roberta
+awk 'BEGIN {
+    printf "{\"tokenizer_class\": \"XLMRobertaTokenizer\", \"added_tokens_decoder\": {"
+    for (i = 0; i < 100000; i++) printf "%s\"%d\": {\"content\": \"<x%d>\"}", i ? "," : "", 60 + i, i
+    print "}}"
+}' >folder/tokenizer_config.json
+expect 0 "import leaves out 100,000 added tokens that have no rows within 10 seconds" \
+    "left out: 100000 tokens from \"<x0>\" on" timeout 10 "$trf" import folder --output out.model
 
-fresh; LC_ALL=C sed 's/"embeddings\./"encoder.xyz/g' folder/model.safetensors >changed && mv changed folder/model.safetensors
-refuses "names without embeddings are no wrapper's" "tensor 'embeddings.word_embeddings.weight' is missing"
+fresh; LC_ALL=C sed 's/"embeddings\./"encoder.xyz/g' folder/model.safetensors >changed &&
+    mv changed folder/model.safetensors
+refuses "tensors without embeddings, and does not take their names for those of a wrapper" \
+    "tensor 'embeddings.word_embeddings.weight' is missing"
 
 finish
