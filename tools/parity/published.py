@@ -2,6 +2,7 @@
 trf import reads.
 
     cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    python3 tools/parity/published.py --files [KIND...]      the same for the settings of files: published_files.py
     python3 tools/parity/published.py [--whole] [NAME...]    needs torch, transformers, tokenizers and sentencepiece;
                                                     trf and parity in build/; minutes on one core
 
@@ -357,8 +358,12 @@ def main():
     p = argparse.ArgumentParser()
     p.add_argument("--whole", action="store_true")
     p.add_argument("--answers", type=int, default=ANSWERS)
+    p.add_argument("--files", action="store_true", help="the settings of a folder's files: published_files.py")
     p.add_argument("names", nargs="*")
     a = p.parse_args()
+    if a.files:
+        import published_files
+        sys.exit(published_files.main(a.names))
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         for name in a.names or MODELS:
