@@ -271,6 +271,14 @@ if "$trf" --version | grep -q "without zlib"; then echo "left out: packed files,
         "$trf" score --model translator --tsv damaged.tsv.gz
 fi
 
+# --- memory -----------------------------------------------------------------------------------------
+if [ -r /proc/self/status ] && command -v perl >/dev/null; then
+    perl -e '$x = "a" x 300000000; exec @ARGV' "$trf" train $plain --updates 10 --valid-size 0 \
+        --model light --log light.log 2>err
+    most=$(sed -n 's/.*"megabytes":\([0-9]*\).*/\1/p' light.log | tail -n 1)
+    check "train: the log tells the memory of trf, not of the program that started it" test "${most:-999}" -lt 200
+fi
+
 # --- words that another model does not know -----------------------------------------------------
 { cat train.tsv; printf '1 2\tone strange\n1 x\tone two\n'; } >strange.tsv
 expect 0 "train: a few unknown target tokens are told with --init-from" \
