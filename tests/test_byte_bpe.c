@@ -857,11 +857,11 @@ static void written(void **state)
     assert_null(v);
 }
 
-/* The id of a special or added token, -1 for a text. "added" has become "a b a". */
+/* The id of a special or added token, -1 for a text. "added" has become "pad a". */
 static int32_t named_token(const char *text)
 {
     int32_t i;
-    if (!strcmp(text, "a b a")) return id_of("added");
+    if (!strcmp(text, "pad a")) return id_of("added");
     for (i = 0; i < TOKENS; i++) if (vocabulary[i].kind && !strcmp(vocabulary[i].text, text)) return i;
     return -1;
 }
@@ -870,7 +870,7 @@ static int32_t named_token(const char *text)
    tokens at a place the longer one counts, and the first place. */
 static void special_texts(void **state)
 {
-    static const char *const parts[] = {"<s>", "", " the", "pad", "a b a", "a b", "x y", "caf\xC3\xA9 12", "",
+    static const char *const parts[] = {"<s>", "", " the", "pad", "pad a", "a b", "x y", "caf\xC3\xA9 12", "",
                                         "<mask>", "!", "</s>", "<", "e\xCC\x81"};
     static int32_t expected[4096];
     int which, round, i, k;
@@ -882,7 +882,7 @@ static void special_texts(void **state)
         char text[512] = "";
         make(&made, settings[which]);
         for (at = 0; memcmp(made.bytes + at, "added", 6); at++) { }
-        memcpy(made.bytes + at, "a b a", 5);
+        memcpy(made.bytes + at, "pad a", 5);
         v = vocab_of(&made, NULL);
         assert_non_null(v);
         for (round = 0; round < 200; round++) {
@@ -908,10 +908,10 @@ static void special_texts(void **state)
             assert_memory_equal(ids, expected, (size_t)n * sizeof *ids);
         }
         assert_true(named > 200);
-        OK(trf_vocab_encode_special(v, "a b a b", ids, 8, &n, &err));
+        OK(trf_vocab_encode_special(v, "pad ab", ids, 8, &n, &err));
         k = n;
         assert_int_equal(ids[0], id_of("added"));
-        assert_int_equal(encode(v, " b") + 1, k);
+        assert_int_equal(encode(v, "b") + 1, k);
         FAILS(trf_vocab_encode_special(v, "<s> b", ids, 1, &n, &err), TRF_E_LIMIT, "capacity", 1);
         FAILS(trf_vocab_encode_special(v, "<s>b\xFF", ids, 8, &n, &err), TRF_E_FORMAT, "text", 4);
         FAILS(trf_vocab_encode_special(v, NULL, ids, 8, &n, &err), TRF_E_INVALID_ARG, "text", -1);

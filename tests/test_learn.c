@@ -1325,6 +1325,7 @@ static void kinds_of_data(void **state)
     trf_dataset_options o = trf_dataset_defaults();
     trf_dataset *data;
     trf_model *model;
+    trf_batch batch;
     char text[1200];
     int i;
     (void)state;
@@ -1364,6 +1365,8 @@ static void kinds_of_data(void **state)
                      3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
     assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
     assert_int_equal(trf_dataset_stream(data), 1);
+    OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
+    assert_true(batch.place.epoch == 0 && batch.place.batch == 0);      /* looking has not moved it */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_string_equal(trf_model_metadata(model, "trained.stream"), "1");
     assert_int_equal(trf_model_config(model)->kind, TRF_DECODER_ONLY);
