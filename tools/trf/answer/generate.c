@@ -159,8 +159,9 @@ static int32_t longest_read(const trf_model *model)
 static void count_longer(struct generating *t)
 {
     const trf_config *c = trf_model_config(t->model);
-    int32_t longest = longest_read(t->model), i;
-    if (c->kind != TRF_DECODER_ONLY && longest >= c->max_length - 1) return;
+    int32_t trained = longest_trained(t->model), longest = longest_read(t->model), i;
+    int imported = trained == INT32_MAX && c->kind == TRF_DECODER_ONLY;
+    if (!imported && trained >= c->max_length - 1) return;
     for (i = 0; i < (int32_t)t->prompts.count; i++) {
         int32_t prompt_tokens = t->source_vocab == t->vocab ? t->prompts.lengths[i] : 0;
         t->beyond += prompt_tokens + trf_sampler_at(t->sampler, i)->n > longest;
