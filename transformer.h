@@ -3367,7 +3367,8 @@ typedef enum trf_hold_out_rule {
    none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out, with UNSEEN not if most pairs have such sources. */
+   pair is held out, with UNSEEN not if most pairs have such sources and there are twenty sources or
+   more. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -33830,15 +33831,16 @@ TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
 }
 
 /* A source of five pairs or more is a frequent sentence, unless most pairs have such sources: then
-   the data are repeated, and copies on both sides would only show what was memorised. */
+   the data are repeated, and copies on both sides would only show what was memorised. Of fewer than
+   twenty sources none can be spared. */
 TRF__FN int64_t trf__frequent_from(const trf__picking *p)
 {
-    int64_t i, k, frequent = 0;
-    for (i = 0; i < p->n; i += k) {
+    int64_t i, k, frequent = 0, sources = 0;
+    for (i = 0; i < p->n; i += k, sources++) {
         for (k = 1; i + k < p->n && p->sorted[i + k] == p->sorted[i]; k++) { }
         if (k > 4) frequent += k;
     }
-    return 2 * frequent > p->n ? INT64_MAX : 5;
+    return 2 * frequent > p->n && sources >= 20 ? INT64_MAX : 5;
 }
 
 /* Holds out the first `picks` pairs, and all pairs with the same sources: else validation would
@@ -37599,4 +37601,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1619950848
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4051883603

@@ -423,6 +423,12 @@ static void repeated_data_are_held_out_whole(void **state)
     OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
     for (i = 0; i < 200; i++) parted += old[i] != old[i + 200];
     assert_true(parted > 0);
+    for (k = 1; k < 40; k += 18) {          /* of 19 sources none is spared, of 37 some are */
+        for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i % k);
+        OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
+        for (parted = 0, i = k; i < N; i++) parted += held[i] != held[i % k];
+        assert_true(count > 0 && count < N && (parted > 0) == (k < 20));
+    }
     for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i < 500 ? 0 : i);
     OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
     OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));

@@ -321,7 +321,8 @@ typedef enum trf_hold_out_rule {
    none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out, with UNSEEN not if most pairs have such sources. */
+   pair is held out, with UNSEEN not if most pairs have such sources and there are twenty sources or
+   more. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);

@@ -321,15 +321,16 @@ TRF__FN int trf__is_rare(const trf__picking *p, uint64_t hash)
 }
 
 /* A source of five pairs or more is a frequent sentence, unless most pairs have such sources: then
-   the data are repeated, and copies on both sides would only show what was memorised. */
+   the data are repeated, and copies on both sides would only show what was memorised. Of fewer than
+   twenty sources none can be spared. */
 TRF__FN int64_t trf__frequent_from(const trf__picking *p)
 {
-    int64_t i, k, frequent = 0;
-    for (i = 0; i < p->n; i += k) {
+    int64_t i, k, frequent = 0, sources = 0;
+    for (i = 0; i < p->n; i += k, sources++) {
         for (k = 1; i + k < p->n && p->sorted[i + k] == p->sorted[i]; k++) { }
         if (k > 4) frequent += k;
     }
-    return 2 * frequent > p->n ? INT64_MAX : 5;
+    return 2 * frequent > p->n && sources >= 20 ? INT64_MAX : 5;
 }
 
 /* Holds out the first `picks` pairs, and all pairs with the same sources: else validation would
