@@ -34,7 +34,7 @@ RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 # Each tests/test_X.c says in its first line how it is built and when it runs; tests/README.md explains the words.
 # Here are two words for each program: test:test_X or check:double_test_X, and O1:test_X.
 SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", file); \
-             if (!/^\/\* build: O[0-2] /) { print "unsaid:" file; next } \
+             if (!/^\/\* build: (O[0-2]|shared) /) { print "unsaid:" file; next } \
              print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
              for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
                name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
@@ -89,6 +89,11 @@ ifeq ($(origin CC),file)
 CC0     := $(if $(shell command -v clang),clang,$(CC))
 endif
 LEVELCC  = $(CC0)
+# The implementation is compiled once for the suites that are `shared`, and once for each of their variants: with
+# external private functions, which private/transformer.h declares.
+SHARED   = $(CC) $(CFLAGS) -I. $(CPPFLAGS) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h -o $@
+SHARING  = $(CC0) $(CFLAGS) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -Itests
+PRIVATE  = $(BUILD)/private/transformer.h
 $(call suites,O1): LEVEL = $(O1)
 $(call suites,O2): LEVEL = $(O2)
 $(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
@@ -210,6 +215,37 @@ $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 $(BUILD)/test_%: tests/test_%.c $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(TESTING) $< -o $@ -lcmocka -pthread $(LINK)
+
+$(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
+	@mkdir -p $(@D)
+	awk -f tests/private.awk $< >$@
+
+$(BUILD)/shared.o: transformer.h $(BUILD)/flags
+	$(SHARED)
+
+$(BUILD)/shared_double.o: transformer.h $(BUILD)/flags
+	$(SHARED) -DTRF_DOUBLE
+
+$(BUILD)/shared_cblas.o: transformer.h $(BUILD)/flags
+	$(SHARED) -DTRF__AUTO_IS_OWN=0
+
+$(BUILD)/shared_plain.o: transformer.h $(BUILD)/flags
+	$(filter-out -march=native,$(SHARED))
+
+$(filter $(BUILD)/test_%,$(call suites,shared)): $(BUILD)/test_%: tests/test_%.c $(BUILD)/shared.o $(PRIVATE) $(HEADERS)
+	$(SHARING) $< $(BUILD)/shared.o -o $@ -lcmocka -pthread $(LINK)
+
+$(filter $(BUILD)/double_%,$(call suites,shared)): $(BUILD)/double_%: tests/%.c \
+  $(BUILD)/shared_double.o $(PRIVATE) $(HEADERS)
+	$(SHARING) -DTRF_DOUBLE $< $(BUILD)/shared_double.o -o $@ -lcmocka -pthread $(LINK)
+
+$(filter $(BUILD)/cblas_%,$(call suites,shared)): $(BUILD)/cblas_%: tests/%.c \
+  $(BUILD)/shared_cblas.o $(PRIVATE) $(HEADERS)
+	$(SHARING) -DTRF__AUTO_IS_OWN=0 $< $(BUILD)/shared_cblas.o -o $@ -lcmocka -pthread $(LINK)
+
+$(filter $(BUILD)/plain_%,$(call suites,shared)): $(BUILD)/plain_%: tests/%.c \
+  $(BUILD)/shared_plain.o $(PRIVATE) $(HEADERS)
+	$(filter-out -march=native,$(SHARING)) $< $(BUILD)/shared_plain.o -o $@ -lcmocka -pthread $(LINK)
 
 # The implementation is compiled once for suites that need only the public half.
 $(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(HEADERS)

@@ -1,4 +1,4 @@
-/* build: O1 */
+/* build: shared */
 /* Byte-level BPE: a small vocabulary's answers beside Hugging Face's tokenizers
    (golden/byte_bpe.h), both rules beside a matcher of regular expressions, merging beside a plain
    loop; every byte of a file damaged, every allocation failing once. */

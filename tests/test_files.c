@@ -1,4 +1,4 @@
-/* build: O0 */
+/* build: shared */
 /* The container (safetensors), the operating system behind it, and numbers as text. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE

@@ -1,4 +1,4 @@
-/* build: O0 double:O1 separate:O0 long:O0 */
+/* build: shared double:shared separate:O0 long:O0 */
 /* Beginning from another model's weights, freezing, recomputing activations, and what a slow build
    says. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: O1 double:O1 separate:O1 long:O0 cblas:O0 */
+/* build: shared double:shared separate:O1 long:O0 cblas:shared */
 /* Generating: every rule against a plain program of it and against Hugging Face's own numbers,
    frequencies against exact probabilities, greedy against the search, the same bits however a
    session is cut, and what must be refused. */

@@ -1,4 +1,4 @@
-/* build: O1 slow */
+/* build: shared slow */
 /* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the
    bytes. */
 #define TRF_IMPLEMENTATION

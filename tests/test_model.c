@@ -1,4 +1,4 @@
-/* build: O1 double:O2 separate:O0 long:O0 cblas:O0 plain:O0 */
+/* build: shared double:shared separate:O0 long:O0 cblas:shared plain:shared */
 /* Whole models: gradients against finite differences, batches that must not matter, updates against
    their formulas, and what a caller may do wrong. Built twice: in float, and with TRF_DOUBLE, where
    gradients are right to 1e-6. */

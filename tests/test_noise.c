@@ -1,4 +1,4 @@
-/* build: O1 */
+/* build: shared */
 /* Noise: naive loops with the same draws, frequencies within four sigma, words, any split into
    ranks, refusals, corners, and every allocation failing once. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: O1 double:O0 separate:O0 cblas:O0 plain:O0 */
+/* build: shared double:shared separate:O0 cblas:shared plain:shared */
 /* A packed model: the same answers, bit for bit, from half the memory or less; refused where floats
    are needed; whole or unchanged when memory ends. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: O0 */
+/* build: shared */
 /* SentencePiece models with the ids of published models: the same pieces as without such ids and
    other numbers, pieces left out, further tokens, codes, through model files; wrong ids, every byte
    of them damaged, every allocation failing once. */

@@ -1,4 +1,4 @@
-/* build: O0 */
+/* build: shared */
 /* SentencePiece models made here, piece by piece: their answers beside libsentencepiece's (0.2.3,
    written down), beside plain loops, through model files; every byte of a model damaged, every
    allocation failing once. */

@@ -1,4 +1,4 @@
-/* build: O0 */
+/* build: shared */
 /* Special ids as published models have them: Marian's (pad last, no bos), T5's, GPT-2's (bos is
    eos, nothing else) and Llama's. What may be absent and what may not, answers against the list of
    all answers, a bos that is eos against one that only looks like it, files. */

@@ -1,4 +1,4 @@
-/* build: O1 */
+/* build: shared */
 /* The vocabulary: counting and order, text to ids and back at every capacity, strict UTF-8 against
    an oracle, the stored form with hostile variants, and every allocation failing once. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: O0 */
+/* build: shared */
 /* WordPiece vocabularies made here, token by token: their answers beside Hugging Face's tokenizers
    (0.23.3, written down), beside plain loops; every byte of a file damaged, every allocation
    failing once. */

@@ -76,7 +76,9 @@ int madvise(void *, size_t, int);
 #define TRF_CBLAS_HEADER <cblas.h>
 #endif
 /* every private function: silent when a build does not use it */
+#ifndef TRF__FN     /* -DTRF__FN=: external, for suites that look into objects */
 #define TRF__FN static TRF__UNUSED
+#endif
 /* Before functions that do little beside what they call, and run once for an object or a batch:
    small rather than fast. None has an inner loop over weights, ids or lines. GCC's own "cold" will
    not do: what calls such a function on every path is cold too, and its loops are slow. */

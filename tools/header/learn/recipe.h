@@ -172,7 +172,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
     TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
     TRF__RANGE(s, pairs, 1, most);
-    TRF__RANGE(s, different, 0, s->pairs);
+    TRF__RANGE(s, different, 0, (double)s->pairs);
     TRF__RANGE(s, source_tokens, 0, most / 4);
     TRF__RANGE(s, target_tokens, 0, most / 4);
     TRF__RANGE(s, longest, 0, (1 << 20) - 1);
