@@ -1246,6 +1246,9 @@ told "a sentence encoder without the step Normalize" "47 tokens"
 check "embed leaves vectors of a sentence encoder without Normalize as long as they are" cmp -s got mean.numbers
 "$trf" embed --model out.model --normalize yes line >got 2>err; "$trf" embed --model bert.model line >want
 check "embed --normalize yes counts also for a sentence encoder without Normalize" cmp -s got want
+"$trf" embed --model out.model --normalize yes --output index.npy line 2>err
+expect 0 "embed --index takes vectors of length 1 of a sentence encoder without Normalize" "1.0*.a the a the" \
+    sh -c "'$trf' embed --model out.model --index index.npy line <line"
 expect 0 "export takes a sentence encoder without Normalize" "bert" \
     "$trf" export out.model --output sentences --overwrite
 check "export writes no step Normalize for a sentence encoder without it" \

@@ -461,7 +461,7 @@ static int check_encoder(const struct settings *s, const trf_model *model)
    lengths, unless an option says another. A query needs vectors of length 1. */
 static int find_pooling(struct settings *s, const trf_model *model)
 {
-    if (!s->embed.query && !is_given(s, AT(embed.unit_vectors)) &&
+    if (!searches(s) && !is_given(s, AT(embed.unit_vectors)) &&
         trf_model_metadata(model, normalize_key)) s->embed.unit_vectors = 0;
     if (is_given(s, AT(pooling))) return DONE;
     s->pooling = (int32_t)trf_model_pooling(model);
