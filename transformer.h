@@ -1894,6 +1894,7 @@ typedef struct trf_token_facts {
     int64_t changed;            /* targets that are another text when they are decoded, and the
                                    line of the first one; 0 in token files */
     int64_t changed_line;
+    int64_t outer_blanks;       /* sources that begin or end with a blank; 0 in token files */
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
     int64_t mark;               /* `mark` of the last pair; 0: no pair */
@@ -3542,6 +3543,7 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
+       "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
        "trained.stream"    "1" if trf_dataset_stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
@@ -35761,6 +35763,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
     default: TRF__TRY(trf__stream_text(d, text[trf__lead_of(o)], from, held, &bad, err)); break;
     }
     *used = !*bad.why;
+    if (*used && *text[0])
+        d->facts[held].outer_blanks += *text[0] == ' ' || text[0][strlen(text[0]) - 1] == ' ';
     if (*bad.why)
         return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
                              : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,
@@ -36478,6 +36482,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
         status = trf__dataset_note(*model, "trained.ratio",
                                    (int64_t)(1000.0 * (double)f->target_ids /
                                              (double)f->source_ids), err);
+    if (status == TRF_OK) status = trf_model_set_metadata(*model, "source.outer_blanks",
+                                                          f->outer_blanks ? "some" : "none", err);
     if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
                                                                           data->labels, err);
     if (status == TRF_OK) return TRF_OK;
@@ -37603,4 +37609,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1255946213
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3741714505

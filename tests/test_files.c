@@ -1,4 +1,4 @@
-/* build: shared */
+/* build: O0 */
 /* The container (safetensors), the operating system behind it, and numbers as text. */
 #define _XOPEN_SOURCE 700
 #define _DEFAULT_SOURCE

@@ -180,16 +180,18 @@ static int32_t free_of(const asked *a)
     return a->n_prefix && a->search.score_prefix ? 0 : forced_of(a);
 }
 
-/* own: log-probabilities of all tokens after s. ruled: what they add to S (greedy: the penalized
+/* pure: log-probabilities of all tokens after s. own: the same without ends that may not come yet, if
+   the search renormalizes. ruled: what they add to S (greedy: the penalized
    logits), -infinity for what may not come. */
 static void rules_of(const pair_of_models *m, const asked *a, const sequence *s, int32_t least,
-                     double *own, double *ruled)
+                     double *own, double *ruled, double *pure)
 {
     const trf_config *c = trf_model_config(m->model);
     int32_t h[MAX_IDS + 1], w, i, n = s->n + 1;
-    double most = -HUGE_VAL, sum = 0, x = a->search.repetition_penalty;
+    double most = -HUGE_VAL, sum = 0, all = 0, x = a->search.repetition_penalty;
     next_logits(m, a, s, own);
     for (w = 0; w < c->target_vocab; w++) if (own[w] > most) most = own[w];
+    for (w = 0; w < c->target_vocab; w++) all += exp(own[w] - most);
     for (w = 0; w < c->target_vocab; w++)       /* forbidden ends may leave the softmax */
         if (!(a->search.renormalize_logits && s->n >= forced_of(a) && s->n < least && is_end(a, w))) sum += exp(own[w] - most);
     h[0] = c->decoder_start == TRF_START_EOS ? EOS : BOS;
@@ -198,6 +200,7 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
         double z = own[w];
         int seen = 0;
         own[w] = z - most - log(sum);
+        pure[w] = z - most - log(all);
         for (i = 0; i < n; i++) seen |= h[i] == w;
         ruled[w] = a->search.beam == 1 ? z : own[w];
         if (seen && ruled[w] < 0) ruled[w] *= x;
@@ -263,7 +266,7 @@ static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32
     if (*n_done < s->beam) ++*n_done;
 }
 
-typedef struct option { double sum, own; int32_t row, id, met, number, ends; } option;
+typedef struct option { double sum, own, pure; int32_t row, id, met, number, ends; } option;
 enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + MAX_PHRASES) };
 
 /* The continuations of all rows, best first: of each row as many tokens as compete and as there are ends
@@ -271,12 +274,12 @@ enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + MAX_PHRASES) };
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
                             int32_t least, int32_t forced, int free_token, option *best)
 {
-    static double own[WIDE], ruled[WIDE];
+    static double own[WIDE], ruled[WIDE], pure[WIDE];
     static char shown[WIDE];
     int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i, k, in_group[MAX_IDS + 1] = {0};
     int32_t ends = competing(a) - 1, most = (a->search.beam == 1 ? 1 : competing(a) * a->search.beam) + ends;
     for (r = 0; r < n_live; r++) {
-        rules_of(m, a, &live[r], least, own, ruled);
+        rules_of(m, a, &live[r], least, own, ruled, pure);
         for (w = 0; w < vocab; w++) shown[w] = (char)(forced >= 0 ? w == forced : is_wished(a, &live[r], w));
         for (k = 0; k < most && forced < 0; k++) {
             int32_t top = -1;
@@ -292,7 +295,7 @@ static int32_t best_options(const pair_of_models *m, const asked *a, const seque
             x.ids[x.n++] = w;
             new.ends = is_end(a, w) && x.n > forced_of(a);
             new.met = new.ends ? live[r].met : met_of(a, x.ids, x.n);
-            new.sum = live[r].sum + value; new.own = own[w]; new.row = r; new.id = w; new.number = 0;
+            new.sum = live[r].sum + value; new.own = own[w]; new.pure = pure[w]; new.row = r; new.id = w; new.number = 0;
             for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
             best[i] = new;
         }
@@ -340,7 +343,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
         for (k = 0; k < n; k++) {
             sequence x = live[best[k].row];
             x.sum = best[k].sum;
-            x.own[x.n] = best[k].own;
+            x.own[x.n] = best[k].pure;
             x.met = best[k].met;
             if (best[k].ends && best[k].number < s->beam) finish(s, uncounted, done, &n_done, x, TRF_ENDED_EOS);
             if (!lives[k]) continue;
@@ -661,9 +664,9 @@ static void test_phrases_in_batches(void **state)
 /* All sequences of up to `limit` tokens after `at`, each ended by EOS: the best `keep` by tokens of phrases, then score. */
 static void enumerate(const pair_of_models *m, const asked *a, const sequence *at, int32_t limit, sequence *best)
 {
-    double own[VOCAB], ruled[VOCAB];
+    double own[VOCAB], ruled[VOCAB], pure[VOCAB];
     int32_t w, vocab = trf_model_config(m->model)->target_vocab, i;
-    rules_of(m, a, at, 0, own, ruled);
+    rules_of(m, a, at, 0, own, ruled, pure);
     for (w = 0; w < vocab; w++) {
         sequence x = *at;
         if (ruled[w] == -HUGE_VAL && !(w == EOS && at->n == limit)) continue;     /* there it is forced */

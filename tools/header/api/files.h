@@ -32,6 +32,7 @@ typedef struct trf_token_facts {
     int64_t changed;            /* targets that are another text when they are decoded, and the
                                    line of the first one; 0 in token files */
     int64_t changed_line;
+    int64_t outer_blanks;       /* sources that begin or end with a blank; 0 in token files */
     int32_t longest;            /* ids of the longest side of any pair */
     int32_t longest_source, longest_target;
     int64_t mark;               /* `mark` of the last pair; 0: no pair */

@@ -496,6 +496,7 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
+       "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
        "trained.stream"    "1" if trf_dataset_stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels

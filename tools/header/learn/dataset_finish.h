@@ -496,6 +496,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
         status = trf__dataset_note(*model, "trained.ratio",
                                    (int64_t)(1000.0 * (double)f->target_ids /
                                              (double)f->source_ids), err);
+    if (status == TRF_OK) status = trf_model_set_metadata(*model, "source.outer_blanks",
+                                                          f->outer_blanks ? "some" : "none", err);
     if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
                                                                           data->labels, err);
     if (status == TRF_OK) return TRF_OK;

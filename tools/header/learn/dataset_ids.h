@@ -373,6 +373,8 @@ TRF__FN trf_status trf__encode_line(trf_dataset *d, const char *const text[2],
     default: TRF__TRY(trf__stream_text(d, text[trf__lead_of(o)], from, held, &bad, err)); break;
     }
     *used = !*bad.why;
+    if (*used && *text[0])
+        d->facts[held].outer_blanks += *text[0] == ' ' || text[0][strlen(text[0]) - 1] == ' ';
     if (*bad.why)
         return trf__bad_line(d, bad.fault, bad.side, from->path < 0 ? NULL
                              : d->paths.bytes + d->paths.starts[from->path], from->number, bad.why,

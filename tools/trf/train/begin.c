@@ -33,7 +33,7 @@ static int store_blanks(struct training *t)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "source.outer_blanks") : "none";
     if (!before) return DONE;
-    return note(t->run.model, "source.outer_blanks", t->outer_blanks ? "some" : before);
+    return note(t->run.model, "source.outer_blanks", trf_dataset_facts(t->data.set, 0)->outer_blanks ? "some" : before);
 }
 
 /* Target tokens for a thousand source tokens: what an answer is compared with. */
@@ -66,11 +66,6 @@ static int make(void *user, const trf_data_lines *lines, trf_vocab *vocab[2])
     struct settings *s = t->s;
     struct vocabularies *v = &t->vocabularies;
     int status = inherit_vocabularies(t, lines);
-    int64_t i;
-    for (i = 0; i < lines->n && !t->outer_blanks; i++) {
-        const char *line = lines->source[i];
-        t->outer_blanks = *line == ' ' || (*line && line[strlen(line) - 1] == ' ');
-    }
     if (!status) status = make_vocabularies(s, v, lines, &t->plan);
     vocab[0] = v->of[0];
     vocab[1] = v->of[1];

@@ -17,7 +17,6 @@ struct training {
                                            until its vocabularies are */
     int joint;                          /* 1: its vocabulary is one for both sides */
     struct labels labels;               /* for --objective classify and tag */
-    int outer_blanks;                   /* 1: a source begins or ends with a blank */
     struct plan plan;
     struct run run;
 };
