@@ -105,8 +105,9 @@ expect 0 "a program as a prompt" "" "$trf" generate --model program.m --prompt "
 check "a program is written as it was" grep -qF \
     '{"text":"def f(x):\u000a    if x:\u000a\u0009return  1\u000a\u000aend ' out
 check "all of a program is known" sh -c '! grep -q unknown err'
-expect 0 "--tokens auto learns subwords of a program" "target: .* subwords learned" "$trf" train $document \
-    --model program.m
+expect 0 "--tokens auto takes characters for a program of short lines, whose blanks words lose" "target: characters" \
+    "$trf" train $document --model program.m
+check "characters of a program keep its line ends" sh -c '! grep -q "line end" err'
 printf 'a b\n' >ab.txt
 for i in $(seq 40); do cat ab.txt; done >abs
 expect 0 "lines of their own have none" "" "$trf" train --objective causal --text abs $tiny \
