@@ -137,6 +137,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "text", train.text),
     OF(TRAIN, "documents", train.documents, int32_t, {"lines", DOCUMENTS_LINES},
        {"file", DOCUMENTS_FILE}),
+    OF(SCORE, "documents", train.documents, int32_t, {"lines", DOCUMENTS_LINES},
+       {"file", DOCUMENTS_FILE}),
     OPTION(TRAIN, FLAG, "pack", train.pack),
     OPTION(TRAIN, COUNT, "chunk", train.chunk),
     OPTION(TRAIN, TEXT, "valid-source", train.valid_source),

@@ -142,6 +142,18 @@ expect 0 "translate: answers that repeat themselves are counted" "of 1 answer 1 
 expect 0 "translate --json: an answer that repeats itself says so" '"doubts":\["repeats"' \
     sh -c "echo 1 | '$trf' translate --model letters --beam 1 --min-length 60 --max-length-b 70 --json"
 
+# --- a file that is one document -----------------------------------------------------------------------------
+cut -f 2 test.tsv >document
+stream="--objective causal --documents file --tokens characters --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1"
+expect 0 "train: a language model of a file is made" "perplexity" "$trf" train $stream --text train.names \
+    --valid-text document --max-length 40 --updates 20 --valid-every 20 --ema 0 --threads 1 --batch-tokens 256 --model lm
+cp err validated
+expect 0 "score --documents file: a file has one line" "1 text, [0-9]* target tokens" "$trf" score --model lm \
+    --documents file document
+check "score --documents file: the perplexity is that of the validation" test \
+    "$(sed -n 's/.* perplexity \([0-9]*[.][0-9]\).*/\1/p' validated | head -n 1)" = \
+    "$(sed -n 's/.* perplexity \([0-9]*[.][0-9]\).*/\1/p' err)"
+
 # --- runs that time ends -------------------------------------------------------------------------------------
 timed="--tsv train.tsv $model --batch-tokens 256 --threads 1 --seed 5 --metric loss"
 expect 0 "train --minutes: the warm-up fits into the updates" "updates fit into 0.05 minutes: warm-up" \

@@ -25,10 +25,28 @@ struct scoring {
     double *results;
     size_t results_capacity;
     struct side whole;          /* a text that is cut */
+    char *document;             /* --documents file: all lines, with their ends */
+    size_t document_capacity;
     int64_t tokens, cut, scored;
     int64_t beyond;             /* pairs longer than the longest text of the training */
     double sum;
 };
+
+/* The whole file as one text, for a model whose documents are files. */
+static int next_document(struct scoring *t)
+{
+    struct pair_reader *p = &t->pairs;
+    size_t n = 0;
+    int got;
+    if (t->document) return 0;
+    while ((got = next_line(&p->side[0])) > 0 && !(p->fault = p->side[0].fault)) {
+        t->document = grow(t->document, &t->document_capacity, n + p->side[0].length + 2, 1);
+        n += (size_t)sprintf(t->document + n, "%s\n", p->side[0].line);
+    }
+    p->source = "";
+    p->target = t->document ? t->document : "";
+    return got < 0 ? got : t->document || p->fault;
+}
 
 static int next_target(struct pair_reader *p)
 {
@@ -58,16 +76,21 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t limit,
     struct side *whole = &t->whole;
     int32_t unknown, n = 0, at, end;
     trf_error err;
+    int leads;
     clear_side(whole);
     if (trf_vocab_count_unknown(t->vocab[1], t->pairs.target, &unknown, &n, &err)) {
         snprintf(why, 300, "%s", err.message);
         return FAILED;
     }
+    /* in training such a text begins with EOS: see trf_dataset_stream */
+    leads = n + 1 > limit && trf_model_metadata(t->model, stream_key);
+    if (leads) add_ids(whole, &config->eos, 1);
     if (add_text(whole, t->vocab[1], t->pairs.target, n > 0 ? n : 1, &n, why)) return FAILED;
     add_ids(whole, &config->eos, 1);
-    t->cut += n + 1 > limit;
-    for (at = 0; at <= n; at = end) {
-        end = n + 1 - at <= limit ? n + 1 : at + limit;
+    n += 1 + leads;
+    t->cut += n > limit;
+    for (at = 0; at < n; at = end) {
+        end = n - at <= limit ? n : at + limit;
         add_ids(&t->lines.side, whole->ids + at, end - at);
     }
     return DONE;
@@ -83,7 +106,8 @@ static int32_t part_tokens(const struct scoring *t)
 static int next_to_score(void *user)
 {
     struct scoring *t = user;
-    int got = t->alone ? next_target(&t->pairs) : next_pair(&t->pairs);
+    int got = !t->alone ? next_pair(&t->pairs)
+            : t->s->train.documents == DOCUMENTS_FILE ? next_document(t) : next_target(&t->pairs);
     t->lines.at = t->pairs.at;
     return got;
 }
@@ -191,6 +215,7 @@ static int open_scoring(struct scoring *t)
         say("%s is a language model and reads no source: give only --target FILE", s->model);
         return USAGE;
     }
+    s->answer.split |= s->train.documents == DOCUMENTS_FILE;
     if (s->answer.split && !t->alone) {
         say("--split needs a language model: a part of a pair has no probability of its own");
         return USAGE;
@@ -250,6 +275,7 @@ int command_score(struct settings *s, int argc, char **argv)
     close_pairs(&t.pairs);
     free_batches(&t.lines);
     free_side(&t.whole);
+    free(t.document);
     free(t.results);
     trf_translator_destroy(t.translator);
     trf_model_destroy(t.model);

@@ -477,6 +477,9 @@ const struct row rows[] = {
      "for a language model: cut a text that is longer than the training chunks, as trf train "
      "does, and score each part as if nothing came before it; without it, a text that is too long "
      "for the model has no score", NULL},
+    {SCORE, CHOICE, "documents", AT(train.documents), "lines|file",
+     "what a text is, as in the training. lines: each line; file: the whole file with its line "
+     "ends, cut as with --split", NULL},
     {CLASSIFY, FLAG, "scores", AT(answer.scores), NULL,
      "write the probability and a tab before each label", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
