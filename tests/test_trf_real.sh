@@ -146,7 +146,8 @@ expect 0 "translate --json: an answer that repeats itself says so" '"doubts":\["
 cut -f 2 test.tsv >document
 stream="--objective causal --documents file --tokens characters --d-model 16 --n-heads 2 --d-ff 32 --decoder-layers 1"
 expect 0 "train: a language model of a file is made" "perplexity" "$trf" train $stream --text train.names \
-    --valid-text document --max-length 40 --updates 20 --valid-every 20 --ema 0 --threads 1 --batch-tokens 256 --model lm
+    --valid-text document --max-length 40 --updates 20 --valid-every 20 --ema 0 --threads 1 --batch-tokens 256 \
+    --model lm
 cp err validated
 expect 0 "score --documents file: a file has one line" "1 text, [0-9]* target tokens" "$trf" score --model lm \
     --documents file document
