@@ -215,10 +215,10 @@
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
-//                     >>languages
+//                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-fits >>search-rules >>hypotheses >>decode >>rounds >>round-steps
-//                     >>search-calls >>doubts >>search-rounds >>answers
+//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
+//                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -9939,8 +9939,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s, steep, far = trf__act_far(kind);
-        h = trf__min(trf__max(h, trf__sub(trf__set(0), far)), far);
+        trf__v16 s, steep, end = trf__act_far(kind);
+        h = trf__min(trf__max(h, trf__sub(trf__set(0), end)), end);
         s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
         steep = kind == TRF_SILU ? h
             : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),
@@ -34762,7 +34762,7 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
     if (!state->planned || l->o->seconds <= 0 || state->fits != state->planned) return;
     if (l->first_rank && l->update_seconds > 0) {
         double left = l->o->seconds - (trf__seconds() - l->began);
-        double least = ceil(4 * seconds / l->update_seconds);
+        double least = 4 * seconds / l->update_seconds + 1;
         if (state->valid_every && every < least) every = least;
         numbers[0] = every;
         numbers[1] = (double)l->trainer->step + left / (l->update_seconds + seconds / every);
@@ -37609,4 +37609,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3741714505
+// Made from the files in tools/header by `make header`. CRC of the lines above: 996035474

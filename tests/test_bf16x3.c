@@ -1,4 +1,4 @@
-/* build: shared slow */
+/* build: O1 slow */
 /* Products of floats by the tiles of AMX (TRF_PRODUCTS_BF16X3): the split into three parts, every
    layout, the accuracy of floats, and models that train and answer with them. */
 #include "tiles.h"

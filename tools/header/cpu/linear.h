@@ -171,8 +171,8 @@ TRF__INLINE trf__v16 trf__act_slope(int kind, trf__v16 h)
                                     trf__exp(trf__mul(trf__mul(h, h), trf__set((trf_real)-0.5))));
         return trf__fma(h, density, trf__normal_distribution(h));
     } else {
-        trf__v16 s, steep, far = trf__act_far(kind);
-        h = trf__min(trf__max(h, trf__sub(trf__set(0), far)), far);
+        trf__v16 s, steep, end = trf__act_far(kind);
+        h = trf__min(trf__max(h, trf__sub(trf__set(0), end)), end);
         s = kind == TRF_SILU ? trf__sigmoid(h) : trf__gelu_tanh_sigmoid(h);
         steep = kind == TRF_SILU ? h
             : trf__mul(trf__mul(h, trf__set((trf_real)1.5957691216057308)),

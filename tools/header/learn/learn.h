@@ -400,7 +400,7 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
     if (!state->planned || l->o->seconds <= 0 || state->fits != state->planned) return;
     if (l->first_rank && l->update_seconds > 0) {
         double left = l->o->seconds - (trf__seconds() - l->began);
-        double least = ceil(4 * seconds / l->update_seconds);
+        double least = 4 * seconds / l->update_seconds + 1;
         if (state->valid_every && every < least) every = least;
         numbers[0] = every;
         numbers[1] = (double)l->trainer->step + left / (l->update_seconds + seconds / every);

@@ -215,10 +215,10 @@
 //   >>noise            batches for self-supervised training: masks, spans, prefixes
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
-//                     >>languages
+//                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-fits >>search-rules >>hypotheses >>decode >>rounds >>round-steps
-//                     >>search-calls >>doubts >>search-rounds >>answers
+//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
+//                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced

@@ -139,7 +139,7 @@ static int find_fingerprint(struct embedding *t)
     return FAILED;
 }
 
-static void write_npy_head(void *user, int64_t rows, char head[HEAD])
+static void write_npy_head(void *user, int64_t vectors, char head[HEAD])
 {
     struct embedding *t = user;
     int n;
@@ -149,7 +149,7 @@ static void write_npy_head(void *user, int64_t rows, char head[HEAD])
     head[9] = 0;
     n = snprintf(head + 10, HEAD - 10,
                  "{'descr': '<f4', 'fortran_order': False, 'shape': (%lld, %d), } # trf %016llx",
-                 (long long)rows, (int)t->width, (unsigned long long)t->fingerprint);
+                 (long long)vectors, (int)t->width, (unsigned long long)t->fingerprint);
     head[10 + n] = ' ';
     head[HEAD - 1] = '\n';
 }
@@ -277,7 +277,7 @@ static int open_index(struct embedding *t, int n, char **files)
 {
     const char *path = t->s->embed.index, *at;
     char head[HEAD + 1], wanted[HEAD];
-    long long rows = -1;
+    long long vectors = -1;
     int i;
     if (!(t->index = fopen(path, "rb"))) {
         say("cannot read '%s': %s", path, strerror(errno));
@@ -285,16 +285,16 @@ static int open_index(struct embedding *t, int n, char **files)
     }
     memset(head, 0, sizeof head);
     if (fread(head, 1, HEAD, t->index) == HEAD && (at = strstr(head + 10, "'shape': (")))
-        (void)sscanf(at, "'shape': (%lld,", &rows);
-    write_npy_head(t, rows, wanted);
-    if (rows < 0 || memcmp(head, wanted, HEAD)) {
+        (void)sscanf(at, "'shape': (%lld,", &vectors);
+    write_npy_head(t, vectors, wanted);
+    if (vectors < 0 || memcmp(head, wanted, HEAD)) {
         say("'%s' is no array that trf embed --output has made with this model and --pooling, and "
             "with --normalize yes", path);
         return FAILED;
     }
     for (i = 0; i < n; i++) if (read_texts(t, files[i])) return FAILED;
-    if ((long long)t->texts.count == rows) return DONE;
-    say("'%s' has %lld vector%s, but the texts have %lld line%s", path, rows, plural(rows),
+    if ((long long)t->texts.count == vectors) return DONE;
+    say("'%s' has %lld vector%s, but the texts have %lld line%s", path, vectors, plural(vectors),
         (long long)t->texts.count, plural((int64_t)t->texts.count));
     return FAILED;
 }

@@ -141,8 +141,8 @@ static void share_processors(int n, processors *before)
     if (sched_getaffinity(0, sizeof *before, before) || at < 0) { CPU_ZERO(before); return; }
     CPU_ZERO(&now);
     for (i = 0; i < CPU_SETSIZE && n > 0; i++, at++) {
-        if (!CPU_ISSET(at % CPU_SETSIZE, before)) continue;
-        CPU_SET(at % CPU_SETSIZE, &now);
+        if (!CPU_ISSET((size_t)at % CPU_SETSIZE, before)) continue;
+        CPU_SET((size_t)at % CPU_SETSIZE, &now);
         n--;
     }
     (void)sched_setaffinity(0, sizeof now, &now);
@@ -164,7 +164,7 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
                 is_given(s, first_side ? AT(train.target_vocab_size) : AT(train.source_vocab_size));
     static const char *const rules[] = {"", "identity", "nfc", "nmt_nfkc"};
     struct subwords_options o;
-    struct lines lines = {text, first_side, last_side, 0, 0};
+    struct lines lines = {text, first_side, last_side, 0, 0, NULL, NULL};
     int32_t size = first_side ? s->train.target_vocab_size
         : s->train.source_vocab_size, other, tries;
     char *map, *model = NULL, why[512];
@@ -250,7 +250,7 @@ static void take_piece(void *user, const char *piece)
 int sample_subwords(const struct vocabularies *v, int side, const trf_data_lines *lines,
                     const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids)
 {
-    struct cutting cutting = {{lines, side, side, 0, 0}, vocab, ids, NULL, 0, 0};
+    struct cutting cutting = {{lines, side, side, 0, 0, NULL, NULL}, vocab, ids, NULL, 0, 0};
     char why[512];
     int status;
     clear_side(ids);
