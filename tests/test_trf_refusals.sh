@@ -245,7 +245,8 @@ expect 0 "train takes a SentencePiece model with a piece that is one NUL" "^done
 expect 0 "inspect --json shows a piece that is one NUL" '"<0xFF>","\\u0000"\]}' "$trf" inspect --json nul
 
 # --- scores of what is too long, and of bad lines --------------------------------------------------------------------
-awk 'BEGIN { for (i = 0; i < 40; i++) print "a b c a b c a b c a b" }' >letters
+# few texts are cut, so that parts are read behind BOS alone
+awk 'BEGIN { for (i = 0; i < 40; i++) print "a b c" (i < 2 ? " a b c a b c a b" : "") }' >letters
 expect 0 "train makes a language model of seven tokens" "^done" "$trf" train --objective causal --text letters \
     --tokens words --max-length 8 --decoder-layers 1 --d-model 8 --n-heads 1 --d-ff 8 --updates 3 --warmup 1 \
     --threads 1 --model seven
