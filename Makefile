@@ -91,7 +91,7 @@ endif
 LEVELCC  = $(CC0)
 # The implementation is compiled once for the suites that are `shared`, and once for each of their variants: with
 # external private functions, which private/transformer.h declares.
-SHARED   = $(CC) $(CFLAGS) -I. $(CPPFLAGS) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h -o $@
+SHARED   = $(CC) $(CFLAGS) -I. $(CPPFLAGS) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h
 SHARING  = $(CC0) $(CFLAGS) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -Itests
 PRIVATE  = $(BUILD)/private/transformer.h
 $(call suites,O1): LEVEL = $(O1)
@@ -212,57 +212,32 @@ $(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c option
                          command_line.c options.h base.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
-$(BUILD)/test_%: tests/test_%.c $(HEADERS)
-	@mkdir -p $(BUILD)
-	$(TESTING) $< -o $@ -lcmocka -pthread $(LINK)
-
 $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	awk -f tests/private.awk $< >$@
 
-$(BUILD)/shared.o: transformer.h $(BUILD)/flags
-	$(SHARED)
+# variant PREFIX,FLAGS,LEFT OUT: the suites, shared or not, with these flags or without some
+define variant
+$(BUILD)/$1shared.o: transformer.h $(BUILD)/flags
+	$$(filter-out $3,$$(SHARED)) $2 -o $$@
 
-$(BUILD)/shared_double.o: transformer.h $(BUILD)/flags
-	$(SHARED) -DTRF_DOUBLE
+$(filter $(BUILD)/$1test_%,$(call suites,shared)): $(BUILD)/$1test_%: tests/test_%.c \
+  $(BUILD)/$1shared.o $(PRIVATE) $(HEADERS)
+	$$(filter-out $3,$$(SHARING)) $2 $$< $(BUILD)/$1shared.o -o $$@ -lcmocka -pthread $$(LINK)
 
-$(BUILD)/shared_cblas.o: transformer.h $(BUILD)/flags
-	$(SHARED) -DTRF__AUTO_IS_OWN=0
-
-$(BUILD)/shared_plain.o: transformer.h $(BUILD)/flags
-	$(filter-out -march=native,$(SHARED))
-
-$(filter $(BUILD)/test_%,$(call suites,shared)): $(BUILD)/test_%: tests/test_%.c $(BUILD)/shared.o $(PRIVATE) $(HEADERS)
-	$(SHARING) $< $(BUILD)/shared.o -o $@ -lcmocka -pthread $(LINK)
-
-$(filter $(BUILD)/double_%,$(call suites,shared)): $(BUILD)/double_%: tests/%.c \
-  $(BUILD)/shared_double.o $(PRIVATE) $(HEADERS)
-	$(SHARING) -DTRF_DOUBLE $< $(BUILD)/shared_double.o -o $@ -lcmocka -pthread $(LINK)
-
-$(filter $(BUILD)/cblas_%,$(call suites,shared)): $(BUILD)/cblas_%: tests/%.c \
-  $(BUILD)/shared_cblas.o $(PRIVATE) $(HEADERS)
-	$(SHARING) -DTRF__AUTO_IS_OWN=0 $< $(BUILD)/shared_cblas.o -o $@ -lcmocka -pthread $(LINK)
-
-$(filter $(BUILD)/plain_%,$(call suites,shared)): $(BUILD)/plain_%: tests/%.c \
-  $(BUILD)/shared_plain.o $(PRIVATE) $(HEADERS)
-	$(filter-out -march=native,$(SHARING)) $< $(BUILD)/shared_plain.o -o $@ -lcmocka -pthread $(LINK)
+$(BUILD)/$1test_%: tests/test_%.c $(HEADERS)
+	@mkdir -p $(BUILD)
+	$$(filter-out $3,$$(TESTING)) $2 $$< -o $$@ -lcmocka -pthread $$(LINK)
+endef
+$(eval $(call variant,,,))
+$(eval $(call variant,double_,-DTRF_DOUBLE,))
+# Where CBLAS multiplies: for any vectors, and as the default is without -march=native.
+$(eval $(call variant,cblas_,-DTRF__AUTO_IS_OWN=0,))
+$(eval $(call variant,plain_,,-march=native))
 
 # The implementation is compiled once for suites that need only the public half.
 $(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(HEADERS)
 	$(TESTING) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -lcmocka -pthread $(LINK)
-
-$(BUILD)/double_test_%: tests/test_%.c $(HEADERS)
-	@mkdir -p $(BUILD)
-	$(TESTING) -DTRF_DOUBLE $< -o $@ -lcmocka -pthread $(LINK)
-
-# Where CBLAS multiplies: for any vectors, and as the default is without -march=native.
-$(BUILD)/cblas_test_%: tests/test_%.c $(HEADERS)
-	@mkdir -p $(BUILD)
-	$(TESTING) -DTRF__AUTO_IS_OWN=0 $< -o $@ -lcmocka -pthread $(LINK)
-
-$(BUILD)/plain_test_%: tests/test_%.c $(HEADERS)
-	@mkdir -p $(BUILD)
-	$(filter-out -march=native,$(TESTING)) $< -o $@ -lcmocka -pthread $(LINK)
 
 # The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
