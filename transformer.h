@@ -3126,19 +3126,19 @@ typedef struct trf_learn_state {
     double seconds;                     /* of this run, earlier calls included; 0 if its option
                                            `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
-    /* What a run with `fit` has measured; 0: nothing. A run that goes on does not measure again. */
-    int64_t planned, fits;              /* updates in all, by the first updates; and by the first
-                                           validation too */
-    int64_t valid_every;                /* instead of the option */
+    /* The plan of a run with `seconds` or `fit`; 0: there is none. A run that goes on keeps it. */
+    int64_t planned, fits;              /* updates in all: as the first updates were timed; less
+                                           the time of validations */
+    int64_t valid_every;                /* replaces the option; 0: it does not */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
 TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
 
-/* Warm-up, cosine and validations fit a run whose length is known: by `updates`, by the corpus's
-   epochs, or by `seconds`, for which the first updates and the first validation are timed. They
-   only become shorter than the options say, except for TRF_FIT_COSINE. The trainer's options
-   change. TRF_NOAM keeps its warm-up, on which its peak depends. */
+/* What trf_learn adapts to the length of a run. `updates` or the corpus's epochs give the length.
+   With `seconds` trf_learn times the first updates and the first validation. It changes the
+   trainer's options. It never makes the warm-up or the time between validations longer. TRF_NOAM
+   keeps its warm-up, because its peak depends on it. */
 enum {
     TRF_FIT_WARMUP = 1,         /* at most an eighth of the updates */
     TRF_FIT_COSINE = 2,         /* total_steps is the number of updates */
@@ -3179,8 +3179,7 @@ typedef struct trf_learn_options {
        checkpoint here: it has the validations, the moving average and the best weights too.
        default NULL: not called */
     void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
-    int32_t fit;                /* what follows from the length of the run, a sum of TRF_FIT_...;
-                                   default 0; a recipe has TRF_FIT_ALL */
+    int32_t fit;                /* a sum of TRF_FIT_...; default 0. A recipe has TRF_FIT_ALL */
     int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
     int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was
                                    loaded: its validations, its time, its moving average, its best
@@ -3357,8 +3356,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 /* Which pairs are held out for validation. */
 typedef enum trf_hold_out_rule {
-    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run. `trf` did
-                                   so in its first versions 0.3 */
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run. The first
+                                   versions 0.3 of `trf` had this rule */
     TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
     TRF_HOLD_OUT_UNSEEN    = 2, /* as RANDOM, but repeated data are held out with all copies */
     TRF_HOLD_OUT_RULE_COUNT
@@ -3368,8 +3367,8 @@ typedef enum trf_hold_out_rule {
    none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out, with UNSEEN not if most pairs have such sources and there are twenty sources or
-   more. */
+   pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
+   are at least twenty: it then holds out all pairs of a source. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -3450,8 +3449,9 @@ typedef struct trf_dataset_options {
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
-    int32_t bare_chunks;        /* TEXTS: 1: a text that is cut does not begin with EOS, as before
-                                   0.3.0's last version: to go on with such a run; default 0 */
+    int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
+                                   go on with a run of 0.2 or of the first versions 0.3;
+                                   default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the
@@ -4174,7 +4174,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
                   (long long)wanted, (unsigned long long)item);
         return NULL;
     }
-    if (items) memcpy(bigger, items, trf__bytes(*capacity, item));
+    if (items) memcpy(bigger, items, (size_t)*capacity * item);     /* they were allocated */
     trf__free(hooks, items, trf__bytes(*capacity, item));
     *capacity = wanted;
     return bigger;
@@ -34410,7 +34410,8 @@ typedef struct trf__learner {
     double passes;
     double began;                   /* trf__seconds, less those of earlier calls */
     int64_t known;                  /* updates in all, or TRF_ENDLESS */
-    double timed, update_seconds;   /* when timing began; seconds of an update, 0: not known */
+    double timed, update_seconds;   /* when timing began; seconds of an update */
+    int plans;                      /* 1: planned here, and no validation has been timed yet */
     trf_learn_report *report;
 } trf__learner;
 
@@ -34733,9 +34734,10 @@ TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 TRF__FN void trf__learn_time(trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;
-    double now = trf__seconds(), fits[2] = {0, 0};
+    double now, fits[2] = {0, 0};
     int64_t n = l->report->updates - 1;
     if (l->o->seconds <= 0 || state->planned) return;
+    now = trf__seconds();
     if (n == 0) l->timed = now;
     if (l->first_rank && (n >= 10 || (n > 0 && now - l->timed > 0.02 * l->o->seconds))) {
         l->update_seconds = (now - l->timed) / (double)n;
@@ -34748,6 +34750,7 @@ TRF__FN void trf__learn_time(trf__learner *l)
         trf__max64(1, trf__min64(l->known, (int64_t)trf__clamp(fits[0], 1, 1e15)));
     state->valid_every = trf__min64(l->o->valid_every, trf__max64(1, state->planned / 10));
     if (!(l->o->fit & TRF_FIT_VALIDATION)) state->valid_every = 0;
+    l->plans = 1;
     trf__learn_fit(l);
     trf__warn_of_plan(l->trainer, state->planned);
 }
@@ -34759,8 +34762,9 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
     trf_learn_state *state = &l->trainer->learning;
     double every = (double)(state->valid_every ? state->valid_every : l->o->valid_every);
     double numbers[2] = {0, 0};
-    if (!state->planned || l->o->seconds <= 0 || state->fits != state->planned) return;
-    if (l->first_rank && l->update_seconds > 0) {
+    if (!l->plans) return;
+    l->plans = 0;
+    if (l->first_rank) {
         double left = l->o->seconds - (trf__seconds() - l->began);
         double least = 4 * seconds / l->update_seconds + 1;
         if (state->valid_every && every < least) every = least;
@@ -34768,11 +34772,9 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
         numbers[1] = (double)l->trainer->step + left / (l->update_seconds + seconds / every);
     }
     trf__agree(l, numbers, 2);
-    if (numbers[0] <= 0) return;
     if (state->valid_every)
         state->valid_every = (int64_t)trf__clamp(numbers[0], 1, (double)l->o->valid_every);
-    /* never equal to `planned`, which says that no validation was timed */
-    state->fits = (int64_t)trf__clamp(numbers[1], 1, (double)state->planned - 1);
+    state->fits = (int64_t)trf__clamp(numbers[1], 1, (double)state->planned);
     trf__learn_fit(l);
 }
 
@@ -37609,4 +37611,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 996035474
+// Made from the files in tools/header by `make header`. CRC of the lines above: 814947838

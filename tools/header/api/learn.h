@@ -79,19 +79,19 @@ typedef struct trf_learn_state {
     double seconds;                     /* of this run, earlier calls included; 0 if its option
                                            `seconds` is 0, so that runs have the same checkpoints */
     int32_t learnt;                     /* 1: an update was not skipped */
-    /* What a run with `fit` has measured; 0: nothing. A run that goes on does not measure again. */
-    int64_t planned, fits;              /* updates in all, by the first updates; and by the first
-                                           validation too */
-    int64_t valid_every;                /* instead of the option */
+    /* The plan of a run with `seconds` or `fit`; 0: there is none. A run that goes on keeps it. */
+    int64_t planned, fits;              /* updates in all: as the first updates were timed; less
+                                           the time of validations */
+    int64_t valid_every;                /* replaces the option; 0: it does not */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
 TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer);
 
-/* Warm-up, cosine and validations fit a run whose length is known: by `updates`, by the corpus's
-   epochs, or by `seconds`, for which the first updates and the first validation are timed. They
-   only become shorter than the options say, except for TRF_FIT_COSINE. The trainer's options
-   change. TRF_NOAM keeps its warm-up, on which its peak depends. */
+/* What trf_learn adapts to the length of a run. `updates` or the corpus's epochs give the length.
+   With `seconds` trf_learn times the first updates and the first validation. It changes the
+   trainer's options. It never makes the warm-up or the time between validations longer. TRF_NOAM
+   keeps its warm-up, because its peak depends on it. */
 enum {
     TRF_FIT_WARMUP = 1,         /* at most an eighth of the updates */
     TRF_FIT_COSINE = 2,         /* total_steps is the number of updates */
@@ -132,8 +132,7 @@ typedef struct trf_learn_options {
        checkpoint here: it has the validations, the moving average and the best weights too.
        default NULL: not called */
     void (*save)(void *user, const trf_trainer *trainer, const trf_corpus *corpus);
-    int32_t fit;                /* what follows from the length of the run, a sum of TRF_FIT_...;
-                                   default 0; a recipe has TRF_FIT_ALL */
+    int32_t fit;                /* a sum of TRF_FIT_...; default 0. A recipe has TRF_FIT_ALL */
     int64_t save_every;         /* updates between two calls of save; 0: none of these; default 0 */
     int32_t resume;             /* 1: goes on with the run that ended, or whose checkpoint was
                                    loaded: its validations, its time, its moving average, its best
@@ -310,8 +309,8 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
 
 /* Which pairs are held out for validation. */
 typedef enum trf_hold_out_rule {
-    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run. `trf` did
-                                   so in its first versions 0.3 */
+    TRF_HOLD_OUT_RANDOM    = 0, /* by a hash of each pair's index; the same in every run. The first
+                                   versions 0.3 of `trf` had this rule */
     TRF_HOLD_OUT_EVERY_KTH = 1, /* every k-th pair, as `trf` did in version 0.2 */
     TRF_HOLD_OUT_UNSEEN    = 2, /* as RANDOM, but repeated data are held out with all copies */
     TRF_HOLD_OUT_RULE_COUNT
@@ -321,8 +320,8 @@ typedef enum trf_hold_out_rule {
    none is left to learn from.
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out, with UNSEEN not if most pairs have such sources and there are twenty sources or
-   more. */
+   pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
+   are at least twenty: it then holds out all pairs of a source. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -403,8 +402,9 @@ typedef struct trf_dataset_options {
                                    languages (trf_search has the same); default -1: none */
     int64_t held_out;           /* about how many pairs to hold out; 0: a twentieth, at most 1,000;
                                    -1: none; not read if you add pairs to hold out; default 0 */
-    int32_t bare_chunks;        /* TEXTS: 1: a text that is cut does not begin with EOS, as before
-                                   0.3.0's last version: to go on with such a run; default 0 */
+    int32_t bare_chunks;        /* TEXTS. 1: a text that is cut does not begin with EOS. Set it to
+                                   go on with a run of 0.2 or of the first versions 0.3;
+                                   default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the

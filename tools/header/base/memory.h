@@ -84,7 +84,7 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
                   (long long)wanted, (unsigned long long)item);
         return NULL;
     }
-    if (items) memcpy(bigger, items, trf__bytes(*capacity, item));
+    if (items) memcpy(bigger, items, (size_t)*capacity * item);     /* they were allocated */
     trf__free(hooks, items, trf__bytes(*capacity, item));
     *capacity = wanted;
     return bigger;

@@ -48,7 +48,8 @@ typedef struct trf__learner {
     double passes;
     double began;                   /* trf__seconds, less those of earlier calls */
     int64_t known;                  /* updates in all, or TRF_ENDLESS */
-    double timed, update_seconds;   /* when timing began; seconds of an update, 0: not known */
+    double timed, update_seconds;   /* when timing began; seconds of an update */
+    int plans;                      /* 1: planned here, and no validation has been timed yet */
     trf_learn_report *report;
 } trf__learner;
 
@@ -371,9 +372,10 @@ TRF__FN trf_status trf__learn_plan(trf__learner *l, trf_error *err)
 TRF__FN void trf__learn_time(trf__learner *l)
 {
     trf_learn_state *state = &l->trainer->learning;
-    double now = trf__seconds(), fits[2] = {0, 0};
+    double now, fits[2] = {0, 0};
     int64_t n = l->report->updates - 1;
     if (l->o->seconds <= 0 || state->planned) return;
+    now = trf__seconds();
     if (n == 0) l->timed = now;
     if (l->first_rank && (n >= 10 || (n > 0 && now - l->timed > 0.02 * l->o->seconds))) {
         l->update_seconds = (now - l->timed) / (double)n;
@@ -386,6 +388,7 @@ TRF__FN void trf__learn_time(trf__learner *l)
         trf__max64(1, trf__min64(l->known, (int64_t)trf__clamp(fits[0], 1, 1e15)));
     state->valid_every = trf__min64(l->o->valid_every, trf__max64(1, state->planned / 10));
     if (!(l->o->fit & TRF_FIT_VALIDATION)) state->valid_every = 0;
+    l->plans = 1;
     trf__learn_fit(l);
     trf__warn_of_plan(l->trainer, state->planned);
 }
@@ -397,8 +400,9 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
     trf_learn_state *state = &l->trainer->learning;
     double every = (double)(state->valid_every ? state->valid_every : l->o->valid_every);
     double numbers[2] = {0, 0};
-    if (!state->planned || l->o->seconds <= 0 || state->fits != state->planned) return;
-    if (l->first_rank && l->update_seconds > 0) {
+    if (!l->plans) return;
+    l->plans = 0;
+    if (l->first_rank) {
         double left = l->o->seconds - (trf__seconds() - l->began);
         double least = 4 * seconds / l->update_seconds + 1;
         if (state->valid_every && every < least) every = least;
@@ -406,11 +410,9 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
         numbers[1] = (double)l->trainer->step + left / (l->update_seconds + seconds / every);
     }
     trf__agree(l, numbers, 2);
-    if (numbers[0] <= 0) return;
     if (state->valid_every)
         state->valid_every = (int64_t)trf__clamp(numbers[0], 1, (double)l->o->valid_every);
-    /* never equal to `planned`, which says that no validation was timed */
-    state->fits = (int64_t)trf__clamp(numbers[1], 1, (double)state->planned - 1);
+    state->fits = (int64_t)trf__clamp(numbers[1], 1, (double)state->planned);
     trf__learn_fit(l);
 }
 
