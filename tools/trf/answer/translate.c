@@ -411,17 +411,14 @@ static void report_limit(const struct translating *t)
 
 static void report_doubts(const struct translating *t)
 {
-    static const char *const what[N_DOUBTS] = {"repeat themselves", "are far too short",
-                                               "are far too long"};
-    char list[120] = "";
+    static const char *const what[N_DOUBTS][2] = {{"repeats itself", "repeat themselves"},
+                                                  {"is far too short", "are far too short"},
+                                                  {"is far too long", "are far too long"}};
     int k;
     for (k = 0; k < N_DOUBTS; k++)
         if (t->doubts[k])
-            snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s",
-                     *list ? ", " : "", (long long)t->doubts[k], what[k]);
-    if (*list)
-        say("of %lld answer%s %s (--json names them: \"doubts\")", (long long)t->answered,
-            plural(t->answered), list);
+            say("%lld of %lld answer%s %s (\"doubts\" of --json)", (long long)t->doubts[k],
+                (long long)t->answered, plural(t->answered), what[k][t->doubts[k] != 1]);
 }
 
 static int translate_lines(struct translating *t)

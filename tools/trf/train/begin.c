@@ -33,7 +33,8 @@ static int store_blanks(struct training *t)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "source.outer_blanks") : "none";
     if (!before) return DONE;
-    return note(t->run.model, "source.outer_blanks", trf_dataset_facts(t->data.set, 0)->outer_blanks ? "some" : before);
+    return note(t->run.model, "source.outer_blanks",
+                trf_dataset_facts(t->data.set, 0)->outer_blanks ? "some" : before);
 }
 
 /* Target tokens for a thousand source tokens: what an answer is compared with. */

@@ -187,8 +187,8 @@ void warn_of_changed(const struct settings *s, const struct data *data)
     const trf_token_facts *f = trf_dataset_facts(data->set, 0);
     char text[160];
     if (!f->changed) return;
-    snprintf(text, sizeof text, "%lld of %lld %ss are another text when they are read from their "
-             "tokens, the first in line %lld", (long long)f->changed, (long long)data->lines,
+    snprintf(text, sizeof text, "%lld of %lld %ss do not come back from their own tokens, the "
+             "first in line %lld", (long long)f->changed, (long long)data->lines,
              learns_from_text(s) ? "text" : "target", (long long)f->changed_line);
     if (100 * f->changed < data->lines) inform("%s\n", text);
     else say("warning: %s: the model cannot write their blanks, letters or marks as they are; "

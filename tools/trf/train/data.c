@@ -342,20 +342,16 @@ static uint64_t hash_pair(const trf_data_lines *lines, int64_t i)
 static void warn_of_overlap(const struct settings *s, const trf_data_lines *lines)
 {
     int64_t n = lines->n, held = lines->n_held_out, i, both = 0;
-    uint64_t *hashes = zeroed((size_t)held, sizeof *hashes), *at;
+    uint64_t *hashes = zeroed((size_t)held, sizeof *hashes);
     char *seen = zeroed((size_t)held, 1);
     for (i = 0; i < held; i++) hashes[i] = hash_pair(lines, n + i);
     qsort(hashes, (size_t)held, sizeof *hashes, by_hash);
     for (i = 0; i < n; i++) {
         uint64_t hash = hash_pair(lines, i);
-        at = bsearch(&hash, hashes, (size_t)held, sizeof hash, by_hash);
-        if (at) seen[at - hashes] = 1;
-    }
-    for (i = 0; i < held; i++) {    /* of equal pairs one was found */
-        int64_t first = i;
-        int found = 0;
-        while (i + 1 < held && hashes[i + 1] == hashes[first]) found |= seen[i++];
-        if (found | seen[i]) both += i + 1 - first;
+        uint64_t *at = bsearch(&hash, hashes, (size_t)held, sizeof hash, by_hash);
+        if (!at || seen[at - hashes]) continue;
+        while (at > hashes && at[-1] == hash) at--;
+        for (; at < hashes + held && *at == hash; at++, both++) seen[at - hashes] = 1;
     }
     free(hashes);
     free(seen);
@@ -449,8 +445,7 @@ static int say_unfinished(const struct data *d, const trf_error *err)
     else if (!strcmp(err->what, "data")) {
         say_skips(d, 0, 0);
         say("no %s is left to train on", s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
-    }
-    else if (!strcmp(err->what, "held_out"))
+    } else if (!strcmp(err->what, "held_out"))
         say("holding out %lld pair%s leaves none to train on; give --valid-size 0",
             (long long)s->train.valid_size, plural(s->train.valid_size));
     else if (!strcmp(err->what, "labels") && err->status == TRF_E_LIMIT)

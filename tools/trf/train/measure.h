@@ -15,7 +15,7 @@ int bleu_is_useful(const char *const *references, int64_t n, int cut, int *nothi
 /* Joins pieces of subword-nmt in place: "ein gro@@ ßer Hund" -> "ein großer Hund". cut 0: changes
    nothing. */
 char *join_pieces(int cut, char *text);
-/* Replaces --metric auto. vocab, references: those of the target. */
+/* Replaces --metric auto. vocab: of the target. lines: of all pairs. */
 void settle_metric(struct settings *s, const trf_vocab *vocab, const trf_data_lines *lines);
 
 #endif

@@ -64,7 +64,7 @@ static const char *next_part(struct lines *at)
     const char *from = at->rest;
     while (n > 1 && from[n] != ' ') n--;
     if (n == 1) for (n = LONGEST_PART; ((unsigned char)from[n] & 0xc0) == 0x80; n--) { }
-    at->rest = strlen(from + n) > LONGEST_PART ? from + n : NULL;
+    at->rest = strnlen(from + n, LONGEST_PART + 1) > LONGEST_PART ? from + n : NULL;
     free(at->part);
     at->part = format_text("%.*s", (int)(at->rest ? n : strlen(from)), from);
     return at->part;
