@@ -54,7 +54,7 @@ struct batches {
     int32_t n;                      /* lines of the batch */
     int64_t lines, unusable;        /* read so far */
     int64_t answered, skipped;      /* of these: in the output; there already before (--resume) */
-    int32_t trained;                /* tokens of the longest source of the training; 0: not watched */
+    int32_t trained;                /* tokens of the longest source of the training; 0: no watch */
     int watches_tabs;               /* 1: a tab does not separate two texts */
     int watches_blanks;             /* 1: no source of the training begins or ends with a blank */
     int64_t beyond, spaced, tab;    /* lines that are longer, those with such blanks; the number of

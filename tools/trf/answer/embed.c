@@ -49,8 +49,9 @@ static int is_npy(const char *path) { return path && ends_with(path, ".npy"); }
 static const char *add_line(struct embedding *t, const char *text, int32_t *n, char why[300])
 {
     int64_t *cut = t->s->answer.truncate ? &t->cut : NULL;
-    char *whole = format_text("%s%s", t->prompt ? t->prompt : "", text);
-    const char *fault = add_words(&t->lines.side, t->vocab, whole, t->limit, cut, n, why);
+    char *whole = t->prompt ? format_text("%s%s", t->prompt, text) : NULL;
+    const char *fault = add_words(&t->lines.side, t->vocab, whole ? whole : text, t->limit, cut, n,
+                                  why);
     free(whole);
     return fault;
 }

@@ -239,8 +239,8 @@ static void keep_given(struct generating *t, const char *text)
     t->given[t->prompts.count - 1] = format_text("%s", text);
 }
 
-/* Texts from nothing, of a model that has read beginnings behind EOS. With bare prompts the first id
-   takes the place of BOS. */
+/* Texts from nothing, of a model that has read beginnings behind EOS. With bare prompts the first
+   id takes the place of BOS. */
 static int begin_behind_eos(struct generating *t)
 {
     const trf_config *c = trf_model_config(t->model);
@@ -264,12 +264,14 @@ static int begin(struct generating *t, const char *text)
     if (!*text && trf_model_metadata(t->model, stream_key) && t->source_vocab == t->vocab)
         return begin_behind_eos(t);
     note_unknown(&t->unknown, t->source_vocab, text, t->in.file ? t->in.number : 0);
-    if (t->s->generate.special) (void)trf_vocab_encode_special(t->source_vocab, text, NULL, 0, &n, NULL);
+    if (t->s->generate.special)
+        (void)trf_vocab_encode_special(t->source_vocab, text, NULL, 0, &n, NULL);
     else (void)trf_vocab_count_unknown(t->source_vocab, text, &unknown, &n, NULL);
     if (!limit) limit = n;
     for (i = 0; i < t->s->generate.count && !status; i++) {
-        if ((t->s->generate.special ? add_special_text : add_text)(&t->prompts, t->source_vocab, text,
-                                                                   limit, &n, why))
+        if (t->s->generate.special
+                ? add_special_text(&t->prompts, t->source_vocab, text, limit, &n, why)
+                : add_text(&t->prompts, t->source_vocab, text, limit, &n, why))
             return leave_out(t, why);
         keep_given(t, text);
         if ((int32_t)t->prompts.count == t->s->batch) status = draw(t);

@@ -83,7 +83,8 @@ static int is_stored(const struct row *row)
            row->kind != TEXTS && !row->then && row->offset != AT(resume) &&
            row->offset != AT(train.recipe) && row->offset != AT(train.seeds) &&
                row->offset != AT(train.strict) &&
-           row->offset != AT(overwrite) && row->offset != AT(max_line_bytes) && row->offset != AT(quiet) &&
+           row->offset != AT(overwrite) && row->offset != AT(max_line_bytes) &&
+           row->offset != AT(quiet) &&
            !row_within(row, AT(config), sizeof s->config) &&
            !row_within(row, AT(training), sizeof s->training) &&
            !row_within(row, AT(device), sizeof s->device);

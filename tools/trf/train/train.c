@@ -106,7 +106,8 @@ static int prepare(struct training *t)
     struct settings *s = t->s;
     int status = s->resume ? resume_training(t) : begin_training(t);
     busy_with(NULL);
-    if (!status) status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + t->data.n_held, !s->resume);
+    if (!status)
+        status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + t->data.n_held, !s->resume);
     if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;
