@@ -155,6 +155,9 @@ check "score --documents file: the perplexity is that of the validation" test \
     "$(sed -n 's/.* perplexity \([0-9]*[.][0-9]\).*/\1/p' validated | head -n 1)" = \
     "$(sed -n 's/.* perplexity \([0-9]*[.][0-9]\).*/\1/p' err)"
 
+expect 2 "score --documents file: a model of pairs is refused" "^trf score: --documents file needs a language model" \
+    "$trf" score --model letters --documents file letters.tsv
+
 # --- runs that time ends -------------------------------------------------------------------------------------
 timed="--tsv train.tsv $model --batch-tokens 256 --threads 1 --seed 5 --metric loss"
 expect 0 "train --minutes: the warm-up fits into the updates" "updates fit into 0.05 minutes: warm-up" \

@@ -205,6 +205,7 @@ static int score_lines(struct scoring *t)
 static int open_scoring(struct scoring *t)
 {
     struct settings *s = t->s;
+    const char *cuts = "--split";
     int status;
     t->alone = trf_model_config(t->model)->kind == TRF_DECODER_ONLY;
     if (t->alone && t->position) {
@@ -215,13 +216,16 @@ static int open_scoring(struct scoring *t)
         say("%s is a language model and reads no source: give only --target FILE", s->model);
         return USAGE;
     }
-    s->answer.split |= s->train.documents == DOCUMENTS_FILE;
+    if (s->train.documents == DOCUMENTS_FILE) {
+        s->answer.split = 1;
+        cuts = "--documents file";
+    }
     if (s->answer.split && !t->alone) {
-        say("--split needs a language model: a part of a pair has no probability of its own");
+        say("%s needs a language model: a part of a pair has no probability of its own", cuts);
         return USAGE;
     }
     if (s->answer.split && trf_model_config(t->model)->target_eos) {
-        say("--split needs a model made by trf train: '%s' ends every part with EOS", s->model);
+        say("%s needs a model made by trf train: '%s' ends every part with EOS", cuts, s->model);
         return USAGE;
     }
     if (t->alone) return open_pairs(&t->pairs, NULL, NULL, s->target, NULL);
