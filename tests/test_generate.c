@@ -118,7 +118,7 @@ static uint64_t run(trf_sampler *g, const trf_batch *batch, int32_t budget)
 static int ends_forbidden(const trf_sampling *o, const int32_t *ids, int32_t n, int32_t id)
 {
     int32_t all[64], i, k, at = 0, m = o->no_repeat_ngram;
-    memcpy(all, ids, (size_t)n * sizeof *all);
+    if (n) memcpy(all, ids, (size_t)n * sizeof *all);
     all[n++] = id;
     for (i = 0; m > 0 && i + m < n; i++)
         if (!memcmp(all + i, all + n - m, (size_t)m * sizeof *all)) return 1;
