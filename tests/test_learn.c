@@ -149,7 +149,7 @@ static void same_as_trf(void **state)
         learn_file(kinds[kind], "pairs.tsv", "ours", UPDATES);
         snprintf(command, sizeof command,
                  "cd %s && rm -f theirs && '%s/trf' train --objective %s --tsv pairs.tsv "
-                 "--model theirs --checkpoint '' --updates %d 2>log",
+                 "--model theirs --checkpoint '' --precision float32 --updates %d 2>log",
                  folder, beside, objectives[kind], UPDATES);
         assert_int_equal(system(command), 0);
         ours = kit_read_file(in_folder("ours"), &n);

@@ -109,7 +109,7 @@ same_error()
     valid=$1
     shift
     "$trf" train --tsv train.tsv --valid-tsv $valid $model --threads 1 --warmup 2 --ema 0 \
-        --metric cer --updates 40 --valid-every 40 \
+        --metric cer --updates 40 --valid-every 40 --precision float32 \
         --batch-tokens 256 --learning-rate 0.03 --model judge "$@" 2>judge.err || return 1
     sort -u $valid >judge.tsv; cut -f1 judge.tsv >judge.source; cut -f2 judge.tsv >judge.target
     "$trf" translate --model judge --input judge.source --beam 1 --output judge.answers \

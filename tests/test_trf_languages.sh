@@ -5,7 +5,7 @@
 
 . "$(dirname "$0")/trf.sh"
 golden=$source/tests/golden/import
-alone="--threads 1 --valid-size 0 --dropout 0 --label-smoothing 0"
+alone="--precision float32 --threads 1 --valid-size 0 --dropout 0 --label-smoothing 0"
 
 # reversed: the words of each line from the last to the first
 reversed() { awk '{ for (i = NF; i > 0; i--) printf("%s%s", $i, (i > 1) ? " " : "\n") }'; }
@@ -41,7 +41,7 @@ for kind in m2m_100 nllb mbart mbart50 nllb.legacy; do
 
     # a validation translates as trf translate does, and its best model is kept
     expect 0 "$kind: train validates by chrF" "done: 6 updates" "$trf" train --init-from $kind.model --source source \
-        --target target $pair --threads 1 \
+        --target target $pair --threads 1 --precision float32 \
         --valid-source source --valid-target target --metric chrf --updates 6 --valid-every 3 --log $kind.valid \
         --model $kind.best
     best=$(sed -n 's/.*"event":"validation".*"score":\([0-9.]*\).*/\1/p' $kind.valid | sort -n | tail -n 1)
