@@ -3750,6 +3750,10 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 
 #if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
 #define TRF__IMPLEMENTED
+#define TRF__ONCE 1             /* the chapters that are not read again for each level */
+#endif
+
+#if defined(TRF__ONCE)
 
 // -----------------------------------------------------------------------------------------------
 // >>impl           includes, compiler differences
@@ -4325,6 +4329,405 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 }
 
 // -----------------------------------------------------------------------------------------------
+// >>levels         the kernels of several processors in one compile
+//
+// A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
+// of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
+// opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
+// vector), and reads nothing but those chapters. Their names get the level's suffix, and a pragma
+// its instructions. The names are listed below; tools/header/names.awk finds them.
+//
+// A level that the build's flags contain already is left out: -march=native compiles one.
+// -----------------------------------------------------------------------------------------------
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
+    defined(__AVX512VL__) && defined(__FMA__)
+#define TRF__FLAGS_LEVEL 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define TRF__FLAGS_LEVEL 32
+#else
+#define TRF__FLAGS_LEVEL 16
+#endif
+
+#define TRF__THIS_FILE "transformer.h"
+#if TRF__X86 && defined(__OPTIMIZE__) && defined(TRANSFORMER_H) && !defined(TRF_COLUMN) && \
+    !defined(TRF_ONE_LEVEL) && !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512) && \
+    TRF__FLAGS_LEVEL < 64 && defined(__has_include)
+#if __has_include(TRF__THIS_FILE)
+#define TRF__LEVELS 1
+#endif
+#endif
+#if !defined(TRF__LEVELS)
+#define TRF__LEVELS 0
+#endif
+
+/* Of the level that is being read: the suffix of its names, and its instructions, for functions
+   that have more of them. (clang does not add those of the pragma.) */
+#define TRF__SUFFIX
+#define TRF__INSTRUCTIONS
+#define TRF__NAMED(name) TRF__PASTE(name, TRF__SUFFIX)
+#define TRF__TARGET(more) __attribute__((target(TRF__INSTRUCTIONS more)))
+
+#if TRF__LEVELS
+#define trf__int TRF__NAMED(trf__int)
+#define trf__vec TRF__NAMED(trf__vec)
+#define trf__ivec TRF__NAMED(trf__ivec)
+#define trf__uvec TRF__NAMED(trf__uvec)
+#define trf__vec_in_memory TRF__NAMED(trf__vec_in_memory)
+#define trf__quad TRF__NAMED(trf__quad)
+#define trf__quad_int TRF__NAMED(trf__quad_int)
+#define trf__bits_in_memory TRF__NAMED(trf__bits_in_memory)
+#define trf__quad_at TRF__NAMED(trf__quad_at)
+#define trf__quad_to TRF__NAMED(trf__quad_to)
+#define trf__v16 TRF__NAMED(trf__v16)
+#define trf__load TRF__NAMED(trf__load)
+#define trf__store TRF__NAMED(trf__store)
+#define trf__set TRF__NAMED(trf__set)
+#define trf__load_n TRF__NAMED(trf__load_n)
+#define trf__store_n TRF__NAMED(trf__store_n)
+#define trf__add TRF__NAMED(trf__add)
+#define trf__sub TRF__NAMED(trf__sub)
+#define trf__mul TRF__NAMED(trf__mul)
+#define trf__div TRF__NAMED(trf__div)
+#define trf__max TRF__NAMED(trf__max)
+#define trf__min TRF__NAMED(trf__min)
+#define trf__fma TRF__NAMED(trf__fma)
+#define trf__if_less TRF__NAMED(trf__if_less)
+#define trf__both_sum TRF__NAMED(trf__both_sum)
+#define trf__both_max TRF__NAMED(trf__both_max)
+#define trf__sum TRF__NAMED(trf__sum)
+#define trf__max_lane TRF__NAMED(trf__max_lane)
+#define trf__transpose4 TRF__NAMED(trf__transpose4)
+#define trf__kept TRF__NAMED(trf__kept)
+#define trf__first TRF__NAMED(trf__first)
+#define trf__exp TRF__NAMED(trf__exp)
+#define trf__erf TRF__NAMED(trf__erf)
+#define trf__sqrt TRF__NAMED(trf__sqrt)
+#define trf__ln TRF__NAMED(trf__ln)
+#define trf__philox16 TRF__NAMED(trf__philox16)
+#define trf__held TRF__NAMED(trf__held)
+#define TRF__MM_ROWS TRF__NAMED(TRF__MM_ROWS)
+#define TRF__MM_PAIRED TRF__NAMED(TRF__MM_PAIRED)
+#define TRF__DEEP TRF__NAMED(TRF__DEEP)
+#define TRF__FAR TRF__NAMED(TRF__FAR)
+#define TRF__SHARES TRF__NAMED(TRF__SHARES)
+#define TRF__STRIP TRF__NAMED(TRF__STRIP)
+#define TRF__TALL TRF__NAMED(TRF__TALL)
+#define TRF__ROOM TRF__NAMED(TRF__ROOM)
+#define TRF__PACK TRF__NAMED(TRF__PACK)
+#define TRF__SKINNY TRF__NAMED(TRF__SKINNY)
+#define TRF__PACKED_ROWS TRF__NAMED(TRF__PACKED_ROWS)
+#define trf__view TRF__NAMED(trf__view)
+#define trf__view_of TRF__NAMED(trf__view_of)
+#define trf__product TRF__NAMED(trf__product)
+#define trf__product_of TRF__NAMED(trf__product_of)
+#define trf__product_rows TRF__NAMED(trf__product_rows)
+#define trf__mm_ TRF__NAMED(trf__mm_)
+#define trf__mm_rows TRF__NAMED(trf__mm_rows)
+#define trf__mm_strip TRF__NAMED(trf__mm_strip)
+#define trf__strip_row TRF__NAMED(trf__strip_row)
+#define trf__group_of TRF__NAMED(trf__group_of)
+#define trf__mm TRF__NAMED(trf__mm)
+#define trf__pack_panel TRF__NAMED(trf__pack_panel)
+#define TRF__STRIPS TRF__NAMED(TRF__STRIPS)
+#define TRF__GEMM_SCRATCH TRF__NAMED(TRF__GEMM_SCRATCH)
+#define trf__transposed TRF__NAMED(trf__transposed)
+#define trf__pack_strips TRF__NAMED(trf__pack_strips)
+#define trf__mm_packing TRF__NAMED(trf__mm_packing)
+#define trf__panels_bytes TRF__NAMED(trf__panels_bytes)
+#define trf__panels_panel TRF__NAMED(trf__panels_panel)
+#define trf__panels_read TRF__NAMED(trf__panels_read)
+#define trf__panels_across TRF__NAMED(trf__panels_across)
+#define trf__panels_product TRF__NAMED(trf__panels_product)
+#define trf__lends_tiles TRF__NAMED(trf__lends_tiles)
+#define trf__tiles_begin TRF__NAMED(trf__tiles_begin)
+#define trf__tiles_end TRF__NAMED(trf__tiles_end)
+#define trf__tile_call TRF__NAMED(trf__tile_call)
+#define trf__has_tiles TRF__NAMED(trf__has_tiles)
+#define trf__may_have_tiles TRF__NAMED(trf__may_have_tiles)
+#define TRF__INT8_DEEPEST TRF__NAMED(TRF__INT8_DEEPEST)
+#define TRF__INT8_DEEP TRF__NAMED(TRF__INT8_DEEP)
+#define TRF__INT8_ROWS TRF__NAMED(TRF__INT8_ROWS)
+#define TRF__INT8_SIGNED_ROWS TRF__NAMED(TRF__INT8_SIGNED_ROWS)
+#define TRF__INT8_TILE_ROWS TRF__NAMED(TRF__INT8_TILE_ROWS)
+#define TRF__INT8_PANELS TRF__NAMED(TRF__INT8_PANELS)
+#define TRF__INT8_SCALES TRF__NAMED(TRF__INT8_SCALES)
+#define trf__int8_scales_at TRF__NAMED(trf__int8_scales_at)
+#define trf__int8_sums_at TRF__NAMED(trf__int8_sums_at)
+#define trf__int8_function TRF__NAMED(trf__int8_function)
+#define trf__int8_plain TRF__NAMED(trf__int8_plain)
+#define TRF__INT8_SIGNED_DEEP TRF__NAMED(TRF__INT8_SIGNED_DEEP)
+#define trf__int8_signed TRF__NAMED(trf__int8_signed)
+#define trf__int8_signs TRF__NAMED(trf__int8_signs)
+#define trf__int8_avx2_ TRF__NAMED(trf__int8_avx2_)
+#define trf__int8_avx2 TRF__NAMED(trf__int8_avx2)
+#define trf__int8_vnni TRF__NAMED(trf__int8_vnni)
+#define trf__int8_vnni_ TRF__NAMED(trf__int8_vnni_)
+#define trf__int8_avx_vnni TRF__NAMED(trf__int8_avx_vnni)
+#define trf__int8_avx_vnni_ TRF__NAMED(trf__int8_avx_vnni_)
+#define trf__has_avx_vnni TRF__NAMED(trf__has_avx_vnni)
+#define trf__has_avx2 TRF__NAMED(trf__has_avx2)
+#define trf__has_vnni TRF__NAMED(trf__has_vnni)
+#define trf__int8_tile_product TRF__NAMED(trf__int8_tile_product)
+#define trf__int8_tiles TRF__NAMED(trf__int8_tiles)
+#define trf__int8_has_tiles TRF__NAMED(trf__int8_has_tiles)
+#define trf__has_c TRF__NAMED(trf__has_c)
+#define trf__int8_kernel TRF__NAMED(trf__int8_kernel)
+#define trf__int8_kernels TRF__NAMED(trf__int8_kernels)
+#define trf__int8_chosen TRF__NAMED(trf__int8_chosen)
+#define trf__int8_row_bytes TRF__NAMED(trf__int8_row_bytes)
+#define trf__int8_panel_bytes TRF__NAMED(trf__int8_panel_bytes)
+#define trf__int8_scale TRF__NAMED(trf__int8_scale)
+#define trf__int8_round TRF__NAMED(trf__int8_round)
+#define trf__int8_convert TRF__NAMED(trf__int8_convert)
+#define trf__int8_bytes TRF__NAMED(trf__int8_bytes)
+#define trf__int8_pack TRF__NAMED(trf__int8_pack)
+#define trf__int8_read TRF__NAMED(trf__int8_read)
+#define trf__of_ints TRF__NAMED(trf__of_ints)
+#define trf__of_floats TRF__NAMED(trf__of_floats)
+#define trf__int8_store TRF__NAMED(trf__int8_store)
+#define trf__int8_product TRF__NAMED(trf__int8_product)
+#define TRF__BF16_DEEP TRF__NAMED(TRF__BF16_DEEP)
+#define TRF__BF16_ROWS TRF__NAMED(TRF__BF16_ROWS)
+#define TRF__BF16_TILE_ROWS TRF__NAMED(TRF__BF16_TILE_ROWS)
+#define TRF__BF16_MOST TRF__NAMED(TRF__BF16_MOST)
+#define TRF__BF16_PANELS TRF__NAMED(TRF__BF16_PANELS)
+#define TRF__BF16_BLOCK TRF__NAMED(TRF__BF16_BLOCK)
+#define TRF__BF16_FAR TRF__NAMED(TRF__BF16_FAR)
+#define TRF__BF16_TILE_DEEP TRF__NAMED(TRF__BF16_TILE_DEEP)
+#define TRF__BF16_ROOM TRF__NAMED(TRF__BF16_ROOM)
+#define trf__bf16_call TRF__NAMED(trf__bf16_call)
+#define trf__bf16_round TRF__NAMED(trf__bf16_round)
+#define trf__bf16_join TRF__NAMED(trf__bf16_join)
+#define trf__bf16_split TRF__NAMED(trf__bf16_split)
+#define trf__bf16_block TRF__NAMED(trf__bf16_block)
+#define trf__bf16_vectors_ TRF__NAMED(trf__bf16_vectors_)
+#define trf__bf16_vectors TRF__NAMED(trf__bf16_vectors)
+#define trf__has_dpbf16 TRF__NAMED(trf__has_dpbf16)
+#define trf__bf16_pairs_plain TRF__NAMED(trf__bf16_pairs_plain)
+#define trf__transpose16 TRF__NAMED(trf__transpose16)
+#define trf__first_of TRF__NAMED(trf__first_of)
+#define trf__bf16_words_of TRF__NAMED(trf__bf16_words_of)
+#define trf__bf16_pairs16 TRF__NAMED(trf__bf16_pairs16)
+#define trf__bf16_pairs_block TRF__NAMED(trf__bf16_pairs_block)
+#define trf__bf16_pairs_ TRF__NAMED(trf__bf16_pairs_)
+#define trf__bf16_pairs TRF__NAMED(trf__bf16_pairs)
+#define trf__bf16_tile_product TRF__NAMED(trf__bf16_tile_product)
+#define trf__bf16_tiles TRF__NAMED(trf__bf16_tiles)
+#define trf__bf16_kernel TRF__NAMED(trf__bf16_kernel)
+#define trf__bf16_kernels TRF__NAMED(trf__bf16_kernels)
+#define trf__bf16_chosen TRF__NAMED(trf__bf16_chosen)
+#define trf__bf16_words TRF__NAMED(trf__bf16_words)
+#define trf__bf16_bytes TRF__NAMED(trf__bf16_bytes)
+#define trf__bf16_panel TRF__NAMED(trf__bf16_panel)
+#define trf__bf16_read TRF__NAMED(trf__bf16_read)
+#define trf__bf16_tile TRF__NAMED(trf__bf16_tile)
+#define trf__bf16_line TRF__NAMED(trf__bf16_line)
+#define trf__bf16_part TRF__NAMED(trf__bf16_part)
+#define trf__bf16_product TRF__NAMED(trf__bf16_product)
+#define TRF__BF16X3_LEAST TRF__NAMED(TRF__BF16X3_LEAST)
+#define TRF__BF16X3_TALL TRF__NAMED(TRF__BF16X3_TALL)
+#define TRF__BF16X3_DEEP TRF__NAMED(TRF__BF16X3_DEEP)
+#define TRF__BF16X3_TOGETHER TRF__NAMED(TRF__BF16X3_TOGETHER)
+#define TRF__BF16X3_WORDS TRF__NAMED(TRF__BF16X3_WORDS)
+#define TRF__BF16X3_PANELS TRF__NAMED(TRF__BF16X3_PANELS)
+#define TRF__BF16X3_ROOM TRF__NAMED(TRF__BF16X3_ROOM)
+#define trf__bf16x3_upper TRF__NAMED(trf__bf16x3_upper)
+#define trf__bf16x3_split TRF__NAMED(trf__bf16x3_split)
+#define trf__bf16x3_block TRF__NAMED(trf__bf16x3_block)
+#define trf__bf16x3_panels TRF__NAMED(trf__bf16x3_panels)
+#define trf__bf16x3_tiles TRF__NAMED(trf__bf16x3_tiles)
+#define trf__bf16x3_kernel TRF__NAMED(trf__bf16x3_kernel)
+#define trf__bf16x3_part TRF__NAMED(trf__bf16x3_part)
+#define trf__bf16x3_product TRF__NAMED(trf__bf16x3_product)
+#define trf__floats_product TRF__NAMED(trf__floats_product)
+#define trf__wants_bf16x3 TRF__NAMED(trf__wants_bf16x3)
+#define trf__use_bf16x3 TRF__NAMED(trf__use_bf16x3)
+#define trf__format TRF__NAMED(trf__format)
+#define trf__formats TRF__NAMED(trf__formats)
+#define trf__conversion TRF__NAMED(trf__conversion)
+#define trf__convert_tile TRF__NAMED(trf__convert_tile)
+#define trf__convert TRF__NAMED(trf__convert)
+#define trf__reads_packed TRF__NAMED(trf__reads_packed)
+#define trf__format_of TRF__NAMED(trf__format_of)
+#define trf__add_bias TRF__NAMED(trf__add_bias)
+#define trf__multiply TRF__NAMED(trf__multiply)
+#define trf__weight_view TRF__NAMED(trf__weight_view)
+#define trf__use_blas TRF__NAMED(trf__use_blas)
+#define trf__product_job TRF__NAMED(trf__product_job)
+#define trf__columns_each TRF__NAMED(trf__columns_each)
+#define trf__bf16x3_cut TRF__NAMED(trf__bf16x3_cut)
+#define trf__product_cut TRF__NAMED(trf__product_cut)
+#define trf__product_tile TRF__NAMED(trf__product_tile)
+#define trf__pack_each TRF__NAMED(trf__pack_each)
+#define trf__work_tile TRF__NAMED(trf__work_tile)
+#define trf__product_all TRF__NAMED(trf__product_all)
+#define trf__from TRF__NAMED(trf__from)
+#define trf__to TRF__NAMED(trf__to)
+#define trf__tile_end TRF__NAMED(trf__tile_end)
+#define trf__cpu_alloc TRF__NAMED(trf__cpu_alloc)
+#define trf__cpu_release TRF__NAMED(trf__cpu_release)
+#define trf__cpu_zero TRF__NAMED(trf__cpu_zero)
+#define trf__cpu_copy TRF__NAMED(trf__cpu_copy)
+#define trf__cpu_upload TRF__NAMED(trf__cpu_upload)
+#define trf__cpu_download TRF__NAMED(trf__cpu_download)
+#define trf__cpu_fetch TRF__NAMED(trf__cpu_fetch)
+#define trf__cpu_feed TRF__NAMED(trf__cpu_feed)
+#define trf__cpu_sync TRF__NAMED(trf__cpu_sync)
+#define trf__cpu_stream TRF__NAMED(trf__cpu_stream)
+#define trf__cpu_padded TRF__NAMED(trf__cpu_padded)
+#define trf__cpu_together TRF__NAMED(trf__cpu_together)
+#define trf__cpu_replay TRF__NAMED(trf__cpu_replay)
+#define trf__cpu_end_list TRF__NAMED(trf__cpu_end_list)
+#define trf__cpu_element TRF__NAMED(trf__cpu_element)
+#define trf__cpu_prefers_own TRF__NAMED(trf__cpu_prefers_own)
+#define trf__cpu_packs TRF__NAMED(trf__cpu_packs)
+#define trf__cpu_packed_bytes TRF__NAMED(trf__cpu_packed_bytes)
+#define trf__cpu_converted TRF__NAMED(trf__cpu_converted)
+#define trf__cpu_kernel TRF__NAMED(trf__cpu_kernel)
+#define TRF__PACK_ROWS TRF__NAMED(TRF__PACK_ROWS)
+#define trf__pack_tile TRF__NAMED(trf__pack_tile)
+#define trf__cpu_pack TRF__NAMED(trf__cpu_pack)
+#define trf__dropping TRF__NAMED(trf__dropping)
+#define trf__mask TRF__NAMED(trf__mask)
+#define trf__position TRF__NAMED(trf__position)
+#define trf__mask_of_row TRF__NAMED(trf__mask_of_row)
+#define trf__mask_chunk TRF__NAMED(trf__mask_chunk)
+#define trf__embed_tile TRF__NAMED(trf__embed_tile)
+#define trf__cpu_embed TRF__NAMED(trf__cpu_embed)
+#define trf__embed_drop_tile TRF__NAMED(trf__embed_drop_tile)
+#define trf__zero_columns TRF__NAMED(trf__zero_columns)
+#define trf__table_gradient TRF__NAMED(trf__table_gradient)
+#define trf__embed_gradient_tile TRF__NAMED(trf__embed_gradient_tile)
+#define trf__cpu_embed_gradient TRF__NAMED(trf__cpu_embed_gradient)
+#define trf__cpu_linear TRF__NAMED(trf__cpu_linear)
+#define trf__cpu_linear_dx TRF__NAMED(trf__cpu_linear_dx)
+#define trf__column_sums TRF__NAMED(trf__column_sums)
+#define trf__dw_job TRF__NAMED(trf__dw_job)
+#define TRF__SUMS_TILE TRF__NAMED(TRF__SUMS_TILE)
+#define trf__sums_tile TRF__NAMED(trf__sums_tile)
+#define trf__dw_all TRF__NAMED(trf__dw_all)
+#define trf__cpu_linear_dw TRF__NAMED(trf__cpu_linear_dw)
+#define trf__sigmoid TRF__NAMED(trf__sigmoid)
+#define trf__normal_distribution TRF__NAMED(trf__normal_distribution)
+#define trf__gelu_tanh_part TRF__NAMED(trf__gelu_tanh_part)
+#define trf__gelu_tanh_sigmoid TRF__NAMED(trf__gelu_tanh_sigmoid)
+#define trf__act_far TRF__NAMED(trf__act_far)
+#define trf__act_of TRF__NAMED(trf__act_of)
+#define trf__act_slope TRF__NAMED(trf__act_slope)
+#define trf__activate_tile TRF__NAMED(trf__activate_tile)
+#define trf__cpu_activate TRF__NAMED(trf__cpu_activate)
+#define trf__activate_gradient_tile TRF__NAMED(trf__activate_gradient_tile)
+#define trf__cpu_activate_gradient TRF__NAMED(trf__cpu_activate_gradient)
+#define trf__turn TRF__NAMED(trf__turn)
+#define trf__rotate_halves TRF__NAMED(trf__rotate_halves)
+#define trf__rotate_interleaved TRF__NAMED(trf__rotate_interleaved)
+#define TRF__ROTATED TRF__NAMED(TRF__ROTATED)
+#define trf__rotate_tile TRF__NAMED(trf__rotate_tile)
+#define trf__cpu_rotate TRF__NAMED(trf__cpu_rotate)
+#define TRF__SCALED TRF__NAMED(TRF__SCALED)
+#define trf__scale_tile TRF__NAMED(trf__scale_tile)
+#define trf__cpu_scale TRF__NAMED(trf__cpu_scale)
+#define TRF__QUERIES TRF__NAMED(TRF__QUERIES)
+#define trf__attention_scratch TRF__NAMED(trf__attention_scratch)
+#define trf__attention_cut TRF__NAMED(trf__attention_cut)
+#define trf__scratch_bytes TRF__NAMED(trf__scratch_bytes)
+#define trf__keys_transposed TRF__NAMED(trf__keys_transposed)
+#define trf__rows_padded TRF__NAMED(trf__rows_padded)
+#define trf__rows_as_panels TRF__NAMED(trf__rows_as_panels)
+#define trf__keys_as_panels TRF__NAMED(trf__keys_as_panels)
+#define trf__zero_rows TRF__NAMED(trf__zero_rows)
+#define trf__max_of TRF__NAMED(trf__max_of)
+#define trf__bias_fill TRF__NAMED(trf__bias_fill)
+#define trf__bias_of TRF__NAMED(trf__bias_of)
+#define trf__add_distances TRF__NAMED(trf__add_distances)
+#define trf__softmax_row TRF__NAMED(trf__softmax_row)
+#define trf__weights_row TRF__NAMED(trf__weights_row)
+#define trf__attention_rows TRF__NAMED(trf__attention_rows)
+#define trf__attention_bits TRF__NAMED(trf__attention_bits)
+#define trf__drop_weights TRF__NAMED(trf__drop_weights)
+#define trf__dot TRF__NAMED(trf__dot)
+#define trf__attention_of_one TRF__NAMED(trf__attention_of_one)
+#define trf__attention_tile TRF__NAMED(trf__attention_tile)
+#define trf__cpu_attention TRF__NAMED(trf__cpu_attention)
+#define trf__attention_weights_tile TRF__NAMED(trf__attention_weights_tile)
+#define trf__cpu_attention_weights TRF__NAMED(trf__cpu_attention_weights)
+#define trf__attention_row_gradient TRF__NAMED(trf__attention_row_gradient)
+#define trf__bias_row_gradient TRF__NAMED(trf__bias_row_gradient)
+#define trf__attention_rows_gradient TRF__NAMED(trf__attention_rows_gradient)
+#define trf__attention_head_gradient TRF__NAMED(trf__attention_head_gradient)
+#define trf__bias_partial TRF__NAMED(trf__bias_partial)
+#define trf__attention_gradient_tile TRF__NAMED(trf__attention_gradient_tile)
+#define trf__cpu_attention_gradient TRF__NAMED(trf__cpu_attention_gradient)
+#define trf__norm_row TRF__NAMED(trf__norm_row)
+#define trf__add_norm_tile TRF__NAMED(trf__add_norm_tile)
+#define trf__cpu_add_norm TRF__NAMED(trf__cpu_add_norm)
+#define trf__norm_dy TRF__NAMED(trf__norm_dy)
+#define trf__norm_row_gradient TRF__NAMED(trf__norm_row_gradient)
+#define trf__norm_gradient_tile TRF__NAMED(trf__norm_gradient_tile)
+#define trf__norm_gain_tile TRF__NAMED(trf__norm_gain_tile)
+#define trf__cpu_norm_gradient TRF__NAMED(trf__cpu_norm_gradient)
+#define trf__pool_tile TRF__NAMED(trf__pool_tile)
+#define trf__cpu_pool TRF__NAMED(trf__cpu_pool)
+#define trf__pool_gradient_tile TRF__NAMED(trf__pool_gradient_tile)
+#define trf__cpu_pool_gradient TRF__NAMED(trf__cpu_pool_gradient)
+#define TRF__LOSS_GROUP TRF__NAMED(TRF__LOSS_GROUP)
+#define trf__loss_cut TRF__NAMED(trf__loss_cut)
+#define trf__cpu_loss_scratch TRF__NAMED(trf__cpu_loss_scratch)
+#define trf__loss_job TRF__NAMED(trf__loss_job)
+#define trf__loss_row TRF__NAMED(trf__loss_row)
+#define trf__loss_dx TRF__NAMED(trf__loss_dx)
+#define trf__loss_dx_later TRF__NAMED(trf__loss_dx_later)
+#define trf__loss_rows_tile TRF__NAMED(trf__loss_rows_tile)
+#define trf__loss_sums TRF__NAMED(trf__loss_sums)
+#define trf__cpu_cross_entropy TRF__NAMED(trf__cpu_cross_entropy)
+#define trf__clip_tile TRF__NAMED(trf__clip_tile)
+#define trf__bad_tile TRF__NAMED(trf__bad_tile)
+#define trf__cpu_clip TRF__NAMED(trf__cpu_clip)
+#define trf__accumulate_tile TRF__NAMED(trf__accumulate_tile)
+#define trf__cpu_accumulate TRF__NAMED(trf__cpu_accumulate)
+#define trf__average_tile TRF__NAMED(trf__average_tile)
+#define trf__cpu_average TRF__NAMED(trf__cpu_average)
+#define trf__running_mean TRF__NAMED(trf__running_mean)
+#define trf__adam_tile TRF__NAMED(trf__adam_tile)
+#define trf__cpu_adam TRF__NAMED(trf__cpu_adam)
+#define TRF__TOP_ROWS TRF__NAMED(TRF__TOP_ROWS)
+#define TRF__TOP_COLUMNS TRF__NAMED(TRF__TOP_COLUMNS)
+#define TRF__TOP_GROUP TRF__NAMED(TRF__TOP_GROUP)
+#define TRF__TOP_BLOCK TRF__NAMED(TRF__TOP_BLOCK)
+#define trf__top_job TRF__NAMED(trf__top_job)
+#define trf__top_cut TRF__NAMED(trf__top_cut)
+#define trf__cpu_top_scratch TRF__NAMED(trf__cpu_top_scratch)
+#define trf__top_insert TRF__NAMED(trf__top_insert)
+#define trf__exp_sum TRF__NAMED(trf__exp_sum)
+#define trf__top_groups TRF__NAMED(trf__top_groups)
+#define trf__top_rule TRF__NAMED(trf__top_rule)
+#define trf__top_slice TRF__NAMED(trf__top_slice)
+#define trf__top_slice_tile TRF__NAMED(trf__top_slice_tile)
+#define trf__ends_together TRF__NAMED(trf__ends_together)
+#define trf__top_tile TRF__NAMED(trf__top_tile)
+#define trf__cpu_top TRF__NAMED(trf__cpu_top)
+#define trf__cpu_backpointers TRF__NAMED(trf__cpu_backpointers)
+#define trf__cpu_append_kv TRF__NAMED(trf__cpu_append_kv)
+#define trf__cpu_reorder TRF__NAMED(trf__cpu_reorder)
+#define trf__cpu_probe TRF__NAMED(trf__cpu_probe)
+#define trf__packs_bf16 TRF__NAMED(trf__packs_bf16)
+#define trf__work_bytes TRF__NAMED(trf__work_bytes)
+#define trf__product_scratch TRF__NAMED(trf__product_scratch)
+#define trf__cpu_state_bytes TRF__NAMED(trf__cpu_state_bytes)
+#define trf__cpu_bytes TRF__NAMED(trf__cpu_bytes)
+#define trf__cpu_close TRF__NAMED(trf__cpu_close)
+#define trf__cpu_reserve TRF__NAMED(trf__cpu_reserve)
+#define trf__cpu_open TRF__NAMED(trf__cpu_open)
+#define trf__cpu_ TRF__NAMED(trf__cpu_)
+#define trf__cpu_backend TRF__NAMED(trf__cpu_backend)
+#endif
+
+#endif
+
+#if defined(TRF__ONCE) || defined(TRF__LEVEL)
+
+// -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
 //
 // The hot loops are written once, on trf__v16: sixteen numbers, whatever the machine. It is a
@@ -4348,7 +4751,13 @@ typedef int32_t trf__int;
 #endif
 
 /* Bytes of a native vector. Without GNU vectors a "vector" is one number. */
-#if !TRF__GNU || defined(TRF_SCALAR)
+#undef TRF__VECTOR_BYTES        /* what follows depends on the level (>>levels) */
+#undef TRF__EACH
+#undef TRF__MAX
+#undef TRF__MIN
+#if defined(TRF__LEVEL)
+#define TRF__VECTOR_BYTES TRF__LEVEL
+#elif !TRF__GNU || defined(TRF_SCALAR)
 #define TRF__VECTOR_BYTES TRF__REAL_BYTES
 #elif defined(__AVX512F__)
 #define TRF__VECTOR_BYTES 64
@@ -4781,6 +5190,10 @@ TRF__INLINE void trf__philox16(const uint32_t c0[TRF__WIDE], const uint32_t c1[T
         out[0][i] = a[i]; out[1][i] = b[i]; out[2][i] = c[i]; out[3][i] = d[i];
     }
 }
+
+#endif
+
+#if defined(TRF__ONCE)
 
 // -----------------------------------------------------------------------------------------------
 // >>ops            the contract between the model and the hardware
@@ -6599,8 +7012,6 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
 }
 
-#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
-
 // -----------------------------------------------------------------------------------------------
 // >>threads        the threads of an object that computes
 //
@@ -7248,6 +7659,11 @@ TRF_API trf_device trf_device_default(void)
 
 #endif /* TRF_IMPLEMENTATION */
 
+#endif
+
+/* a column `cuda` has none of these */
+#if (defined(TRF__ONCE) || defined(TRF__LEVEL)) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
+
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the backend that every machine has: the ops in the paper's order
 //
@@ -7373,9 +7789,10 @@ TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
    steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
    rows fetch `next`, `ahead` numbers further with each step. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, \
-                               const trf_real *next, \
-                               int64_t ahead, const trf_real *bias, trf_real *c, int64_t n_last) \
+TRF__FN \
+void TRF__NAMED(trf__mm_##R##_##P)(const trf__product *x, const trf_real *a, const trf_real *b, \
+                                   const trf_real *next, int64_t ahead, const trf_real *bias, \
+                                   trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, \
@@ -7513,8 +7930,12 @@ TRF__FN void trf__mm(trf__product p)
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
 #define TRF__CASE(R) \
-                case R: trf__mm_##R##_1(&p, a, b, next, ahead, bias, c, last); break; \
-                case R + 8: trf__mm_##R##_2(&p, a, b, next, ahead, bias, c, last); break;
+                case R: \
+                    TRF__NAMED(trf__mm_##R##_1)(&p, a, b, next, ahead, bias, c, last); \
+                    break; \
+                case R + 8: \
+                    TRF__NAMED(trf__mm_##R##_2)(&p, a, b, next, ahead, bias, c, last); \
+                    break;
                 TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
 #undef TRF__CASE
                 default: break;
@@ -7693,7 +8114,7 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
     (defined(__clang__) || __GNUC__ >= 11)
 #define TRF__TILES 1
 #include <cpuid.h>
-#define TRF__AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
+#define TRF__AMX TRF__TARGET("amx-tile,amx-int8,amx-bf16")
 
 /* A test emulates the instructions. */
 #if !defined(TRF__TILE_LOAD)
@@ -7758,7 +8179,7 @@ typedef struct trf__tile_call {
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
    up to 32 rows. Four sums at a time hide how long an instruction takes. */
 #define TRF__TILE_PRODUCT(NAME, DOT) \
-TRF__AMX static TRF__UNUSED void NAME##_32(const trf__tile_call *x, int two) \
+TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_32)(const trf__tile_call *x, int two) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     const size_t below = 16 * x->first_row, c_below = 16 * x->c_row; \
@@ -7786,7 +8207,7 @@ TRF__AMX static TRF__UNUSED void NAME##_32(const trf__tile_call *x, int two) \
     TRF__TILE_STORE(1, x->c + 64, x->c_row); \
     TRF__TILE_STORE(3, x->c + c_below + 64, x->c_row); \
 } \
-TRF__AMX static TRF__UNUSED void NAME##_16(const trf__tile_call *x, int four) \
+TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_16)(const trf__tile_call *x, int four) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     int64_t t; \
@@ -7819,8 +8240,8 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
     int64_t p, n, most = rows > 16 ? 2 : 4; \
     for (p = 0; p < panels; p += n) { \
         n = panels - p < most ? 1 : most; \
-        if (rows > 16) NAME##_32(&x, n == 2); \
-        else NAME##_16(&x, n == 4); \
+        if (rows > 16) TRF__NAMED(NAME##_32)(&x, n == 2); \
+        else TRF__NAMED(NAME##_16)(&x, n == 4); \
         x.c += 64 * n; \
         x.first += (size_t)n * x.first_panel; \
         x.b += (size_t)n * x.b_panel; \
@@ -7905,7 +8326,7 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
 
    The sum of |r| over negative r is the same for all q: each sum begins with it. Nothing saturates,
    because |r| <= 127 and |q ^ m| <= 128. */
-#define TRF__AVX2 __attribute__((target("avx2")))
+#define TRF__AVX2 TRF__TARGET("avx2")
 enum { TRF__INT8_SIGNED_DEEP = 512 };
 /* |r| and m of so many numbers of the rows of a call. */
 typedef struct trf__int8_signed {
@@ -7937,8 +8358,9 @@ int32_t trf__int8_signs(char *sizes, char *signs, const char *x, int64_t n)
    negative, as after a ReLU. */
 #define TRF__INT8_AVX2(R, SIGN) \
 TRF__AVX2 static TRF__UNUSED \
-void trf__int8_avx2_##R##_##SIGN(int32_t *sums, int64_t row_sums, const trf__int8_signed *x, \
-                                 const char *w, size_t w_step, int64_t k) \
+void TRF__NAMED(trf__int8_avx2_##R##_##SIGN)(int32_t *sums, int64_t row_sums, \
+                                             const trf__int8_signed *x, const char *w, \
+                                             size_t w_step, int64_t k) \
 { \
     const __m256i ones = _mm256_set1_epi16(1); \
     __m256i sum[R][2]; \
@@ -7993,7 +8415,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
         for (p = 0; p < n_panels; p++)
             switch (8 * negative + rows) {
 #define TRF__CASE(R, SIGN) case 8 * SIGN + R: \
-            trf__int8_avx2_##R##_##SIGN(sums + 16 * p, 16 * n_panels, &part, \
+            TRF__NAMED(trf__int8_avx2_##R##_##SIGN)(sums + 16 * p, 16 * n_panels, &part, \
                                         w + (size_t)p * w_step + 16 * t, w_step, n); break;
             TRF__EACH_AVX2(TRF__CASE)
 #undef TRF__CASE
@@ -8014,7 +8436,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
    row of C has row_sums sums. One row waits for weights, so it prefetches. */
 #define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
 TARGET static TRF__UNUSED \
-void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
+void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
                       const char *w, size_t w_step, int64_t k) \
 { \
     VECTOR sum[R][P * PARTS]; \
@@ -8047,7 +8469,7 @@ void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_s
             STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
 
-#define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define TRF__VNNI TRF__TARGET("avx512f,avx512bw,avx512vl,avx512vnni")
 #define TRF__VNNI_512(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
                    _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_storeu_si512)
@@ -8061,7 +8483,7 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 {
     switch (8 * n_panels + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
-        trf__int8_vnni_##R##_##P(sums, 16 * P, x, x_step, w, w_step, k); break;
+        TRF__NAMED(trf__int8_vnni_##R##_##P)(sums, 16 * P, x, x_step, w, w_step, k); break;
     TRF__EACH_VNNI_512(TRF__CASE)
 #undef TRF__CASE
     default: break;
@@ -8072,7 +8494,7 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 #if (defined(__clang__) && __clang_major__ >= 19) || (!defined(__clang__) && __GNUC__ >= 11)
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
-#define TRF__AVX_VNNI_TARGET __attribute__((target("avx2,avxvnni")))
+#define TRF__AVX_VNNI_TARGET TRF__TARGET("avx2,avxvnni")
 #define TRF__VNNI_256(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_avx_vnni, TRF__AVX_VNNI_TARGET, __m256i, 2, \
                    _mm256_loadu_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, \
@@ -8090,7 +8512,7 @@ void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t row
         n = n_panels - p < most ? 1 : most;
         switch (8 * n + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
-            trf__int8_avx_vnni_##R##_##P(sums + 16 * p, 16 * n_panels, x, x_step, \
+            TRF__NAMED(trf__int8_avx_vnni_##R##_##P)(sums + 16 * p, 16 * n_panels, x, x_step, \
                                          w + (size_t)p * w_step, w_step, k); break;
         TRF__EACH_VNNI_256(TRF__CASE)
 #undef TRF__CASE
@@ -8510,7 +8932,7 @@ TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t
 
 /* R rows and P panels, whose sums are registers. */
 #define TRF__BF16_VECTORS(R, P) \
-TRF__FN void trf__bf16_vectors_##R##_##P(const trf__bf16_call *x) \
+TRF__FN void TRF__NAMED(trf__bf16_vectors_##R##_##P)(const trf__bf16_call *x) \
 { \
     trf__v16 sum[R][P]; \
     const uint32_t *w = x->w; \
@@ -8542,6 +8964,7 @@ TRF__FN void trf__bf16_vectors_##R##_##P(const trf__bf16_call *x) \
         TRF__UNROLL for (p = 0; p < P; p++) \
             trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]); \
 }
+#undef TRF__EACH_BF16_VECTORS
 #if TRF__PARTS == 1
 #define TRF__EACH_BF16_VECTORS(X) TRF__EACH_ROWS(X, 1) TRF__EACH_ROWS(X, 2)
 #else
@@ -8552,7 +8975,7 @@ TRF__EACH_BF16_VECTORS(TRF__BF16_VECTORS)
 TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     switch (8 * panels + rows) {
-#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_vectors_##R##_##P(x); break;
+#define TRF__CASE(R, P) case 8 * P + R: TRF__NAMED(trf__bf16_vectors_##R##_##P)(x); break;
     TRF__EACH_BF16_VECTORS(TRF__CASE)
 #undef TRF__CASE
     default: break;
@@ -8601,7 +9024,7 @@ TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int6
     }
 }
 
-#define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define TRF__BF16_TARGET TRF__TARGET("avx512f,avx512bw,avx512vl,avx512bf16")
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
 /* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
@@ -8700,7 +9123,7 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
 
 #define TRF__BF16_PAIR_ROWS(R, P) \
 TRF__BF16_TARGET static TRF__UNUSED \
-void trf__bf16_pairs_##R##_##P(const trf__bf16_call *x) \
+void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
 { \
     __m512 sum[R][P]; \
     const char *a = (const char *)(const void *)x->a; \
@@ -8737,7 +9160,7 @@ TRF__BF16_TARGET static TRF__UNUSED
 void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     switch (8 * panels + rows) {
-#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_pairs_##R##_##P(x); break;
+#define TRF__CASE(R, P) case 8 * P + R: TRF__NAMED(trf__bf16_pairs_##R##_##P)(x); break;
     TRF__EACH_BF16_PAIRS(TRF__CASE)
 #undef TRF__CASE
     default: break;
@@ -11681,6 +12104,56 @@ static const trf__backend trf__cpu_backend = {
 
 #endif
 
+#if defined(TRF__ONCE)
+
+/* The chapters of each level that the flags do not contain (>>levels). */
+#if TRF__LEVELS
+#undef TRF__ONCE
+
+#if TRF__FLAGS_LEVEL < 32
+#undef TRF__SUFFIX
+#undef TRF__INSTRUCTIONS
+#define TRF__LEVEL 32
+#define TRF__SUFFIX _avx2
+#define TRF__INSTRUCTIONS "avx2,fma,"
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#include TRF__THIS_FILE
+#pragma clang attribute pop
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#include TRF__THIS_FILE
+#pragma GCC pop_options
+#endif
+#undef TRF__LEVEL
+#endif
+
+#undef TRF__SUFFIX
+#undef TRF__INSTRUCTIONS
+#define TRF__LEVEL 64
+#define TRF__SUFFIX _avx512
+#define TRF__INSTRUCTIONS "avx512f,avx512dq,avx512bw,avx512vl,fma,"
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))), \
+                             apply_to = function)
+#include TRF__THIS_FILE
+#pragma clang attribute pop
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma")
+#include TRF__THIS_FILE
+#pragma GCC pop_options
+#endif
+#undef TRF__LEVEL
+
+#undef TRF__SUFFIX
+#undef TRF__INSTRUCTIONS
+#define TRF__SUFFIX
+#define TRF__INSTRUCTIONS
+#define TRF__ONCE 1
+#endif
+
 #if TRF__CUDA
 
 // -----------------------------------------------------------------------------------------------
@@ -14437,9 +14910,15 @@ extern "C" {
 #endif
 #if defined(TRF_WITH_AVX2)
 extern const trf__backend TRF__COLUMN_SYMBOL(avx2);
+#define TRF__AVX2_BACKEND &TRF__COLUMN_SYMBOL(avx2)
+#elif TRF__LEVELS
+#define TRF__AVX2_BACKEND &trf__cpu_backend_avx2
 #endif
 #if defined(TRF_WITH_AVX512)
 extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
+#define TRF__AVX512_BACKEND &TRF__COLUMN_SYMBOL(avx512)
+#elif TRF__LEVELS
+#define TRF__AVX512_BACKEND &trf__cpu_backend_avx512
 #endif
 #if defined(TRF_WITH_CUDA)
 extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
@@ -14474,15 +14953,15 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
     if (kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (kind != TRF_DEVICE_CPU) return NULL;
-#if defined(TRF_WITH_AVX512)
+#if defined(TRF_WITH_AVX512) || TRF__LEVELS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("fma"))
-        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
+        return TRF__BACKEND(TRF__AVX512_BACKEND);
 #endif
-#if defined(TRF_WITH_AVX2)
+#if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx2));
+        return TRF__BACKEND(TRF__AVX2_BACKEND);
 #endif
     return TRF__BACKEND(&trf__cpu_backend);
 }
@@ -37591,6 +38070,7 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 
 #endif /* TRF_IMPLEMENTATION */
 
+#undef TRF__ONCE
 #endif /* implementation or column */
 
 // MIT License
@@ -37611,4 +38091,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 814947838
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2606906889

@@ -40,11 +40,25 @@ extern "C" {
 
 #if (defined(TRF_IMPLEMENTATION) || defined(TRF_COLUMN)) && !defined(TRF__IMPLEMENTED)
 #define TRF__IMPLEMENTED
+#define TRF__ONCE 1             /* the chapters that are not read again for each level */
+#endif
+
+#if defined(TRF__ONCE)
 
 #include "base/impl.h"
 #include "base/errors.h"
 #include "base/memory.h"
+#include "base/levels.h"
+
+#endif
+
+#if defined(TRF__ONCE) || defined(TRF__LEVEL)
+
 #include "base/vector.h"
+
+#endif
+
+#if defined(TRF__ONCE)
 
 #include "ops/ops.h"
 #include "ops/shared.h"
@@ -52,9 +66,13 @@ extern "C" {
 #include "ops/beam_step.h"
 #include "ops/rules.h"
 
-#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
-
 #include "cpu/threads.h"
+
+#endif
+
+/* a column `cuda` has none of these */
+#if (defined(TRF__ONCE) || defined(TRF__LEVEL)) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
+
 #include "cpu/gemm.h"
 #include "cpu/amx.h"
 #include "cpu/int8.h"
@@ -72,6 +90,10 @@ extern "C" {
 #include "cpu/state.h"
 
 #endif
+
+#if defined(TRF__ONCE)
+
+#include "cpu/levels.h"
 
 #include "cuda/launches.h"
 #include "cuda/products.h"
@@ -176,6 +198,7 @@ extern "C" {
 
 #endif /* TRF_IMPLEMENTATION */
 
+#undef TRF__ONCE
 #endif /* implementation or column */
 
 // MIT License

@@ -1,4 +1,4 @@
-# Joins files: awk [-v lines=1] -v files=LIST -f join.awk all.h, in the folder of all.h (see join.sh).
+# Joins files: awk [-v lines=1] -v files=LIST -f names.awk -f join.awk all.h, in the folder of all.h (see join.sh).
 #
 # A line #include "cpu/gemm.h" stands for the text of that file; the first such line writes it. Refused:
 # a file that is missing or in nobody's includes, a circle, an order against all.h. lines=1: before each
@@ -30,7 +30,17 @@ function walk(file,    i, circle)
     walked[file] = depth--
 }
 
-function put(file, number, text) { print (lines ? file ":" number "\t" : "") text; ended = 0 }
+function put(file, number, text) { out[++count_out] = text; origin[count_out] = file ":" number; ended = 0 }
+
+# Writes the lines, and instead of "TRF__NAMES" the list of names.awk, whose lines belong to no file.
+function print_all(    i, k)
+{
+    find_names()
+    for (i = 1; i <= count_out; i++)
+        if (out[i] != "TRF__NAMES") print (lines ? origin[i] "\t" : "") out[i]
+        else for (k = 1; k <= count_names; k++)
+            print (lines ? "base/levels.h:0\t" : "") "#define " names[k] " TRF__NAMED(" names[k] ")"
+}
 
 function write(file,    i, begun)
 {
@@ -54,5 +64,6 @@ BEGIN {
     walk(root)
     write(root)
     while ((getline file <files) > 0) if (!written[file]) refuse(file ": no file includes it")
+    if (!bad) print_all()
     exit bad
 }

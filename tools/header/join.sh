@@ -12,7 +12,7 @@ trap 'rm -rf "$work"' EXIT
 crc() { cksum | cut -d ' ' -f 1; }
 
 (cd "$folder" && find . -name '*.h' | cut -c 3- >"$work/files" &&
-    awk -v files="$work/files" -f "$here/join.awk" all.h) >"$work/new"
+    awk -v files="$work/files" -f "$here/names.awk" -f "$here/join.awk" all.h) >"$work/new"
 echo "// Made from the files in tools/header by \`make header\`. CRC of the lines above: $(crc <"$work/new")" \
     >>"$work/new"
 if cmp -s "$work/new" "$header"; then touch -c "$header" 2>/dev/null || :; exit 0; fi

@@ -20,7 +20,7 @@ stated=$(sed -n '$s/^.*lines above: //p' "$header")
 [ -n "$stated" ] || refuse "the last line does not say what the header was made from"
 [ "$stated" = "$(sed -n '$s/^.*lines above: //p' "$work/made")" ] ||
     refuse "made from other files than tools/header has now, which stay as they are: go back to those, then merge"
-(cd "$here" && awk -v lines=1 -f join.awk all.h) >"$work/lines"
+(cd "$here" && awk -v lines=1 -f names.awk -f join.awk all.h) >"$work/lines"
 sed '$d' "$work/made" >"$work/old"
 sed '$d' "$header" >"$work/new"
 diff "$work/old" "$work/new" >"$work/diff" || [ $? -eq 1 ]

@@ -2,6 +2,7 @@
 #include "api/basics.h"
 #include "base/impl.h"
 #include "base/memory.h"
+#include "base/levels.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
@@ -27,7 +28,13 @@ typedef int32_t trf__int;
 #endif
 
 /* Bytes of a native vector. Without GNU vectors a "vector" is one number. */
-#if !TRF__GNU || defined(TRF_SCALAR)
+#undef TRF__VECTOR_BYTES        /* what follows depends on the level (>>levels) */
+#undef TRF__EACH
+#undef TRF__MAX
+#undef TRF__MIN
+#if defined(TRF__LEVEL)
+#define TRF__VECTOR_BYTES TRF__LEVEL
+#elif !TRF__GNU || defined(TRF_SCALAR)
 #define TRF__VECTOR_BYTES TRF__REAL_BYTES
 #elif defined(__AVX512F__)
 #define TRF__VECTOR_BYTES 64

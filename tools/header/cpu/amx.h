@@ -25,7 +25,7 @@
     (defined(__clang__) || __GNUC__ >= 11)
 #define TRF__TILES 1
 #include <cpuid.h>
-#define TRF__AMX __attribute__((target("amx-tile,amx-int8,amx-bf16")))
+#define TRF__AMX TRF__TARGET("amx-tile,amx-int8,amx-bf16")
 
 /* A test emulates the instructions. */
 #if !defined(TRF__TILE_LOAD)
@@ -90,7 +90,7 @@ typedef struct trf__tile_call {
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
    up to 32 rows. Four sums at a time hide how long an instruction takes. */
 #define TRF__TILE_PRODUCT(NAME, DOT) \
-TRF__AMX static TRF__UNUSED void NAME##_32(const trf__tile_call *x, int two) \
+TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_32)(const trf__tile_call *x, int two) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     const size_t below = 16 * x->first_row, c_below = 16 * x->c_row; \
@@ -118,7 +118,7 @@ TRF__AMX static TRF__UNUSED void NAME##_32(const trf__tile_call *x, int two) \
     TRF__TILE_STORE(1, x->c + 64, x->c_row); \
     TRF__TILE_STORE(3, x->c + c_below + 64, x->c_row); \
 } \
-TRF__AMX static TRF__UNUSED void NAME##_16(const trf__tile_call *x, int four) \
+TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_16)(const trf__tile_call *x, int four) \
 { \
     const char *a = x->a, *b = x->b, *first = x->first; \
     int64_t t; \
@@ -151,8 +151,8 @@ TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
     int64_t p, n, most = rows > 16 ? 2 : 4; \
     for (p = 0; p < panels; p += n) { \
         n = panels - p < most ? 1 : most; \
-        if (rows > 16) NAME##_32(&x, n == 2); \
-        else NAME##_16(&x, n == 4); \
+        if (rows > 16) TRF__NAMED(NAME##_32)(&x, n == 2); \
+        else TRF__NAMED(NAME##_16)(&x, n == 4); \
         x.c += 64 * n; \
         x.first += (size_t)n * x.first_panel; \
         x.b += (size_t)n * x.b_panel; \

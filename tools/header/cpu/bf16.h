@@ -139,7 +139,7 @@ TRF__FN void trf__bf16_block(trf_real *block, trf__view a, int64_t rows, int64_t
 
 /* R rows and P panels, whose sums are registers. */
 #define TRF__BF16_VECTORS(R, P) \
-TRF__FN void trf__bf16_vectors_##R##_##P(const trf__bf16_call *x) \
+TRF__FN void TRF__NAMED(trf__bf16_vectors_##R##_##P)(const trf__bf16_call *x) \
 { \
     trf__v16 sum[R][P]; \
     const uint32_t *w = x->w; \
@@ -171,6 +171,7 @@ TRF__FN void trf__bf16_vectors_##R##_##P(const trf__bf16_call *x) \
         TRF__UNROLL for (p = 0; p < P; p++) \
             trf__store(x->c + r * x->ldc + 16 * p, sum[r][p]); \
 }
+#undef TRF__EACH_BF16_VECTORS
 #if TRF__PARTS == 1
 #define TRF__EACH_BF16_VECTORS(X) TRF__EACH_ROWS(X, 1) TRF__EACH_ROWS(X, 2)
 #else
@@ -181,7 +182,7 @@ TRF__EACH_BF16_VECTORS(TRF__BF16_VECTORS)
 TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     switch (8 * panels + rows) {
-#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_vectors_##R##_##P(x); break;
+#define TRF__CASE(R, P) case 8 * P + R: TRF__NAMED(trf__bf16_vectors_##R##_##P)(x); break;
     TRF__EACH_BF16_VECTORS(TRF__CASE)
 #undef TRF__CASE
     default: break;
@@ -230,7 +231,7 @@ TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int6
     }
 }
 
-#define TRF__BF16_TARGET __attribute__((target("avx512f,avx512bw,avx512vl,avx512bf16")))
+#define TRF__BF16_TARGET TRF__TARGET("avx512f,avx512bw,avx512vl,avx512bf16")
 #define TRF__BF16_INLINE TRF__BF16_TARGET static inline __attribute__((always_inline, unused))
 
 /* Transposes sixteen vectors of sixteen words: first blocks of four by four words, then the blocks.
@@ -329,7 +330,7 @@ TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, i
 
 #define TRF__BF16_PAIR_ROWS(R, P) \
 TRF__BF16_TARGET static TRF__UNUSED \
-void trf__bf16_pairs_##R##_##P(const trf__bf16_call *x) \
+void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
 { \
     __m512 sum[R][P]; \
     const char *a = (const char *)(const void *)x->a; \
@@ -366,7 +367,7 @@ TRF__BF16_TARGET static TRF__UNUSED
 void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 {
     switch (8 * panels + rows) {
-#define TRF__CASE(R, P) case 8 * P + R: trf__bf16_pairs_##R##_##P(x); break;
+#define TRF__CASE(R, P) case 8 * P + R: TRF__NAMED(trf__bf16_pairs_##R##_##P)(x); break;
     TRF__EACH_BF16_PAIRS(TRF__CASE)
 #undef TRF__CASE
     default: break;

@@ -129,9 +129,10 @@ TRF__FN void trf__product_rows(trf__product *p, int64_t row, int64_t rows)
    steps in advance, and at the end the beginning of `next`, the panels that follow. 1 row and 6
    rows fetch `next`, `ahead` numbers further with each step. */
 #define TRF__MM_KERNEL(R, P) \
-TRF__FN void trf__mm_##R##_##P(const trf__product *x, const trf_real *a, const trf_real *b, \
-                               const trf_real *next, \
-                               int64_t ahead, const trf_real *bias, trf_real *c, int64_t n_last) \
+TRF__FN \
+void TRF__NAMED(trf__mm_##R##_##P)(const trf__product *x, const trf_real *a, const trf_real *b, \
+                                   const trf_real *next, int64_t ahead, const trf_real *bias, \
+                                   trf_real *c, int64_t n_last) \
 { \
     trf__v16 sum[R][P]; \
     int64_t t, k = x->k, a_row = x->a.row, a_step = x->a.column, b_step = x->b.row, \
@@ -269,8 +270,12 @@ TRF__FN void trf__mm(trf__product p)
                 /* a kernel for each number of rows, so that its sums are registers */
                 switch (rows + 8 * two) {
 #define TRF__CASE(R) \
-                case R: trf__mm_##R##_1(&p, a, b, next, ahead, bias, c, last); break; \
-                case R + 8: trf__mm_##R##_2(&p, a, b, next, ahead, bias, c, last); break;
+                case R: \
+                    TRF__NAMED(trf__mm_##R##_1)(&p, a, b, next, ahead, bias, c, last); \
+                    break; \
+                case R + 8: \
+                    TRF__NAMED(trf__mm_##R##_2)(&p, a, b, next, ahead, bias, c, last); \
+                    break;
                 TRF__CASE(1) TRF__CASE(2) TRF__CASE(3) TRF__CASE(4) TRF__CASE(5) TRF__CASE(6)
 #undef TRF__CASE
                 default: break;

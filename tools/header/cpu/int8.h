@@ -74,7 +74,7 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
 
    The sum of |r| over negative r is the same for all q: each sum begins with it. Nothing saturates,
    because |r| <= 127 and |q ^ m| <= 128. */
-#define TRF__AVX2 __attribute__((target("avx2")))
+#define TRF__AVX2 TRF__TARGET("avx2")
 enum { TRF__INT8_SIGNED_DEEP = 512 };
 /* |r| and m of so many numbers of the rows of a call. */
 typedef struct trf__int8_signed {
@@ -106,8 +106,9 @@ int32_t trf__int8_signs(char *sizes, char *signs, const char *x, int64_t n)
    negative, as after a ReLU. */
 #define TRF__INT8_AVX2(R, SIGN) \
 TRF__AVX2 static TRF__UNUSED \
-void trf__int8_avx2_##R##_##SIGN(int32_t *sums, int64_t row_sums, const trf__int8_signed *x, \
-                                 const char *w, size_t w_step, int64_t k) \
+void TRF__NAMED(trf__int8_avx2_##R##_##SIGN)(int32_t *sums, int64_t row_sums, \
+                                             const trf__int8_signed *x, const char *w, \
+                                             size_t w_step, int64_t k) \
 { \
     const __m256i ones = _mm256_set1_epi16(1); \
     __m256i sum[R][2]; \
@@ -162,7 +163,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
         for (p = 0; p < n_panels; p++)
             switch (8 * negative + rows) {
 #define TRF__CASE(R, SIGN) case 8 * SIGN + R: \
-            trf__int8_avx2_##R##_##SIGN(sums + 16 * p, 16 * n_panels, &part, \
+            TRF__NAMED(trf__int8_avx2_##R##_##SIGN)(sums + 16 * p, 16 * n_panels, &part, \
                                         w + (size_t)p * w_step + 16 * t, w_step, n); break;
             TRF__EACH_AVX2(TRF__CASE)
 #undef TRF__CASE
@@ -183,7 +184,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
    row of C has row_sums sums. One row waits for weights, so it prefetches. */
 #define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
 TARGET static TRF__UNUSED \
-void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
+void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
                       const char *w, size_t w_step, int64_t k) \
 { \
     VECTOR sum[R][P * PARTS]; \
@@ -216,7 +217,7 @@ void NAME##_##R##_##P(int32_t *sums, int64_t row_sums, const char *x, size_t x_s
             STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
 
-#define TRF__VNNI __attribute__((target("avx512f,avx512bw,avx512vl,avx512vnni")))
+#define TRF__VNNI TRF__TARGET("avx512f,avx512bw,avx512vl,avx512vnni")
 #define TRF__VNNI_512(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
                    _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_storeu_si512)
@@ -230,7 +231,7 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 {
     switch (8 * n_panels + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
-        trf__int8_vnni_##R##_##P(sums, 16 * P, x, x_step, w, w_step, k); break;
+        TRF__NAMED(trf__int8_vnni_##R##_##P)(sums, 16 * P, x, x_step, w, w_step, k); break;
     TRF__EACH_VNNI_512(TRF__CASE)
 #undef TRF__CASE
     default: break;
@@ -241,7 +242,7 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 #if (defined(__clang__) && __clang_major__ >= 19) || (!defined(__clang__) && __GNUC__ >= 11)
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
-#define TRF__AVX_VNNI_TARGET __attribute__((target("avx2,avxvnni")))
+#define TRF__AVX_VNNI_TARGET TRF__TARGET("avx2,avxvnni")
 #define TRF__VNNI_256(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_avx_vnni, TRF__AVX_VNNI_TARGET, __m256i, 2, \
                    _mm256_loadu_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, \
@@ -259,7 +260,7 @@ void trf__int8_avx_vnni(int32_t *sums, const char *x, size_t x_step, int64_t row
         n = n_panels - p < most ? 1 : most;
         switch (8 * n + rows) {
 #define TRF__CASE(R, P) case 8 * P + R: \
-            trf__int8_avx_vnni_##R##_##P(sums + 16 * p, 16 * n_panels, x, x_step, \
+            TRF__NAMED(trf__int8_avx_vnni_##R##_##P)(sums + 16 * p, 16 * n_panels, x, x_step, \
                                          w + (size_t)p * w_step, w_step, k); break;
         TRF__EACH_VNNI_256(TRF__CASE)
 #undef TRF__CASE

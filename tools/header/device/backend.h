@@ -32,9 +32,15 @@ extern "C" {
 #endif
 #if defined(TRF_WITH_AVX2)
 extern const trf__backend TRF__COLUMN_SYMBOL(avx2);
+#define TRF__AVX2_BACKEND &TRF__COLUMN_SYMBOL(avx2)
+#elif TRF__LEVELS
+#define TRF__AVX2_BACKEND &trf__cpu_backend_avx2
 #endif
 #if defined(TRF_WITH_AVX512)
 extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
+#define TRF__AVX512_BACKEND &TRF__COLUMN_SYMBOL(avx512)
+#elif TRF__LEVELS
+#define TRF__AVX512_BACKEND &trf__cpu_backend_avx512
 #endif
 #if defined(TRF_WITH_CUDA)
 extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
@@ -69,15 +75,15 @@ TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
     if (kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (kind != TRF_DEVICE_CPU) return NULL;
-#if defined(TRF_WITH_AVX512)
+#if defined(TRF_WITH_AVX512) || TRF__LEVELS
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("fma"))
-        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx512));
+        return TRF__BACKEND(TRF__AVX512_BACKEND);
 #endif
-#if defined(TRF_WITH_AVX2)
+#if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        return TRF__BACKEND(&TRF__COLUMN_SYMBOL(avx2));
+        return TRF__BACKEND(TRF__AVX2_BACKEND);
 #endif
     return TRF__BACKEND(&trf__cpu_backend);
 }

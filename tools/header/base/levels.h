@@ -1,0 +1,46 @@
+#pragma once
+#include "base/impl.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>levels         the kernels of several processors in one compile
+//
+// A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
+// of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
+// opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
+// vector), and reads nothing but those chapters. Their names get the level's suffix, and a pragma
+// its instructions. The names are listed below; tools/header/names.awk finds them.
+//
+// A level that the build's flags contain already is left out: -march=native compiles one.
+// -----------------------------------------------------------------------------------------------
+
+#if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
+    defined(__AVX512VL__) && defined(__FMA__)
+#define TRF__FLAGS_LEVEL 64
+#elif defined(__AVX2__) && defined(__FMA__)
+#define TRF__FLAGS_LEVEL 32
+#else
+#define TRF__FLAGS_LEVEL 16
+#endif
+
+#define TRF__THIS_FILE "transformer.h"
+#if TRF__X86 && defined(__OPTIMIZE__) && defined(TRANSFORMER_H) && !defined(TRF_COLUMN) && \
+    !defined(TRF_ONE_LEVEL) && !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512) && \
+    TRF__FLAGS_LEVEL < 64 && defined(__has_include)
+#if __has_include(TRF__THIS_FILE)
+#define TRF__LEVELS 1
+#endif
+#endif
+#if !defined(TRF__LEVELS)
+#define TRF__LEVELS 0
+#endif
+
+/* Of the level that is being read: the suffix of its names, and its instructions, for functions
+   that have more of them. (clang does not add those of the pragma.) */
+#define TRF__SUFFIX
+#define TRF__INSTRUCTIONS
+#define TRF__NAMED(name) TRF__PASTE(name, TRF__SUFFIX)
+#define TRF__TARGET(more) __attribute__((target(TRF__INSTRUCTIONS more)))
+
+#if TRF__LEVELS
+TRF__NAMES
+#endif
