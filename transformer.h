@@ -875,9 +875,17 @@ typedef struct trf_device {
     int32_t index;                  /* which of several GPUs, from 0; default 0 */
     trf_precision precision;        /* default TRF_PRECISION_FLOAT32 */
     trf_products products;          /* default TRF_PRODUCTS_AUTO */
+    int32_t vector_bytes;           /* 0, 16, 32 or 64: use kernels of at most so wide vectors; 0:
+                                       the widest that build and processor have. Default 0. Not for
+                                       GPUs. TRF_E_BACKEND: the build has none so narrow */
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
+/* Writes what computes on this device, in one line: the instructions of the kernels, where matrix
+   products of training go and why, and those of 16 and 8 bits. The text is cut at `bytes`; 300 are
+   enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A device that
+   this program lacks: the error's message. */
+TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
 TRF_API trf_precision trf_device_precision(const trf_device *device);
@@ -4463,11 +4471,11 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__int8_avx2 TRF__NAMED(trf__int8_avx2)
 #define trf__int8_vnni TRF__NAMED(trf__int8_vnni)
 #define trf__int8_vnni_ TRF__NAMED(trf__int8_vnni_)
+#define trf__has_vnni TRF__NAMED(trf__has_vnni)
 #define trf__int8_avx_vnni TRF__NAMED(trf__int8_avx_vnni)
 #define trf__int8_avx_vnni_ TRF__NAMED(trf__int8_avx_vnni_)
 #define trf__has_avx_vnni TRF__NAMED(trf__has_avx_vnni)
 #define trf__has_avx2 TRF__NAMED(trf__has_avx2)
-#define trf__has_vnni TRF__NAMED(trf__has_vnni)
 #define trf__int8_tile_product TRF__NAMED(trf__int8_tile_product)
 #define trf__int8_tiles TRF__NAMED(trf__int8_tiles)
 #define trf__int8_has_tiles TRF__NAMED(trf__int8_has_tiles)
@@ -4727,6 +4735,73 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 
 #if defined(TRF__ONCE) || defined(TRF__LEVEL)
 
+// What depends on the level (>>levels), and is read once more after the last one.
+#undef TRF__VECTOR_BYTES
+#undef TRF__EACH
+#undef TRF__MAX
+#undef TRF__MIN
+
+#if defined(TRF_DOUBLE)
+#define TRF__REAL_BYTES 8
+#else
+#define TRF__REAL_BYTES 4
+#endif
+
+/* Bytes of a native vector. Without GNU vectors a "vector" is one number. */
+#if TRF__LEVEL
+#define TRF__VECTOR_BYTES TRF__LEVEL
+#elif !TRF__GNU || defined(TRF_SCALAR)
+#define TRF__VECTOR_BYTES TRF__REAL_BYTES
+#elif defined(__AVX512F__)
+#define TRF__VECTOR_BYTES 64
+#elif defined(__AVX__)
+#define TRF__VECTOR_BYTES 32
+#else
+#define TRF__VECTOR_BYTES 16
+#endif
+#define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
+
+/* Bytes of the widest vectors of kernels that have instructions of their own (>>amx): a level has
+   none that only wider levels meet. */
+#define TRF__WIDEST (TRF__LEVELS ? TRF__VECTOR_BYTES : 64)
+
+/* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
+   in memory instead of registers. */
+#if TRF__PARTS == 1
+#define TRF__EACH(X) X(0)
+#elif TRF__PARTS == 2
+#define TRF__EACH(X) X(0) X(1)
+#elif TRF__PARTS == 4
+#define TRF__EACH(X) X(0) X(1) X(2) X(3)
+#elif TRF__PARTS == 8
+#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#else
+#define TRF__EACH(X) \
+    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#endif
+
+/* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has
+   one, which gives its second operand unless the first is larger (smaller). clang finds it by
+   itself. Doubles keep TRF__SELECT. _mm512_max_ps gives the same instruction as its form with a
+   mask of all lanes, but g++ warns of it. */
+#if !TRF__X86 || defined(__clang__) || TRF__REAL_BYTES == 8
+#define TRF__MAX(a, b) TRF__SELECT(TRF__LESS(a, b), b, a)
+#define TRF__MIN(a, b) TRF__SELECT(TRF__LESS(b, a), b, a)
+#elif TRF__VECTOR_BYTES == 64
+#define TRF__MAX(a, b) _mm512_maskz_max_ps(0xFFFF, b, a)
+#define TRF__MIN(a, b) _mm512_maskz_min_ps(0xFFFF, b, a)
+#elif TRF__VECTOR_BYTES == 32
+#define TRF__MAX(a, b) _mm256_max_ps(b, a)
+#define TRF__MIN(a, b) _mm256_min_ps(b, a)
+#else
+#define TRF__MAX(a, b) _mm_max_ps(b, a)
+#define TRF__MIN(a, b) _mm_min_ps(b, a)
+#endif
+
+#endif
+
+#if defined(TRF__ONCE) || TRF__LEVEL
+
 // -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
 //
@@ -4743,44 +4818,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 // -----------------------------------------------------------------------------------------------
 
 #if defined(TRF_DOUBLE)
-#define TRF__REAL_BYTES 8
 typedef int64_t trf__int;           /* an integer as wide as trf_real */
 #else
-#define TRF__REAL_BYTES 4
 typedef int32_t trf__int;
-#endif
-
-/* Bytes of a native vector. Without GNU vectors a "vector" is one number. */
-#undef TRF__VECTOR_BYTES        /* what follows depends on the level (>>levels) */
-#undef TRF__EACH
-#undef TRF__MAX
-#undef TRF__MIN
-#if defined(TRF__LEVEL)
-#define TRF__VECTOR_BYTES TRF__LEVEL
-#elif !TRF__GNU || defined(TRF_SCALAR)
-#define TRF__VECTOR_BYTES TRF__REAL_BYTES
-#elif defined(__AVX512F__)
-#define TRF__VECTOR_BYTES 64
-#elif defined(__AVX__)
-#define TRF__VECTOR_BYTES 32
-#else
-#define TRF__VECTOR_BYTES 16
-#endif
-#define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
-
-/* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
-   in memory instead of registers. */
-#if TRF__PARTS == 1
-#define TRF__EACH(X) X(0)
-#elif TRF__PARTS == 2
-#define TRF__EACH(X) X(0) X(1)
-#elif TRF__PARTS == 4
-#define TRF__EACH(X) X(0) X(1) X(2) X(3)
-#elif TRF__PARTS == 8
-#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#else
-#define TRF__EACH(X) \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #endif
 
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
@@ -4803,24 +4843,6 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__SELECT(mask, a, b) ((trf__vec)(((mask) & (trf__ivec)(a)) | (~(mask) & (trf__ivec)(b))))
 #define TRF__AS_INT(to, x) ((to) = (trf__ivec)(x))
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
-#endif
-
-/* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has
-   one, which gives its second operand unless the first is larger (smaller). clang finds it by
-   itself. Doubles keep TRF__SELECT. _mm512_max_ps gives the same instruction as its form with a
-   mask of all lanes, but g++ warns of it. */
-#if !TRF__X86 || defined(__clang__) || TRF__REAL_BYTES == 8
-#define TRF__MAX(a, b) TRF__SELECT(TRF__LESS(a, b), b, a)
-#define TRF__MIN(a, b) TRF__SELECT(TRF__LESS(b, a), b, a)
-#elif TRF__VECTOR_BYTES == 64
-#define TRF__MAX(a, b) _mm512_maskz_max_ps(0xFFFF, b, a)
-#define TRF__MIN(a, b) _mm512_maskz_min_ps(0xFFFF, b, a)
-#elif TRF__VECTOR_BYTES == 32
-#define TRF__MAX(a, b) _mm256_max_ps(b, a)
-#define TRF__MIN(a, b) _mm256_min_ps(b, a)
-#else
-#define TRF__MAX(a, b) _mm_max_ps(b, a)
-#define TRF__MIN(a, b) _mm_min_ps(b, a)
 #endif
 
 /* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for
@@ -7662,7 +7684,7 @@ TRF_API trf_device trf_device_default(void)
 #endif
 
 /* a column `cuda` has none of these */
-#if (defined(TRF__ONCE) || defined(TRF__LEVEL)) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
+#if (defined(TRF__ONCE) || TRF__LEVEL) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
 
 // -----------------------------------------------------------------------------------------------
 // >>cpu            the backend that every machine has: the ops in the paper's order
@@ -8110,8 +8132,9 @@ TRF__FN void trf__panels_product(trf_real *scratch, trf__product p, const void *
 // it is made (trf__cpu.tiles, bf16x3). From then on the frame of a signal takes 11 KB, and the
 // kernel refuses smaller alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
 
-#if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
-    (defined(__clang__) || __GNUC__ >= 11)
+#undef TRF__TILES               /* as below: what depends on the level (>>levels) */
+#if TRF__X86 && TRF__WIDEST == 64 && defined(__linux__) && !defined(__ILP32__) && \
+    !defined(TRF_NO_AMX) && (defined(__clang__) || __GNUC__ >= 11)
 #define TRF__TILES 1
 #include <cpuid.h>
 #define TRF__AMX TRF__TARGET("amx-tile,amx-int8,amx-bf16")
@@ -8317,7 +8340,7 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
         }
 }
 
-#if TRF__X86
+#if TRF__X86 && TRF__WIDEST >= 32
 
 /* vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits. So the kernel
    needs |r|, and a mask m that is -1 where r is negative and 0 elsewhere. q ^ -1 = -q - 1, so
@@ -8431,7 +8454,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 // vpdpbusd multiplies unsigned by signed bytes and adds four products to a sum of 32 bits. x is
 // stored as r + 128, and each sum begins with -128 times the sum of its row of q.
 
-#if TRF__X86
+#if TRF__X86 && TRF__WIDEST >= 32
 /* R rows and P panels, whose sums are registers. Four numbers of a panel are PARTS vectors, and a
    row of C has row_sums sums. One row waits for weights, so it prefetches. */
 #define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
@@ -8469,6 +8492,7 @@ void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x
             STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
 
+#if TRF__WIDEST == 64
 #define TRF__VNNI TRF__TARGET("avx512f,avx512bw,avx512vl,avx512vnni")
 #define TRF__VNNI_512(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
@@ -8490,7 +8514,15 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
     }
 }
 
+TRF__FN int trf__has_vnni(void)
+{
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 /* Before version 19 clang cannot ask whether a processor has AVX-VNNI. */
+#undef TRF__AVX_VNNI
 #if (defined(__clang__) && __clang_major__ >= 19) || (!defined(__clang__) && __GNUC__ >= 11)
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
@@ -8527,11 +8559,6 @@ TRF__FN int trf__has_avx_vnni(void) { return __builtin_cpu_supports("avxvnni") !
 #endif
 
 TRF__FN int trf__has_avx2(void) { return __builtin_cpu_supports("avx2"); }
-TRF__FN int trf__has_vnni(void)
-{
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
-}
 #endif
 
 #if TRF__TILES
@@ -8563,8 +8590,10 @@ static const trf__int8_kernel trf__int8_kernels[] = {
 #if TRF__TILES
     { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
 #endif
-#if TRF__X86
+#if TRF__X86 && TRF__WIDEST == 64
     { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
+#endif
+#if TRF__X86 && TRF__WIDEST >= 32
 #if TRF__AVX_VNNI
     { "AVX-VNNI", trf__has_avx_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_avx_vnni },
 #endif
@@ -8985,7 +9014,10 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 // >>bf16-pairs     two products at once, and the choice of a kernel
 
 /* GCC has vdpbf16ps from version 10 on. */
-#if TRF__X86 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && (defined(__clang__) || __GNUC__ >= 10)
+#undef TRF__BF16_PAIRS
+#undef TRF__BF16_TILES
+#if TRF__X86 && TRF__WIDEST == 64 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && \
+    (defined(__clang__) || __GNUC__ >= 10)
 #define TRF__BF16_PAIRS 1
 
 /* A test emulates the instruction. */
@@ -9390,6 +9422,7 @@ enum {
                        TRF__BF16X3_TALL * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS
 };
 
+#undef TRF__BF16X3
 #if TRF__BF16_TILES
 #define TRF__BF16X3 1
 
@@ -12147,10 +12180,14 @@ static const trf__backend trf__cpu_backend = {
 #endif
 #undef TRF__LEVEL
 
+/* the flags' own level again */
 #undef TRF__SUFFIX
 #undef TRF__INSTRUCTIONS
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
+#define TRF__LEVEL 0
+#include TRF__THIS_FILE
+#undef TRF__LEVEL
 #define TRF__ONCE 1
 #endif
 
@@ -14943,27 +14980,29 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) (cpu)
 #endif
 
-/* The backend of a kind of device, or NULL if this build has none. The processor is queried in
-   every call: the compiler's builtin reads a variable. */
-TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
+/* The backend of a device, or NULL if this build has none: of those with vectors of at most
+   vector_bytes the widest that the processor has. The processor is queried in every call: the
+   compiler's builtin reads a variable. */
+TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
 {
+    const int most = device->vector_bytes ? (int)device->vector_bytes : INT_MAX;
 #if defined(TRF_WITH_CUDA)
-    if (kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
+    if (device->kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
-    if (kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
+    if (device->kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
-    if (kind != TRF_DEVICE_CPU) return NULL;
+    if (device->kind != TRF_DEVICE_CPU) return NULL;
 #if defined(TRF_WITH_AVX512) || TRF__LEVELS
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+    if (most >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("fma"))
         return TRF__BACKEND(TRF__AVX512_BACKEND);
 #endif
 #if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (most >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return TRF__BACKEND(TRF__AVX2_BACKEND);
 #endif
-    return TRF__BACKEND(&trf__cpu_backend);
+    return most >= TRF__VECTOR_BYTES ? TRF__BACKEND(&trf__cpu_backend) : NULL;
 }
 
 #if TRF__ASK_OPENBLAS
@@ -15167,7 +15206,7 @@ static const trf__process trf__this_process = {
 
 TRF_API trf_precision trf_device_precision(const trf_device *device)
 {
-    const trf__backend *backend = device ? trf__backend_of(device->kind) : NULL;
+    const trf__backend *backend = device ? trf__backend_of(device) : NULL;
     const char *kernel;
     if (!backend) return TRF_PRECISION_FLOAT32;
     if (device->precision != TRF_PRECISION_AUTO) return device->precision;
@@ -15184,7 +15223,7 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
 {
     trf__run run;
     TRF__ZERO(run);
-    run.backend = trf__backend_of(device->kind);
+    run.backend = trf__backend_of(device);
     run.device = *device;
     run.device.threads = trf__threads(device->threads);
     run.device.precision = trf_device_precision(device);
@@ -15286,18 +15325,27 @@ TRF_API const char *trf_build_info(void)
 /* Ranges first, then the device itself: probe asks the driver, which may be slow or missing. */
 TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
-    const trf__backend *backend = trf__backend_of(device->kind);
+    const trf__backend *backend = trf__backend_of(device);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
     TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0,
                               TRF_PRECISION_COUNT - 1, err));
     TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
                               TRF_PRODUCTS_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
+    if (device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15))
+        return trf__fail(err, TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
+                         "device.vector_bytes = %d: 0, 16, 32 or 64",
+                         (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
     if (device->kind == TRF_DEVICE_CUDA)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                          "TRF_DEVICE_CUDA: this program was built without CUDA (define "
                          "TRF_WITH_CUDA or TRF_CUDA to have it)");
+    if (device->kind == TRF_DEVICE_CPU)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.vector_bytes",
+                         "device.vector_bytes = %d: this build's vectors have at least %d bytes",
+                         (int)device->vector_bytes, (int)TRF__VECTOR_BYTES);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
                      (int)device->kind);
 }
@@ -15312,7 +15360,7 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
     default: return NULL;
     }
     if (!device || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device->kind)->kernel(device, format);
+    return trf__backend_of(device)->kernel(device, format);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -20790,7 +20838,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->held = trf__reach_of(c, layout->first, layout->end);
     layout->n_params = layout->n_parts = layout->numbered = 0;
     layout->n_weights = layout->n_tiles = 0;
-    layout->on = trf__backend_of(c->device.kind);
+    layout->on = trf__backend_of(&c->device);
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
@@ -38091,4 +38139,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2606906889
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1168611359

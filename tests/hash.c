@@ -2,7 +2,8 @@
    models that use every op; and one of translations with weights in 8 and in 16 bits.
    tests/columns.sh builds it in many ways and compares. With an argument:
    one line per stage, to see where two builds part, and first the column that computes. A second
-   argument is the kernel of 8 bits, counted from the end of its table. Nothing of
+   argument is the kernel of 8 bits, counted from the end of its table, or 0; a third one the most
+   bytes of a vector. Nothing of
    this may raise a floating-point exception: a host may have them end the program. */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE
@@ -22,7 +23,7 @@ static int hash_int8_kernel;
 #include <stdlib.h>
 #include "kit.h"
 
-static int verbose;
+static int verbose, vector_bytes;
 
 static void stage(const char *model, int step, const char *what, uint64_t hash)
 {
@@ -100,6 +101,7 @@ static uint64_t hash_of(const kind *k, uint64_t hash, uint64_t *small)
     c.positions = (trf_positions)k->positions; c.decoder_start = (trf_decoder_start)k->start;
     c.device.threads = o.threads = 1;
     c.device.products = TRF_PRODUCTS_BUILT_IN;
+    c.device.vector_bytes = vector_bytes;
     o.smoothing_rule = (trf_smoothing)k->smoothing; o.epsilon_rule = (trf_adam_epsilon)k->epsilon;
     o.optimizer = (trf_optimizer)k->optimizer;
     o.weight_decay = 0.01;
@@ -141,12 +143,15 @@ int main(int argc, char **argv)
     uint64_t hash = HASH_START, small = HASH_START;
     size_t i;
     int kernels = (int)(sizeof trf__int8_kernels / sizeof *trf__int8_kernels);
-    if (argc > 2) hash_int8_kernel = kernels - atoi(argv[2]);
+    trf_device device = trf_device_default();
+    if (argc > 2 && atoi(argv[2])) hash_int8_kernel = kernels - atoi(argv[2]);
+    if (argc > 3) vector_bytes = atoi(argv[3]);
+    device.vector_bytes = vector_bytes;
 #if defined(__GLIBC__)
     feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
 #endif
     verbose = argc > 1;
-    if (verbose) printf("column %s\n", trf__backend_of(TRF_DEVICE_CPU)->name);
+    if (verbose) printf("column %s\n", trf__backend_of(&device)->name);
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++) hash = hash_of(&kinds[i], hash, &small);
     printf("%016llx\nsmall %016llx\n", (unsigned long long)hash, (unsigned long long)small);
     return 0;

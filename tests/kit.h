@@ -450,8 +450,11 @@ static KIT_UNUSED int kit_all(void) { return getenv("TRF_TEST_ALL") != NULL; }
 #include "gpu.h"
 static const trf__backend *cuda_backend(const trf__backend *cpu)
 {
+    trf_device gpu;
     (void)cpu;
-    return trf__backend_of(TRF_DEVICE_CUDA);
+    memset(&gpu, 0, sizeof gpu);
+    gpu.kind = TRF_DEVICE_CUDA;
+    return trf__backend_of(&gpu);
 }
 #define separate_enter() gpu_on_cpu_flush()
 #define separate_leave() ((void)0)

@@ -54,6 +54,12 @@ extern "C" {
 
 #if defined(TRF__ONCE) || defined(TRF__LEVEL)
 
+#include "base/width.h"
+
+#endif
+
+#if defined(TRF__ONCE) || TRF__LEVEL
+
 #include "base/vector.h"
 
 #endif
@@ -71,7 +77,7 @@ extern "C" {
 #endif
 
 /* a column `cuda` has none of these */
-#if (defined(TRF__ONCE) || defined(TRF__LEVEL)) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
+#if (defined(TRF__ONCE) || TRF__LEVEL) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
 
 #include "cpu/gemm.h"
 #include "cpu/amx.h"

@@ -1,6 +1,6 @@
 # The names that the chapters of >>levels define, for the list at TRF__NAMES (join.awk has the lines in `out`).
 #
-# The chapters stand between "#if defined(TRF__ONCE) || defined(TRF__LEVEL)..." and its #endif. Theirs is each name that
+# The chapters stand between "#if defined(TRF__ONCE) || TRF__LEVEL" and its #endif. Theirs is each name that
 # no line before uses, if it is no macro.
 
 # Drops comments and text in quotes; `comment` says that one goes on.
@@ -16,7 +16,7 @@ function find_names(    i, text, name, depth, here, n)
 {
     for (i = 1; i <= count_out; i++) {
         text = bare(out[i])
-        if (text ~ /^#if.*defined\(TRF__LEVEL\)/ && !here) here = depth + 1
+        if (text ~ /^#if.*defined\(TRF__ONCE\).*TRF__LEVEL/ && !here) here = depth + 1
         if (text ~ /^ *# *if/) depth++
         if (text ~ /^ *# *endif/ && depth-- == here) here = 0
         sub(/^ *# *(if.*|elif.*|undef.*)/, "", text)

@@ -204,9 +204,17 @@ typedef struct trf_device {
     int32_t index;                  /* which of several GPUs, from 0; default 0 */
     trf_precision precision;        /* default TRF_PRECISION_FLOAT32 */
     trf_products products;          /* default TRF_PRODUCTS_AUTO */
+    int32_t vector_bytes;           /* 0, 16, 32 or 64: use kernels of at most so wide vectors; 0:
+                                       the widest that build and processor have. Default 0. Not for
+                                       GPUs. TRF_E_BACKEND: the build has none so narrow */
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
+/* Writes what computes on this device, in one line: the instructions of the kernels, where matrix
+   products of training go and why, and those of 16 and 8 bits. The text is cut at `bytes`; 300 are
+   enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A device that
+   this program lacks: the error's message. */
+TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
 TRF_API trf_precision trf_device_precision(const trf_device *device);

@@ -2,7 +2,7 @@
 #include "api/basics.h"
 #include "base/impl.h"
 #include "base/memory.h"
-#include "base/levels.h"
+#include "base/width.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>vector         sixteen lanes on every machine
@@ -20,44 +20,9 @@
 // -----------------------------------------------------------------------------------------------
 
 #if defined(TRF_DOUBLE)
-#define TRF__REAL_BYTES 8
 typedef int64_t trf__int;           /* an integer as wide as trf_real */
 #else
-#define TRF__REAL_BYTES 4
 typedef int32_t trf__int;
-#endif
-
-/* Bytes of a native vector. Without GNU vectors a "vector" is one number. */
-#undef TRF__VECTOR_BYTES        /* what follows depends on the level (>>levels) */
-#undef TRF__EACH
-#undef TRF__MAX
-#undef TRF__MIN
-#if defined(TRF__LEVEL)
-#define TRF__VECTOR_BYTES TRF__LEVEL
-#elif !TRF__GNU || defined(TRF_SCALAR)
-#define TRF__VECTOR_BYTES TRF__REAL_BYTES
-#elif defined(__AVX512F__)
-#define TRF__VECTOR_BYTES 64
-#elif defined(__AVX__)
-#define TRF__VECTOR_BYTES 32
-#else
-#define TRF__VECTOR_BYTES 16
-#endif
-#define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
-
-/* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
-   in memory instead of registers. */
-#if TRF__PARTS == 1
-#define TRF__EACH(X) X(0)
-#elif TRF__PARTS == 2
-#define TRF__EACH(X) X(0) X(1)
-#elif TRF__PARTS == 4
-#define TRF__EACH(X) X(0) X(1) X(2) X(3)
-#elif TRF__PARTS == 8
-#define TRF__EACH(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
-#else
-#define TRF__EACH(X) \
-    X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
 #endif
 
 #if TRF__VECTOR_BYTES == TRF__REAL_BYTES
@@ -80,24 +45,6 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__SELECT(mask, a, b) ((trf__vec)(((mask) & (trf__ivec)(a)) | (~(mask) & (trf__ivec)(b))))
 #define TRF__AS_INT(to, x) ((to) = (trf__ivec)(x))
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
-#endif
-
-/* a < b ? b : a, and b < a ? b : a. GCC makes four instructions of TRF__SELECT. The processor has
-   one, which gives its second operand unless the first is larger (smaller). clang finds it by
-   itself. Doubles keep TRF__SELECT. _mm512_max_ps gives the same instruction as its form with a
-   mask of all lanes, but g++ warns of it. */
-#if !TRF__X86 || defined(__clang__) || TRF__REAL_BYTES == 8
-#define TRF__MAX(a, b) TRF__SELECT(TRF__LESS(a, b), b, a)
-#define TRF__MIN(a, b) TRF__SELECT(TRF__LESS(b, a), b, a)
-#elif TRF__VECTOR_BYTES == 64
-#define TRF__MAX(a, b) _mm512_maskz_max_ps(0xFFFF, b, a)
-#define TRF__MIN(a, b) _mm512_maskz_min_ps(0xFFFF, b, a)
-#elif TRF__VECTOR_BYTES == 32
-#define TRF__MAX(a, b) _mm256_max_ps(b, a)
-#define TRF__MIN(a, b) _mm256_min_ps(b, a)
-#else
-#define TRF__MAX(a, b) _mm_max_ps(b, a)
-#define TRF__MIN(a, b) _mm_min_ps(b, a)
 #endif
 
 /* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for

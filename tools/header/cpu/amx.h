@@ -21,8 +21,9 @@
 // it is made (trf__cpu.tiles, bf16x3). From then on the frame of a signal takes 11 KB, and the
 // kernel refuses smaller alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
 
-#if TRF__X86 && defined(__linux__) && !defined(__ILP32__) && !defined(TRF_NO_AMX) && \
-    (defined(__clang__) || __GNUC__ >= 11)
+#undef TRF__TILES               /* as below: what depends on the level (>>levels) */
+#if TRF__X86 && TRF__WIDEST == 64 && defined(__linux__) && !defined(__ILP32__) && \
+    !defined(TRF_NO_AMX) && (defined(__clang__) || __GNUC__ >= 11)
 #define TRF__TILES 1
 #include <cpuid.h>
 #define TRF__AMX TRF__TARGET("amx-tile,amx-int8,amx-bf16")

@@ -192,7 +192,10 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 // >>bf16-pairs     two products at once, and the choice of a kernel
 
 /* GCC has vdpbf16ps from version 10 on. */
-#if TRF__X86 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && (defined(__clang__) || __GNUC__ >= 10)
+#undef TRF__BF16_PAIRS
+#undef TRF__BF16_TILES
+#if TRF__X86 && TRF__WIDEST == 64 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && \
+    (defined(__clang__) || __GNUC__ >= 10)
 #define TRF__BF16_PAIRS 1
 
 /* A test emulates the instruction. */

@@ -39,6 +39,7 @@ enum {
                        TRF__BF16X3_TALL * TRF__BF16X3_DEEP / 32 * TRF__BF16X3_WORDS
 };
 
+#undef TRF__BF16X3
 #if TRF__BF16_TILES
 #define TRF__BF16X3 1
 

@@ -65,7 +65,7 @@ TRF__FN void trf__int8_plain(int32_t *sums, const char *x, size_t x_step, int64_
         }
 }
 
-#if TRF__X86
+#if TRF__X86 && TRF__WIDEST >= 32
 
 /* vpmaddubsw multiplies unsigned by signed bytes and adds two products in 16 bits. So the kernel
    needs |r|, and a mask m that is -1 where r is negative and 0 elsewhere. q ^ -1 = -q - 1, so
@@ -179,7 +179,7 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 // vpdpbusd multiplies unsigned by signed bytes and adds four products to a sum of 32 bits. x is
 // stored as r + 128, and each sum begins with -128 times the sum of its row of q.
 
-#if TRF__X86
+#if TRF__X86 && TRF__WIDEST >= 32
 /* R rows and P panels, whose sums are registers. Four numbers of a panel are PARTS vectors, and a
    row of C has row_sums sums. One row waits for weights, so it prefetches. */
 #define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
@@ -217,6 +217,7 @@ void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x
             STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
 
+#if TRF__WIDEST == 64
 #define TRF__VNNI TRF__TARGET("avx512f,avx512bw,avx512vl,avx512vnni")
 #define TRF__VNNI_512(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
@@ -238,7 +239,15 @@ void trf__int8_vnni(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
     }
 }
 
+TRF__FN int trf__has_vnni(void)
+{
+    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
+}
+#endif
+
 /* Before version 19 clang cannot ask whether a processor has AVX-VNNI. */
+#undef TRF__AVX_VNNI
 #if (defined(__clang__) && __clang_major__ >= 19) || (!defined(__clang__) && __GNUC__ >= 11)
 #define TRF__AVX_VNNI 1
 /* The same with vectors of 32 bytes, for processors without AVX-512. */
@@ -275,11 +284,6 @@ TRF__FN int trf__has_avx_vnni(void) { return __builtin_cpu_supports("avxvnni") !
 #endif
 
 TRF__FN int trf__has_avx2(void) { return __builtin_cpu_supports("avx2"); }
-TRF__FN int trf__has_vnni(void)
-{
-    return __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
-}
 #endif
 
 #if TRF__TILES
@@ -311,8 +315,10 @@ static const trf__int8_kernel trf__int8_kernels[] = {
 #if TRF__TILES
     { "AMX", trf__int8_has_tiles, 0x80, 1, TRF__INT8_TILE_ROWS, 7, trf__int8_tiles },
 #endif
-#if TRF__X86
+#if TRF__X86 && TRF__WIDEST == 64
     { "AVX-512 VNNI", trf__has_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_vnni },
+#endif
+#if TRF__X86 && TRF__WIDEST >= 32
 #if TRF__AVX_VNNI
     { "AVX-VNNI", trf__has_avx_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_avx_vnni },
 #endif

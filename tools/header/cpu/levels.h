@@ -43,9 +43,13 @@
 #endif
 #undef TRF__LEVEL
 
+/* the flags' own level again */
 #undef TRF__SUFFIX
 #undef TRF__INSTRUCTIONS
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
+#define TRF__LEVEL 0
+#include TRF__THIS_FILE
+#undef TRF__LEVEL
 #define TRF__ONCE 1
 #endif

@@ -65,27 +65,29 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) (cpu)
 #endif
 
-/* The backend of a kind of device, or NULL if this build has none. The processor is queried in
-   every call: the compiler's builtin reads a variable. */
-TRF__FN const trf__backend *trf__backend_of(trf_device_kind kind)
+/* The backend of a device, or NULL if this build has none: of those with vectors of at most
+   vector_bytes the widest that the processor has. The processor is queried in every call: the
+   compiler's builtin reads a variable. */
+TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
 {
+    const int most = device->vector_bytes ? (int)device->vector_bytes : INT_MAX;
 #if defined(TRF_WITH_CUDA)
-    if (kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
+    if (device->kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
-    if (kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
+    if (device->kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
-    if (kind != TRF_DEVICE_CPU) return NULL;
+    if (device->kind != TRF_DEVICE_CPU) return NULL;
 #if defined(TRF_WITH_AVX512) || TRF__LEVELS
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+    if (most >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
         __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("fma"))
         return TRF__BACKEND(TRF__AVX512_BACKEND);
 #endif
 #if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (most >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         return TRF__BACKEND(TRF__AVX2_BACKEND);
 #endif
-    return TRF__BACKEND(&trf__cpu_backend);
+    return most >= TRF__VECTOR_BYTES ? TRF__BACKEND(&trf__cpu_backend) : NULL;
 }
 
 #if TRF__ASK_OPENBLAS
@@ -289,7 +291,7 @@ static const trf__process trf__this_process = {
 
 TRF_API trf_precision trf_device_precision(const trf_device *device)
 {
-    const trf__backend *backend = device ? trf__backend_of(device->kind) : NULL;
+    const trf__backend *backend = device ? trf__backend_of(device) : NULL;
     const char *kernel;
     if (!backend) return TRF_PRECISION_FLOAT32;
     if (device->precision != TRF_PRECISION_AUTO) return device->precision;
@@ -306,7 +308,7 @@ TRF__FN trf__run trf__run_on(const trf_device *device, const trf_hooks *hooks)
 {
     trf__run run;
     TRF__ZERO(run);
-    run.backend = trf__backend_of(device->kind);
+    run.backend = trf__backend_of(device);
     run.device = *device;
     run.device.threads = trf__threads(device->threads);
     run.device.precision = trf_device_precision(device);
@@ -408,18 +410,27 @@ TRF_API const char *trf_build_info(void)
 /* Ranges first, then the device itself: probe asks the driver, which may be slow or missing. */
 TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 {
-    const trf__backend *backend = trf__backend_of(device->kind);
+    const trf__backend *backend = trf__backend_of(device);
     TRF__TRY(trf__check_range("device.threads", device->threads, 1, TRF__MAX_THREADS, err));
     TRF__TRY(trf__check_range("device.index", device->index, 0, INT32_MAX, err));
     TRF__TRY(trf__check_range("device.precision", (double)device->precision, 0,
                               TRF_PRECISION_COUNT - 1, err));
     TRF__TRY(trf__check_range("device.products", (double)device->products, 0,
                               TRF_PRODUCTS_COUNT - 1, err));
+    TRF__TRY(trf__check_range("device.vector_bytes", device->vector_bytes, 0, 64, err));
+    if (device->vector_bytes & (device->vector_bytes - 1) || (device->vector_bytes & 15))
+        return trf__fail(err, TRF_E_INVALID_ARG, device->vector_bytes, "device.vector_bytes",
+                         "device.vector_bytes = %d: 0, 16, 32 or 64",
+                         (int)device->vector_bytes);
     if (backend) return backend->probe(device, err);
     if (device->kind == TRF_DEVICE_CUDA)
         return trf__fail(err, TRF_E_BACKEND, -1, "device.kind",
                          "TRF_DEVICE_CUDA: this program was built without CUDA (define "
                          "TRF_WITH_CUDA or TRF_CUDA to have it)");
+    if (device->kind == TRF_DEVICE_CPU)
+        return trf__fail(err, TRF_E_BACKEND, -1, "device.vector_bytes",
+                         "device.vector_bytes = %d: this build's vectors have at least %d bytes",
+                         (int)device->vector_bytes, (int)TRF__VECTOR_BYTES);
     return trf__fail(err, TRF_E_BACKEND, -1, "device.kind", "there is no device.kind %d",
                      (int)device->kind);
 }
@@ -434,5 +445,5 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
     default: return NULL;
     }
     if (!device || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device->kind)->kernel(device, format);
+    return trf__backend_of(device)->kernel(device, format);
 }

@@ -428,7 +428,7 @@ TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
     layout->held = trf__reach_of(c, layout->first, layout->end);
     layout->n_params = layout->n_parts = layout->numbered = 0;
     layout->n_weights = layout->n_tiles = 0;
-    layout->on = trf__backend_of(c->device.kind);
+    layout->on = trf__backend_of(&c->device);
     memset(layout->packed_bytes, 0, sizeof layout->packed_bytes);
 #define TRF__X(field, condition, holds, name, rows, columns, start) \
     layout->absent = !(holds); \
