@@ -4,7 +4,7 @@
 # make test CFLAGS='-g -O1 -fsanitize=address,undefined'; all is built again when such a variable changes.
 
 CC       = cc
-CFLAGS   = -O2 -march=native
+CFLAGS   = -O2
 CPPFLAGS =
 LDFLAGS  =
 BLAS     = -lopenblas
@@ -27,7 +27,11 @@ ifeq ($(MAKELEVEL)$(filter clean uninstall,$(MAKECMDGOALS)),0)
 MAKEFLAGS += -j$(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1)
 endif
 COMPILE  = $(CC) $(CFLAGS) -I. $(CPPFLAGS)
-TESTING  = $(LEVELCC) $(CFLAGS) -I. $(CPPFLAGS) $(LEVEL) -Itests
+TESTING  = $(LEVELCC) $(CFLAGS) $(NATIVE) -I. $(CPPFLAGS) $(LEVEL) $(OWN) -Itests
+# One level compiles faster than all, and without the optimiser there is no other.
+NATIVE   = $(if $(filter file,$(origin CFLAGS)),-march=native)
+# AUTO is the built-in product in most suites; the variant cblas: has it as it is.
+OWN      = -DTRF__AUTO_IS_OWN=1
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(filter-out examples/mpi.c,$(wildcard examples/*.c)))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
@@ -91,8 +95,8 @@ endif
 LEVELCC  = $(CC0)
 # The implementation is compiled once for the suites that are `shared`, and once for each of their variants: with
 # external private functions, which private/transformer.h declares.
-SHARED   = $(CC) $(CFLAGS) -I. $(CPPFLAGS) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h
-SHARING  = $(CC0) $(CFLAGS) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -Itests
+SHARED   = $(CC) $(CFLAGS) $(NATIVE) -I. $(CPPFLAGS) $(OWN) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h
+SHARING  = $(CC0) $(CFLAGS) $(NATIVE) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -Itests
 PRIVATE  = $(BUILD)/private/transformer.h
 $(call suites,O1): LEVEL = $(O1)
 $(call suites,O2): LEVEL = $(O2)
@@ -100,7 +104,7 @@ $(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
 
 # What everything is built with, and what MPI's part is; a new file when it has changed.
 FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) \
-           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(O0) $(O1) $(O2) $(CC0)
+           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(NATIVE) $(OWN) $(O0) $(O1) $(O2) $(CC0)
 $(BUILD)/flags: KEPT = $(FLAGS)
 $(BUILD)/flags.mpi: KEPT = $(MPI) $(MPICC)
 $(BUILD)/flags $(BUILD)/flags.mpi: FORCE
@@ -231,9 +235,9 @@ $(BUILD)/$1test_%: tests/test_%.c $(HEADERS)
 endef
 $(eval $(call variant,,,))
 $(eval $(call variant,double_,-DTRF_DOUBLE,))
-# Where CBLAS multiplies: for any vectors, and as the default is without -march=native.
-$(eval $(call variant,cblas_,-DTRF__AUTO_IS_OWN=0,))
-$(eval $(call variant,plain_,,-march=native))
+# Where CBLAS multiplies: for one level, and in one compile for all.
+$(eval $(call variant,cblas_,,$(OWN)))
+$(eval $(call variant,plain_,,$(OWN) -march=native))
 
 # The implementation is compiled once for suites that need only the public half.
 $(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(HEADERS)
@@ -242,7 +246,7 @@ $(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(
 # The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)
-	$(CXX) -std=c++11 $(CFLAGS) -I. -Itests -c $< -o $@
+	$(CXX) -std=c++11 $(CFLAGS) $(NATIVE) -I. -Itests -c $< -o $@
 
 $(BUILD)/test_cuda $(BUILD)/test_cuda_ops: $(BUILD)/test_%: tests/test_%.c $(BUILD)/gpu.o
 	$(TESTING) $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
@@ -333,7 +337,7 @@ ZSH      = $(TO)/share/zsh/site-functions
 filling  = -e 's|@$1@|$(subst |,\|,$(subst &,\&,$(subst \,\\,$2)))|'
 define filled
 sed $(call filling,VERSION,$(VERSION)) $(call filling,PREFIX,$(PREFIX)) $(call filling,OPTIONS,$(strip $(CPPFLAGS))) \
-  $(call filling,LIBRARIES,$(strip $(LINK))) $(call filling,VECTORS,$(filter -m%,$(CFLAGS))) \
+  $(call filling,LIBRARIES,$(strip $(LINK))) \
   tools/cmake/$1.in >"$2/$1" && chmod 644 "$2/$1"
 endef
 install: $(BUILD)/trf

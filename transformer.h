@@ -22,20 +22,19 @@
 //                                   #include "transformer.h"
 //   In every other one only:        #include "transformer.h"
 //
-//   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
-//   Without OpenBLAS                cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
-//   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
-//   To ship one program that runs on every x86-64 CPU and uses AVX2 where the CPU has it, compile
-//   the arithmetic twice. Each compiled copy is called a column. column.c is two lines,
-//   `#define TRF_COLUMN avx2` and `#include "transformer.h"`
-//                                   cc -O2 -mavx2 -mfma -c column.c
-//                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
+//   With OpenBLAS                   cc -O2 app.c -lopenblas -lm
+//   Without OpenBLAS                cc -O2 -DTRF_NO_CBLAS app.c -lm
+//   As C++                          c++ -O2 app.cc -lopenblas -lm
 //   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`
 //    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
-//    cc -O2 -march=native -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
+//    cc -O2 -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //   For GPUs, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
+//   - On x86-64 each but the last has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX).
+//     The widest that the CPU has compute. With -march=native there is one set, for this CPU; that
+//     compiles faster. With -Os there is one set too.
+//   - "undefined reference to cblas_sgemm": add -lopenblas, or -DTRF_NO_CBLAS.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -107,8 +106,9 @@
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
 //                         compiler flags must select that instruction set
-//   TRF_WITH_AVX2         column avx2 is linked in; the best column is chosen at run time
-//   TRF_WITH_AVX512       the same for column avx512
+//   TRF_WITH_AVX2         column avx2 is linked in, and TRF_WITH_AVX512: column avx512. For
+//                         compilers that cannot compile several sets of kernels in one file
+//   TRF_ONE_LEVEL         kernels for the compiler's flags alone
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, which then contains the CUDA backend
 //   TRF_NO_THREADS        objects compute on the calling thread; no thread is ever started
@@ -806,7 +806,7 @@ typedef enum trf_device_kind {
              their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
-             "AMX" if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So
+             "AMX" if `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
              the same training gives other bits on another machine. trf_device_precision tells which
              it is */
 typedef enum trf_precision {
@@ -814,14 +814,15 @@ typedef enum trf_precision {
 } trf_precision;
 
 /* Which matrix product the CPU uses. Not saved in files.
-   AUTO      the default: BUILT_IN if the build has no CBLAS, or if its vectors have eight or more
-             elements (float with AVX2 or AVX-512, double with AVX-512): there it is at least as
-             fast as OpenBLAS. Otherwise CBLAS; on SSE2 that is two to three times as fast as
-             BUILT_IN (tools/bench/bench.md)
-   CBLAS     trainers use CBLAS for products with more than 16 rows. Translators and samplers store
-             their weights packed for the built-in product; they use CBLAS for products with more
-             than 512 rows. Attention never uses it. In a build without CBLAS: TRF_E_BACKEND
-   BUILT_IN  never CBLAS
+   AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
+             build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
+             where AVX2 is (trf_device_text says so). Whatever answers: BUILT_IN
+   CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
+             for the built-in product, use CBLAS for products with more than 512 rows; then the last
+             bits of an answer depend on its batch. Attention never uses it. In a build without
+             CBLAS: TRF_E_BACKEND
+   BUILT_IN  never CBLAS. Trains 5 to 20 % faster with AVX-512, and with the same bits on all
+             machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one
              product of floats. They take about 0.6 times as long. With 16 numbers or more in a sum,
@@ -862,12 +863,13 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. On macOS and Windows it is called like any other CBLAS. On other systems only its
-   pthread build is used, by at most 64 threads at a time; with any other build the object logs a
-   warning and uses BUILT_IN. Each thread needs 128 MiB of address space; if that is not available,
-   creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set to 1 during each
-   op, then restored. A child of fork() may use OpenBLAS if no thread of the parent was inside a
-   call at that moment. */
+   OpenBLAS. All its builds work, and at most 64 threads at a time are inside; of a serial build,
+   which locks nothing, one. Its own number of threads is 1 during each op, then what it was before.
+   With its OpenMP build that number is OpenMP's: if two threads of the program compute at once, one
+   of them may find it at 1 afterwards. Each thread needs 128 MiB of address space; if there is none,
+   creating the object fails with TRF_E_NOMEM. A child of fork() may use OpenBLAS if no thread of the
+   parent was inside a call at that moment. On macOS and Windows, and if it is linked statically,
+   OpenBLAS is called like any other CBLAS: with threads of its own. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -4358,10 +4360,10 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #endif
 
 #define TRF__THIS_FILE "transformer.h"
-#if TRF__X86 && defined(__OPTIMIZE__) && defined(TRANSFORMER_H) && !defined(TRF_COLUMN) && \
-    !defined(TRF_ONE_LEVEL) && !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512) && \
-    TRF__FLAGS_LEVEL < 64 && defined(__has_include)
-#if __has_include(TRF__THIS_FILE)
+#if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
+    !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
+    !defined(TRF_WITH_AVX512) && defined(TRANSFORMER_H) && defined(__has_include)
+#if __has_include(TRF__THIS_FILE)       /* else it has another name here */
 #define TRF__LEVELS 1
 #endif
 #endif
@@ -7086,7 +7088,9 @@ typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); }
 
 /* A run's state on the CPU. */
 typedef struct trf__cpu {
-    int threads, blas;          /* blas: 1: large products go to CBLAS, */
+    int threads;
+    int blas_asked;             /* 1: the caller wants CBLAS, whatever its kernels are */
+    int blas;                   /* 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this gate; NULL: without one */
     trf__team *team;            /* NULL: one thread */
     int tiles;                  /* 1: products of small weights may use tiles (>>amx), */
@@ -7707,9 +7711,7 @@ TRF_API trf_device trf_device_default(void)
 // product into memory that all threads read (cpu->work). An A with contiguous columns is packed
 // into a worker's scratch during the product.
 //
-// trf_products selects the product. With vectors of eight numbers or more the built-in one is
-// faster than CBLAS, or as fast if both wait for memory (tools/bench/bench.md). With narrower
-// vectors large products go to CBLAS. CBLAS calls are single-threaded: the threads are ours
+// trf_products selects the product. CBLAS calls are single-threaded: the threads are ours
 // (>>tiles).
 
 #if TRF__GNU
@@ -9980,10 +9982,10 @@ TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
-/* Whether the built-in product is used rather than CBLAS. AUTO: with vectors of at least eight
-   numbers (>>gemm). */
-#if !defined(TRF__AUTO_IS_OWN)          /* tests let CBLAS multiply where it would not */
-#define TRF__AUTO_IS_OWN (TRF__PARTS <= 2)
+/* Whether the built-in product is used rather than CBLAS. AUTO is for CBLAS: trf__pass_open has
+   made BUILT_IN of it for whatever answers. */
+#if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
+#define TRF__AUTO_IS_OWN 0
 #endif
 TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 {
@@ -12091,6 +12093,7 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
     run->state = cpu;
     cpu->threads = run->device.threads;
     cpu->blas = !trf__cpu_prefers_own(&run->device);
+    cpu->blas_asked = run->device.products == TRF_PRODUCTS_CBLAS;
     cpu->tiles = run->format != TRF__FLOAT32 && trf__has_tiles();
     cpu->bf16x3 = trf__wants_bf16x3(&run->device, run->format) && trf__has_tiles();
     status = trf__process_of(run)->open(cpu, &run->hooks, err);
@@ -14963,11 +14966,9 @@ extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
 #if TRF__ASK_OPENBLAS               /* weak symbols: NULL if CBLAS is another library */
 extern int openblas_get_parallel(void) __attribute__((weak));
 extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 extern void openblas_set_num_threads(int) __attribute__((weak));
-extern void *blas_memory_alloc(int) __attribute__((weak));
-extern void blas_memory_free(void *) __attribute__((weak));
-extern int exec_blas_async(long, void *) __attribute__((weak));
 #endif
 #if defined(__cplusplus)
 }
@@ -14979,6 +14980,15 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #else
 #define TRF__BACKEND(cpu) (cpu)
 #endif
+
+TRF__FN int trf__has_avx2_and_fma(void)
+{
+#if TRF__X86
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
 
 /* The backend of a device, or NULL if this build has none: of those with vectors of at most
    vector_bytes the widest that the processor has. The processor is queried in every call: the
@@ -14999,7 +15009,7 @@ TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
         return TRF__BACKEND(TRF__AVX512_BACKEND);
 #endif
 #if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
-    if (most >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (most >= 32 && trf__has_avx2_and_fma())
         return TRF__BACKEND(TRF__AVX2_BACKEND);
 #endif
     return most >= TRF__VECTOR_BYTES ? TRF__BACKEND(&trf__cpu_backend) : NULL;
@@ -15076,24 +15086,16 @@ TRF__FN void trf__products_leave(int taken)
 
 static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
 
-/* Makes OpenBLAS allocate `wanted` buffers, by holding so many at once. If OpenBLAS cannot allocate
-   one it tries forever, so the same amount is requested from malloc first. */
-TRF__FN int trf__buffers_make(int wanted)
+/* Whether there is address space for so many buffers at once. OpenBLAS allocates them when it needs
+   them, and if it cannot, tries forever. */
+TRF__FN int trf__buffers_fit(int wanted)
 {
-    void *held[TRF__BLAS_CALLERS];
-    int taken = trf__products_enter(wanted), n, made;
-    for (n = 0; n < taken; n++) {
-        /* volatile, or compilers remove malloc and free */
-        void *volatile probe = malloc(TRF__BLAS_BUFFER);
-        int fits = probe != NULL;
-        free(probe);
-        held[n] = fits ? blas_memory_alloc(1) : NULL;
-        if (!held[n]) break;
-    }
-    made = n == taken;
-    while (n-- > 0) blas_memory_free(held[n]);
-    trf__products_leave(taken);
-    return made;
+    void *volatile held[TRF__BLAS_CALLERS];     /* volatile, or compilers remove malloc and free */
+    int n = 0, fits;
+    while (n < wanted && (held[n] = malloc(TRF__BLAS_BUFFER)) != NULL) n++;
+    fits = n == wanted;
+    while (n-- > 0) free(held[n]);
+    return fits;
 }
 
 /* Adds to the callers of open runs (or subtracts), and returns the number of buffers they need. */
@@ -15107,27 +15109,37 @@ TRF__FN int trf__openblas_count(int threads)
     return (int)wanted;
 }
 
-/* Whether this OpenBLAS can be used. The serial build is wrong with several callers, and the OpenMP
-   build shares its number of threads with the program's own OpenMP: only the pthreads build fits.
-   In a static OpenBLAS unused functions are missing, so all are checked. */
-TRF__FN int trf__openblas_fits(void)
-{
-    return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async &&
-        openblas_get_num_threads &&
-           openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
-}
-
-/* Half of the number of buffers. Called once, as OpenBLAS writes its description to one static
+/* The callers that OpenBLAS serves at a time: half of the number of buffers, or one if it is a
+   serial build, which locks nothing. Called once, as OpenBLAS writes its description to one static
    buffer in every call. */
 TRF__FN int trf__openblas_places(void)
 {
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
     int places = most ? atoi(most + 12) : 0;
+    if (openblas_get_parallel && openblas_get_parallel() == 0) return 1;
     if (places < 1) places = TRF__BLAS_CALLERS / 2;
     return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
 }
 
-/* Adds to the callers and makes the buffers that are missing. */
+/* Whether OpenBLAS has chosen kernels for processors without AVX2 although this one has it. They
+   are up to eight times as slow as the built-in product. */
+TRF__FN int trf__openblas_is_slow(void)
+{
+    static const char *const narrow[] = {
+        "generic", "unknown", "katmai", "coppermine", "northwood", "banias", "prescott", "core2",
+        "penryn", "dunnington", "atom", "nehalem", "sandybridge", "athlon", "opteron",
+        "opteron_sse3", "barcelona", "bobcat", "bulldozer", "nano" };
+    const char *core = openblas_get_corename ? openblas_get_corename() : "";
+    char name[16];
+    size_t i, n = strlen(core);
+    if (!trf__has_avx2_and_fma() || n >= sizeof name) return 0;
+    for (i = 0; i <= n; i++)
+        name[i] = (char)(core[i] >= 'A' && core[i] <= 'Z' ? core[i] - 'A' + 'a' : core[i]);
+    for (i = 0; i < sizeof narrow / sizeof *narrow; i++) if (!strcmp(name, narrow[i])) return 1;
+    return 0;
+}
+
+/* Adds to the callers, if there is room for the buffers that are missing. */
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
@@ -15138,7 +15150,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
     pthread_mutex_unlock(&o->lock);
     wanted = trf__openblas_count(threads);
     if (wanted <= made) return TRF_OK;
-    if (!trf__buffers_make(wanted)) {
+    if (!trf__buffers_fit(wanted - made)) {
         trf__openblas_count(-threads);
         return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS",
                          "no address space for OpenBLAS's buffers: %d buffers of %d bytes each",
@@ -15151,7 +15163,24 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 }
 #endif
 
-/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it cannot be used. */
+#if !defined(TRF_NO_CBLAS)
+/* Why CBLAS does not compute what AUTO leaves to it; NULL: it does. */
+TRF__FN const char *trf__cblas_refused(void)
+{
+#if TRF__ASK_OPENBLAS
+    /* another library: used without a gate */
+    if (!openblas_get_config && !openblas_get_parallel) return NULL;
+    if (!openblas_get_num_threads || !openblas_set_num_threads)
+        return "this OpenBLAS cannot be told how many threads to use";
+    if (trf__openblas_is_slow())
+        return "OpenBLAS has not recognised this processor: a newer version would, or "
+               "OPENBLAS_CORETYPE=Haswell in the environment";
+#endif
+    return NULL;
+}
+#endif
+
+/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
 TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     (void)hooks; (void)err;
@@ -15159,16 +15188,12 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
 #else
+    cpu->blas = cpu->blas_asked || !trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
-    /* another library: used without a gate */
-    if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;
-    cpu->blas = trf__openblas_fits();
-    if (cpu->blas) {
+    if (cpu->blas && openblas_get_num_threads && openblas_set_num_threads) {
         TRF__TRY(trf__openblas_open(cpu->threads, err));
         cpu->gate = &trf__openblas_gate;
-    } else trf__log(hooks, TRF_LOG_WARNING,
-                    "no pthreads build of OpenBLAS is available: the built-in matrix "
-                    "multiplication is used");
+    }
 #endif
 #endif
     return TRF_OK;
@@ -15213,7 +15238,8 @@ TRF_API trf_precision trf_device_precision(const trf_device *device)
     if (TRF__REAL_BYTES == 8) return TRF_PRECISION_FLOAT32;
     kernel = backend->kernel(device, TRF__BF16);
     return device->kind != TRF_DEVICE_CPU ||
-                   (device->products == TRF_PRODUCTS_AUTO && !strcmp(kernel, "AMX"))
+                   ((device->products == TRF_PRODUCTS_AUTO ||
+                     device->products == TRF_PRODUCTS_BUILT_IN) && !strcmp(kernel, "AMX"))
                ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
 }
 
@@ -15304,6 +15330,9 @@ TRF_API const char *trf_build_info(void)
 #else
         ", one thread"
 #endif
+#if TRF__LEVELS
+        ", levels up to avx512"
+#endif
 #if defined(TRF_WITH_AVX2)
         ", column avx2"
 #endif
@@ -15352,6 +15381,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
 {
+    const char *kernel;
     int format;
     switch (weights) {
     case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
@@ -15360,7 +15390,41 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
     default: return NULL;
     }
     if (!device || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device)->kernel(device, format);
+    kernel = trf__backend_of(device)->kernel(device, format);
+#if !defined(TRF_NO_CBLAS)
+    if (device->products == TRF_PRODUCTS_AUTO && kernel && !strcmp(kernel, "CBLAS") &&
+        trf__cblas_refused()) return "built-in";
+#endif
+    return kernel;
+}
+
+TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
+{
+    const trf_device on = device ? *device : trf_device_default();
+    const char *name, *full, *why = "";
+    trf_error err;
+    if (!text || !bytes) return NULL;
+    if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
+    if (on.kind != TRF_DEVICE_CPU) {
+        snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
+        return text;
+    }
+    name = trf__backend_of(&on)->name;
+    full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
+#if !defined(TRF_NO_CBLAS)
+    if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
+#if TRF__ASK_OPENBLAS
+    if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
+#endif
+#endif
+    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s%s%s%s%s",
+             name, (int)on.threads, trf__plural(on.threads), TRF__SLOW ? ", not optimised" : "",
+             full, *why ? " (" : "", why, *why ? ")" : "",
+             TRF__REAL_BYTES == 8 ? "" : "; in 16 bits: ",
+             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_BF16),
+             TRF__REAL_BYTES == 8 ? "" : "; in 8 bits: ",
+             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    return text;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -22909,6 +22973,8 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     trf_status status;
     if (!o) TRF__TRY(trf__needs_whole(model, err));
     run = trf__run_on(device, hooks);
+    /* answers have the same bits in every batch, so AUTO is not for CBLAS */
+    if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));
@@ -38139,4 +38205,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1168611359
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3641506427

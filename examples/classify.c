@@ -1,6 +1,6 @@
 /* classify.c - a classifier: learns one label for each text, here the kind of a German sentence.
 
-   build   cc -O2 -march=native -I. examples/classify.c -o classify -lopenblas -lm
+   build   cc -O2 -I. examples/classify.c -o classify -lopenblas -lm
    run     ./classify             (half a minute)
    prints  what was chosen from the data, each validation, six German sentences with their kind and
            its probability, and how many of 1000 with new combinations of words got the right label

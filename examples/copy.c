@@ -1,6 +1,6 @@
 /* copy.c - a training loop of your own, on batches of ids: a model learns to copy what it reads.
 
-   build   cc -O2 -march=native -I. examples/copy.c -o copy -lopenblas -lm
+   build   cc -O2 -I. examples/copy.c -o copy -lopenblas -lm
    run     ./copy
    prints  the loss as it falls to nearly 0, and "5 9 7 -> 5 9 7"; leaves copy.safetensors behind,
            which trf_model_load and PyTorch read. */

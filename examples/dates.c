@@ -1,6 +1,6 @@
 /* dates.c - the header's first page: pairs of texts in, a model out, no setting chosen by hand.
 
-   build   cc -O2 -march=native -I. examples/dates.c -o dates -lopenblas -lm
+   build   cc -O2 -I. examples/dates.c -o dates -lopenblas -lm
    run     ./dates                (about a minute)
    prints  "14 July 2001 -> 2001-07-14". It leaves dates.safetensors behind, which `trf translate`
            and examples/raw.c use.

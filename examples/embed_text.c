@@ -1,7 +1,7 @@
 /* embed_text.c - how near the lines of a file are to a text, by a sentence encoder.
 
    model   trf import all-MiniLM-L6-v2 --output minilm.safetensors      (a folder of Hugging Face)
-   build   cc -O2 -march=native -I. examples/embed_text.c -o embed_text -lopenblas -lm
+   build   cc -O2 -I. examples/embed_text.c -o embed_text -lopenblas -lm
    run     ./embed_text minilm.safetensors 'a dog on the grass' lines.txt | sort -rn | head
    prints  each line behind its cosine to the text, from -1 to 1; sorted, the nearest come first */
 #define TRF_IMPLEMENTATION

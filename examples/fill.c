@@ -1,6 +1,6 @@
 /* fill.c - masked words: an encoder learns German by filling gaps, then chooses articles.
 
-   build   cc -O2 -march=native -I. examples/fill.c -o fill -lopenblas -lm
+   build   cc -O2 -I. examples/fill.c -o fill -lopenblas -lm
    run     ./fill                       (half a minute)
    prints  the loss, six sentences with a gap and what fills it, and how many of 1000 gaps in unseen
            sentences got back the original article (some gaps admit two)

@@ -1,6 +1,6 @@
 /* generate.c - a language model: learns texts letter by letter, then writes more of them.
 
-   build   cc -O2 -march=native -I. examples/generate.c -o generate -lopenblas -lm
+   build   cc -O2 -I. examples/generate.c -o generate -lopenblas -lm
    run     ./generate                           sums, which it makes itself (half a minute)
            ./generate FILE [BEGINNING [UPDATES]]        each line of the file is a text
    prints  what was chosen from the data, each validation, then a text letter by letter:

@@ -1,6 +1,6 @@
 /* hooks.c - the library in a program with its own memory, log, errors and way to cancel.
 
-   build   cc -O2 -march=native -I. examples/hooks.c -o hooks -lopenblas -lm
+   build   cc -O2 -I. examples/hooks.c -o hooks -lopenblas -lm
    run     ./hooks                (a few seconds)
    prints  what the program sees of the library: an error with its fields, a warning, a training
            run that is cancelled, memory that is refused, and "0 bytes left in 0 blocks" at the end

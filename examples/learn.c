@@ -1,7 +1,7 @@
 /* learn.c - from text files to a model, every setting found by the library. Ctrl-C interrupts it; the
    same command goes on, and ends with the model of a run without a break, bit for bit.
 
-   build   cc -O2 -march=native -I. examples/learn.c -o learn -lopenblas -lm
+   build   cc -O2 -I. examples/learn.c -o learn -lopenblas -lm
    run     ./learn pairs.tsv model                             a line: source, tab, target
            ./learn source.txt target.txt model                 line n belongs to line n
            ./learn source.txt target.txt model pieces.model    subwords of this SentencePiece model

@@ -3,7 +3,7 @@
    up their gradients in the order of the ranks, so the weights have the same bits as those of one
    process that computes as many parts (trf_train_options.parts).
 
-   build   cc -O2 -march=native -I. examples/mpi.c -o mpi $MPI -lopenblas -lm
+   build   cc -O2 -I. examples/mpi.c -o mpi $MPI -lopenblas -lm
            where MPI=$(pkg-config --cflags --libs mpi)
    run     ./mpi                  one process
            mpirun -n 3 ./mpi      three processes

@@ -3,10 +3,10 @@
    own layers alone. Stages are threads or, with MPI, processes; the two differ in four functions
    (give, take, meet, sum), and in how they start and end.
 
-   build   cc -O2 -march=native -pthread -I. examples/pipeline.c -o pipeline -lopenblas -lm
+   build   cc -O2 -pthread -I. examples/pipeline.c -o pipeline -lopenblas -lm
    run     ./pipeline             two stages, eight micro-batches an update
            ./pipeline 4 12        four stages, twelve micro-batches
-   or      mpicc -O2 -march=native -DPIPELINE_MPI -I. examples/pipeline.c -o pipeline_mpi \
+   or      mpicc -O2 -DPIPELINE_MPI -I. examples/pipeline.c -o pipeline_mpi \
                -lopenblas -lm
            mpirun -n 4 ./pipeline_mpi 12
    prints  the loss; what part of the time the stages wait for each other if each has a core of its

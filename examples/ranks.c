@@ -1,7 +1,7 @@
 /* ranks.c - one model trained by several ranks: each has the whole model and computes a part of each
    batch. all_reduce sums their gradients, so all models stay identical.
 
-   build   cc -O2 -march=native -pthread -I. examples/ranks.c -o ranks -lopenblas -lm
+   build   cc -O2 -pthread -I. examples/ranks.c -o ranks -lopenblas -lm
            on GPUs also -DTRF_WITH_CUDA -DRANKS_NCCL -I/usr/local/cuda/include cuda.o -lnccl
            -lcublasLt -lcudart -lstdc++, where transformer.h's first page builds cuda.o
    run     ./ranks                two ranks: threads of the CPU, or GPUs 0 and 1

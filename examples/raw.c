@@ -1,6 +1,6 @@
 /* raw.c - translates lines of raw text with a model made by `trf train`; it needs no other file.
 
-   build   cc -O2 -march=native -I. examples/raw.c -o raw -lopenblas -lm
+   build   cc -O2 -I. examples/raw.c -o raw -lopenblas -lm
    run     ./raw en-de.safetensors <test.en
    prints  one answer for each line. A blank line gives an empty answer. So does a line that is too
            long for the model or is not UTF-8; the reason goes to standard error.

@@ -1,7 +1,7 @@
 /* resume.c - training that continues where it was stopped, bit for bit, and which errors to
    handle.
 
-   build   cc -O2 -march=native -I. examples/resume.c -o resume -lopenblas -lm
+   build   cc -O2 -I. examples/resume.c -o resume -lopenblas -lm
    run     ./resume               Ctrl-C ends it; run it again and it continues
    prints  the loss every 50 updates; after 300 updates it leaves resume.safetensors, the model
    exits   with 1 if a call failed */

@@ -1,6 +1,6 @@
 /* reverse.c - looks inside a model that writes words backwards: where does it look for each letter?
 
-   build   cc -O2 -march=native -I. examples/reverse.c -o reverse -lopenblas -lm
+   build   cc -O2 -I. examples/reverse.c -o reverse -lopenblas -lm
    run     ./reverse              (half a minute)
            ./reverse 17           other weights, other words
    prints  the loss as it falls, "500 of 500 words right", and the cross-attention of one word as

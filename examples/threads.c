@@ -1,6 +1,6 @@
 /* threads.c - one model, several threads: each has a translator of its own and takes the next line.
 
-   build   cc -O2 -march=native -pthread -I. examples/threads.c -o threads -lopenblas -lm
+   build   cc -O2 -pthread -I. examples/threads.c -o threads -lopenblas -lm
    run     ./threads en-de.safetensors <test.en      (made by `trf train` or examples/learn.c)
    prints  the answers in the order of the lines. A line that cannot be translated gives an empty
            line, and the reason goes to standard error. A line of 4,095 bytes or more is cut.

@@ -1,6 +1,6 @@
 /* translate.c - English to German: change a recipe, train, test, then translate what is typed.
 
-   build   cc -O2 -march=native -I. examples/translate.c -o translate -lopenblas -lm
+   build   cc -O2 -I. examples/translate.c -o translate -lopenblas -lm
    run     ./translate             (about 80 seconds; `make demo` runs this)
            ./translate --quick     a twentieth of the training: enough to see it run, too little to
                                    translate well

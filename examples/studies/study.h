@@ -18,7 +18,7 @@
 
    The Makefile compiles the implementation once for all studies (STUDY_LINKED). Alone, a study is
    compiled as the other examples are:
-       cc -O2 -march=native -I. examples/studies/heads.c -o heads -lopenblas -lm */
+       cc -O2 -I. examples/studies/heads.c -o heads -lopenblas -lm */
 #ifndef STUDY_H
 #define STUDY_H
 

@@ -1,7 +1,7 @@
 """Checks to_hugging_face.py: checkpoints with the names that fairseq and Marian document and random numbers, converted,
 imported by trf, and compared with a forward pass in PyTorch that is written from the definitions of those systems.
 
-    cc -O2 -march=native -DTRF_DOUBLE -I. tools/parity/parity.c -o build/parity_double -lopenblas -lm
+    cc -O2 -DTRF_DOUBLE -I. tools/parity/parity.c -o build/parity_double -lopenblas -lm
     python3 tools/convert/check.py          needs torch, sentencepiece; trf and parity_double in build/
 
 programs.py runs both programs themselves. For Marian the pass has the rules of transformers (--as-transformers).

@@ -1,6 +1,6 @@
 /* first.c - what a newcomer writes, and what it learns: sums in words, "twelve plus seven" to "19".
 
-   build   cc -O2 -march=native -I. tools/data/first.c -o build/first -lopenblas -lm
+   build   cc -O2 -I. tools/data/first.c -o build/first -lopenblas -lm
    run     build/first            every row; build/first 2: row 2 alone
    prints  for each row the minutes of training, and how many of 1,000 sums that it has not seen are right
    exits   with 1 where a row has fewer than 900

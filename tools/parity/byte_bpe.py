@@ -2,7 +2,7 @@
 """Are the tokens of byte-level BPE those of Hugging Face's tokenizers? Needs tokenizers (measured
 with 0.23.3), numpy, safetensors, and sentencepiece, which pieces.py needs.
 
-  cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
+  cc -O2 -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
   byte_bpe.py composed >tests/golden/composed.h   small tables, texts and what they become, for tests/test_byte_bpe.c
   byte_bpe.py compare build/pieces build/trf TEXT [LINES...]
   byte_bpe.py golden >tests/golden/byte_bpe.h     texts and ids of a small vocabulary, for tests/test_byte_bpe.c

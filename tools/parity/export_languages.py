@@ -1,6 +1,6 @@
 """Are tokenizers of many languages, as trf export writes them, those of the folders that trf has imported?
 
-    cc -O2 -march=native -DTRF_DOUBLE -I. tools/parity/parity.c -o build/parity_double -lopenblas -lm
+    cc -O2 -DTRF_DOUBLE -I. tools/parity/parity.c -o build/parity_double -lopenblas -lm
     python3 tools/parity/export_languages.py [NAME...]      needs torch, transformers, tokenizers and sentencepiece (measured with
                                                             5.24); trf and parity_double in build/; minutes on one core
 

@@ -1,6 +1,6 @@
 """Are the ids of imported SentencePiece tokenizers those of transformers? XLM-R, mBART, NLLB, M2M-100, T5, Llama.
 
-    cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
+    cc -O2 -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
     python3 tools/parity/languages.py build/pieces build/trf TEXT...      needs transformers (measured with 5.24), tokenizers,
                                                                     sentencepiece 0.2.3 and torch
 

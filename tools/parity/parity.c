@@ -1,7 +1,7 @@
 /* The C side of tools/parity/parity.py, which compares this library with nn.Transformer and its searches with the programs
    they are named after. Public calls only.
 
-   cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+   cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
    python3 tools/parity/parity.py FOLDER|search  prints a table and a verdict
 
    parity create CONFIG MODEL             makes a model and saves it

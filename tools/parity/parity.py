@@ -1,7 +1,7 @@
 """Is transformer.h nn.Transformer? Weights, logits and losses against PyTorch, both ways. Are its searches those of
 the programs they are named after?
 
-    cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
     python3 tools/parity/parity.py FOLDER [build/parity]       needs torch and safetensors; a few minutes on one core
     python3 tools/parity/parity.py search [build/parity]       and ctranslate2 and transformers; a few minutes on one core
     python3 tools/parity/parity.py heads [build/parity]        needs torch and safetensors; a minute

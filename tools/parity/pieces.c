@@ -1,6 +1,6 @@
 /* pieces.c - ids and texts of a vocabulary of subwords, for pieces.py and byte_bpe.py.
 
-   build   cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
+   build   cc -O2 -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
    run     build/pieces MODEL <LINES           prints the ids of each line and, behind a tab, the text they give
            build/pieces MODEL times <LINES     prints the seconds that cutting all lines takes, the least of five
            build/pieces MODEL records <TEXTS   as the first, with a NUL for each newline

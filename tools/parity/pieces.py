@@ -1,6 +1,6 @@
 """Are the subwords of transformer.h those of libsentencepiece? Needs sentencepiece (measured with 0.2.3).
 
-    cc -O2 -march=native -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
+    cc -O2 -I. tools/parity/pieces.c -o build/pieces -lopenblas -lm
     python3 tools/parity/pieces.py compare build/pieces TEXT [MODEL...]
     python3 tools/parity/pieces.py random build/pieces MODELS [SEED]
     python3 tools/parity/pieces.py golden build/test_pieces >tests/golden/pieces.h

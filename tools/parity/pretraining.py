@@ -1,6 +1,6 @@
 """Are both losses of BERT's pretraining those of transformers, alone and while they are learned?
 
-    cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
     python3 tools/parity/pretraining.py         needs torch and transformers (measured with 5.24); trf and parity in build/
 
 A BertForPreTraining with random weights, as transformers draws them, is saved by save_pretrained and imported by trf. Fifty

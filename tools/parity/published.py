@@ -1,7 +1,7 @@
 """Are imported models those of transformers? Logits, states, answers and training, of every architecture that
 trf import reads.
 
-    cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
     python3 tools/parity/published.py --files [KIND...]      the same for the settings of files: published_files.py
     python3 tools/parity/published.py [--whole] [NAME...]    needs torch, transformers, tokenizers and sentencepiece;
                                                     trf and parity in build/; minutes on one core

@@ -1,6 +1,6 @@
 """Are the rules of trf_search those of Hugging Face's generate?
 
-    cc -O2 -march=native -I. tools/parity/parity.c -o build/parity -lopenblas -lm
+    cc -O2 -I. tools/parity/parity.c -o build/parity -lopenblas -lm
     python3 tools/parity/search_rules.py [build/parity]        needs torch, safetensors and transformers; minutes
 
 Random Marian models (decoder start PAD or EOS) and GPT-2 models, 8 sources or prompts each, greedy and with beams of 2

@@ -89,7 +89,11 @@ static void open_standard_streams(void)
 
 static void print_version(void)
 {
+    trf_device device = trf_device_default();
+    char text[400];
+    device.products = TRF_PRODUCTS_BUILT_IN;    /* as settings.c */
     printf("trf %s\n%s\n", TRF_VERSION, trf_build_info());
+    printf("kernels: %s\n", trf_device_text(&device, text, sizeof text));
 #ifdef TRF_WITH_SENTENCEPIECE
     puts("subwords: learned by libsentencepiece, or read from a SentencePiece model");
 #else
@@ -111,9 +115,10 @@ static void print_version(void)
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");
 #elif defined(LOADS_OPENBLAS)
-    puts("products: built-in, or by OpenBLAS, which is loaded when needed (--products cblas)");
+    puts("products: built-in, so that models do not depend on the OpenBLAS of a machine; "
+         "--products cblas loads it");
 #else
-    puts("products: built-in, or by the linked CBLAS library (--products cblas)");
+    puts("products: built-in; --products cblas: by the linked CBLAS library");
 #endif
     puts(has_mpi() ? "processes: one, or several that mpirun starts, for trf train"
                    : "processes: one; this trf was built without MPI");

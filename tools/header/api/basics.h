@@ -135,7 +135,7 @@ typedef enum trf_device_kind {
              their options ask for INT8.
              TRF_E_BACKEND: a TRF_DOUBLE build. The blocks (>>api-blocks) compute in float32
    AUTO      BF16 where training gains by it: on GPUs, and on a CPU whose trf_product_kernel is
-             "AMX" if `products` is TRF_PRODUCTS_AUTO. Else, and in a TRF_DOUBLE build, FLOAT32. So
+             "AMX" if `products` is AUTO or BUILT_IN. Else, and in a TRF_DOUBLE build, FLOAT32. So
              the same training gives other bits on another machine. trf_device_precision tells which
              it is */
 typedef enum trf_precision {
@@ -143,14 +143,15 @@ typedef enum trf_precision {
 } trf_precision;
 
 /* Which matrix product the CPU uses. Not saved in files.
-   AUTO      the default: BUILT_IN if the build has no CBLAS, or if its vectors have eight or more
-             elements (float with AVX2 or AVX-512, double with AVX-512): there it is at least as
-             fast as OpenBLAS. Otherwise CBLAS; on SSE2 that is two to three times as fast as
-             BUILT_IN (tools/bench/bench.md)
-   CBLAS     trainers use CBLAS for products with more than 16 rows. Translators and samplers store
-             their weights packed for the built-in product; they use CBLAS for products with more
-             than 512 rows. Attention never uses it. In a build without CBLAS: TRF_E_BACKEND
-   BUILT_IN  never CBLAS
+   AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
+             build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
+             where AVX2 is (trf_device_text says so). Whatever answers: BUILT_IN
+   CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
+             for the built-in product, use CBLAS for products with more than 512 rows; then the last
+             bits of an answer depend on its batch. Attention never uses it. In a build without
+             CBLAS: TRF_E_BACKEND
+   BUILT_IN  never CBLAS. Trains 5 to 20 % faster with AVX-512, and with the same bits on all
+             machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one
              product of floats. They take about 0.6 times as long. With 16 numbers or more in a sum,
@@ -191,12 +192,13 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. On macOS and Windows it is called like any other CBLAS. On other systems only its
-   pthread build is used, by at most 64 threads at a time; with any other build the object logs a
-   warning and uses BUILT_IN. Each thread needs 128 MiB of address space; if that is not available,
-   creating the object fails with TRF_E_NOMEM. OpenBLAS's own thread count is set to 1 during each
-   op, then restored. A child of fork() may use OpenBLAS if no thread of the parent was inside a
-   call at that moment. */
+   OpenBLAS. All its builds work, and at most 64 threads at a time are inside; of a serial build,
+   which locks nothing, one. Its own number of threads is 1 during each op, then what it was before.
+   With its OpenMP build that number is OpenMP's: if two threads of the program compute at once, one
+   of them may find it at 1 afterwards. Each thread needs 128 MiB of address space; if there is none,
+   creating the object fails with TRF_E_NOMEM. A child of fork() may use OpenBLAS if no thread of the
+   parent was inside a call at that moment. On macOS and Windows, and if it is linked statically,
+   OpenBLAS is called like any other CBLAS: with threads of its own. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that

@@ -23,10 +23,10 @@
 #endif
 
 #define TRF__THIS_FILE "transformer.h"
-#if TRF__X86 && defined(__OPTIMIZE__) && defined(TRANSFORMER_H) && !defined(TRF_COLUMN) && \
-    !defined(TRF_ONE_LEVEL) && !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512) && \
-    TRF__FLAGS_LEVEL < 64 && defined(__has_include)
-#if __has_include(TRF__THIS_FILE)
+#if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
+    !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
+    !defined(TRF_WITH_AVX512) && defined(TRANSFORMER_H) && defined(__has_include)
+#if __has_include(TRF__THIS_FILE)       /* else it has another name here */
 #define TRF__LEVELS 1
 #endif
 #endif

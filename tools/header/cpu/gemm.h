@@ -25,9 +25,7 @@
 // product into memory that all threads read (cpu->work). An A with contiguous columns is packed
 // into a worker's scratch during the product.
 //
-// trf_products selects the product. With vectors of eight numbers or more the built-in one is
-// faster than CBLAS, or as fast if both wait for memory (tools/bench/bench.md). With narrower
-// vectors large products go to CBLAS. CBLAS calls are single-threaded: the threads are ours
+// trf_products selects the product. CBLAS calls are single-threaded: the threads are ours
 // (>>tiles).
 
 #if TRF__GNU

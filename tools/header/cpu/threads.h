@@ -58,7 +58,9 @@ typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); }
 
 /* A run's state on the CPU. */
 typedef struct trf__cpu {
-    int threads, blas;          /* blas: 1: large products go to CBLAS, */
+    int threads;
+    int blas_asked;             /* 1: the caller wants CBLAS, whatever its kernels are */
+    int blas;                   /* 1: large products go to CBLAS, */
     const trf__gate *gate;      /* through this gate; NULL: without one */
     trf__team *team;            /* NULL: one thread */
     int tiles;                  /* 1: products of small weights may use tiles (>>amx), */

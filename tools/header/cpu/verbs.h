@@ -86,10 +86,10 @@ TRF__FN int trf__cpu_end_list(const trf__run *run, int whole) { (void)run; (void
 
 TRF__FN size_t trf__cpu_element(const trf_device *device) { (void)device; return sizeof(trf_real); }
 
-/* Whether the built-in product is used rather than CBLAS. AUTO: with vectors of at least eight
-   numbers (>>gemm). */
-#if !defined(TRF__AUTO_IS_OWN)          /* tests let CBLAS multiply where it would not */
-#define TRF__AUTO_IS_OWN (TRF__PARTS <= 2)
+/* Whether the built-in product is used rather than CBLAS. AUTO is for CBLAS: trf__pass_open has
+   made BUILT_IN of it for whatever answers. */
+#if !defined(TRF__AUTO_IS_OWN)          /* tests define it */
+#define TRF__AUTO_IS_OWN 0
 #endif
 TRF__FN int trf__cpu_prefers_own(const trf_device *device)
 {

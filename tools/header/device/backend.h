@@ -48,11 +48,9 @@ extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
 #if TRF__ASK_OPENBLAS               /* weak symbols: NULL if CBLAS is another library */
 extern int openblas_get_parallel(void) __attribute__((weak));
 extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
 extern int openblas_get_num_threads(void) __attribute__((weak));
 extern void openblas_set_num_threads(int) __attribute__((weak));
-extern void *blas_memory_alloc(int) __attribute__((weak));
-extern void blas_memory_free(void *) __attribute__((weak));
-extern int exec_blas_async(long, void *) __attribute__((weak));
 #endif
 #if defined(__cplusplus)
 }
@@ -64,6 +62,15 @@ static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #else
 #define TRF__BACKEND(cpu) (cpu)
 #endif
+
+TRF__FN int trf__has_avx2_and_fma(void)
+{
+#if TRF__X86
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#else
+    return 0;
+#endif
+}
 
 /* The backend of a device, or NULL if this build has none: of those with vectors of at most
    vector_bytes the widest that the processor has. The processor is queried in every call: the
@@ -84,7 +91,7 @@ TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
         return TRF__BACKEND(TRF__AVX512_BACKEND);
 #endif
 #if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
-    if (most >= 32 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    if (most >= 32 && trf__has_avx2_and_fma())
         return TRF__BACKEND(TRF__AVX2_BACKEND);
 #endif
     return most >= TRF__VECTOR_BYTES ? TRF__BACKEND(&trf__cpu_backend) : NULL;
@@ -161,24 +168,16 @@ TRF__FN void trf__products_leave(int taken)
 
 static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
 
-/* Makes OpenBLAS allocate `wanted` buffers, by holding so many at once. If OpenBLAS cannot allocate
-   one it tries forever, so the same amount is requested from malloc first. */
-TRF__FN int trf__buffers_make(int wanted)
+/* Whether there is address space for so many buffers at once. OpenBLAS allocates them when it needs
+   them, and if it cannot, tries forever. */
+TRF__FN int trf__buffers_fit(int wanted)
 {
-    void *held[TRF__BLAS_CALLERS];
-    int taken = trf__products_enter(wanted), n, made;
-    for (n = 0; n < taken; n++) {
-        /* volatile, or compilers remove malloc and free */
-        void *volatile probe = malloc(TRF__BLAS_BUFFER);
-        int fits = probe != NULL;
-        free(probe);
-        held[n] = fits ? blas_memory_alloc(1) : NULL;
-        if (!held[n]) break;
-    }
-    made = n == taken;
-    while (n-- > 0) blas_memory_free(held[n]);
-    trf__products_leave(taken);
-    return made;
+    void *volatile held[TRF__BLAS_CALLERS];     /* volatile, or compilers remove malloc and free */
+    int n = 0, fits;
+    while (n < wanted && (held[n] = malloc(TRF__BLAS_BUFFER)) != NULL) n++;
+    fits = n == wanted;
+    while (n-- > 0) free(held[n]);
+    return fits;
 }
 
 /* Adds to the callers of open runs (or subtracts), and returns the number of buffers they need. */
@@ -192,27 +191,37 @@ TRF__FN int trf__openblas_count(int threads)
     return (int)wanted;
 }
 
-/* Whether this OpenBLAS can be used. The serial build is wrong with several callers, and the OpenMP
-   build shares its number of threads with the program's own OpenMP: only the pthreads build fits.
-   In a static OpenBLAS unused functions are missing, so all are checked. */
-TRF__FN int trf__openblas_fits(void)
-{
-    return (!openblas_get_parallel || openblas_get_parallel() == 1) && exec_blas_async &&
-        openblas_get_num_threads &&
-           openblas_set_num_threads && blas_memory_alloc && blas_memory_free;
-}
-
-/* Half of the number of buffers. Called once, as OpenBLAS writes its description to one static
+/* The callers that OpenBLAS serves at a time: half of the number of buffers, or one if it is a
+   serial build, which locks nothing. Called once, as OpenBLAS writes its description to one static
    buffer in every call. */
 TRF__FN int trf__openblas_places(void)
 {
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
     int places = most ? atoi(most + 12) : 0;
+    if (openblas_get_parallel && openblas_get_parallel() == 0) return 1;
     if (places < 1) places = TRF__BLAS_CALLERS / 2;
     return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
 }
 
-/* Adds to the callers and makes the buffers that are missing. */
+/* Whether OpenBLAS has chosen kernels for processors without AVX2 although this one has it. They
+   are up to eight times as slow as the built-in product. */
+TRF__FN int trf__openblas_is_slow(void)
+{
+    static const char *const narrow[] = {
+        "generic", "unknown", "katmai", "coppermine", "northwood", "banias", "prescott", "core2",
+        "penryn", "dunnington", "atom", "nehalem", "sandybridge", "athlon", "opteron",
+        "opteron_sse3", "barcelona", "bobcat", "bulldozer", "nano" };
+    const char *core = openblas_get_corename ? openblas_get_corename() : "";
+    char name[16];
+    size_t i, n = strlen(core);
+    if (!trf__has_avx2_and_fma() || n >= sizeof name) return 0;
+    for (i = 0; i <= n; i++)
+        name[i] = (char)(core[i] >= 'A' && core[i] <= 'Z' ? core[i] - 'A' + 'a' : core[i]);
+    for (i = 0; i < sizeof narrow / sizeof *narrow; i++) if (!strcmp(name, narrow[i])) return 1;
+    return 0;
+}
+
+/* Adds to the callers, if there is room for the buffers that are missing. */
 TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 {
     struct trf__openblas *o = &trf__openblas;
@@ -223,7 +232,7 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
     pthread_mutex_unlock(&o->lock);
     wanted = trf__openblas_count(threads);
     if (wanted <= made) return TRF_OK;
-    if (!trf__buffers_make(wanted)) {
+    if (!trf__buffers_fit(wanted - made)) {
         trf__openblas_count(-threads);
         return trf__fail(err, TRF_E_NOMEM, -1, "OpenBLAS",
                          "no address space for OpenBLAS's buffers: %d buffers of %d bytes each",
@@ -236,7 +245,24 @@ TRF__FN trf_status trf__openblas_open(int threads, trf_error *err)
 }
 #endif
 
-/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it cannot be used. */
+#if !defined(TRF_NO_CBLAS)
+/* Why CBLAS does not compute what AUTO leaves to it; NULL: it does. */
+TRF__FN const char *trf__cblas_refused(void)
+{
+#if TRF__ASK_OPENBLAS
+    /* another library: used without a gate */
+    if (!openblas_get_config && !openblas_get_parallel) return NULL;
+    if (!openblas_get_num_threads || !openblas_set_num_threads)
+        return "this OpenBLAS cannot be told how many threads to use";
+    if (trf__openblas_is_slow())
+        return "OpenBLAS has not recognised this processor: a newer version would, or "
+               "OPENBLAS_CORETYPE=Haswell in the environment";
+#endif
+    return NULL;
+}
+#endif
+
+/* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
 TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     (void)hooks; (void)err;
@@ -244,16 +270,12 @@ TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
 #else
+    cpu->blas = cpu->blas_asked || !trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
-    /* another library: used without a gate */
-    if (!openblas_get_parallel && !blas_memory_alloc) return TRF_OK;
-    cpu->blas = trf__openblas_fits();
-    if (cpu->blas) {
+    if (cpu->blas && openblas_get_num_threads && openblas_set_num_threads) {
         TRF__TRY(trf__openblas_open(cpu->threads, err));
         cpu->gate = &trf__openblas_gate;
-    } else trf__log(hooks, TRF_LOG_WARNING,
-                    "no pthreads build of OpenBLAS is available: the built-in matrix "
-                    "multiplication is used");
+    }
 #endif
 #endif
     return TRF_OK;
@@ -298,7 +320,8 @@ TRF_API trf_precision trf_device_precision(const trf_device *device)
     if (TRF__REAL_BYTES == 8) return TRF_PRECISION_FLOAT32;
     kernel = backend->kernel(device, TRF__BF16);
     return device->kind != TRF_DEVICE_CPU ||
-                   (device->products == TRF_PRODUCTS_AUTO && !strcmp(kernel, "AMX"))
+                   ((device->products == TRF_PRODUCTS_AUTO ||
+                     device->products == TRF_PRODUCTS_BUILT_IN) && !strcmp(kernel, "AMX"))
                ? TRF_PRECISION_BF16 : TRF_PRECISION_FLOAT32;
 }
 
@@ -389,6 +412,9 @@ TRF_API const char *trf_build_info(void)
 #else
         ", one thread"
 #endif
+#if TRF__LEVELS
+        ", levels up to avx512"
+#endif
 #if defined(TRF_WITH_AVX2)
         ", column avx2"
 #endif
@@ -437,6 +463,7 @@ TRF__FN trf_status trf__device_check(const trf_device *device, trf_error *err)
 
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights)
 {
+    const char *kernel;
     int format;
     switch (weights) {
     case TRF_WEIGHTS_FULL: format = TRF__FLOAT32; break;
@@ -445,5 +472,39 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
     default: return NULL;
     }
     if (!device || trf__device_check(device, NULL)) return NULL;
-    return trf__backend_of(device)->kernel(device, format);
+    kernel = trf__backend_of(device)->kernel(device, format);
+#if !defined(TRF_NO_CBLAS)
+    if (device->products == TRF_PRODUCTS_AUTO && kernel && !strcmp(kernel, "CBLAS") &&
+        trf__cblas_refused()) return "built-in";
+#endif
+    return kernel;
+}
+
+TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
+{
+    const trf_device on = device ? *device : trf_device_default();
+    const char *name, *full, *why = "";
+    trf_error err;
+    if (!text || !bytes) return NULL;
+    if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
+    if (on.kind != TRF_DEVICE_CPU) {
+        snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
+        return text;
+    }
+    name = trf__backend_of(&on)->name;
+    full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
+#if !defined(TRF_NO_CBLAS)
+    if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
+#if TRF__ASK_OPENBLAS
+    if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
+#endif
+#endif
+    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s%s%s%s%s",
+             name, (int)on.threads, trf__plural(on.threads), TRF__SLOW ? ", not optimised" : "",
+             full, *why ? " (" : "", why, *why ? ")" : "",
+             TRF__REAL_BYTES == 8 ? "" : "; in 16 bits: ",
+             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_BF16),
+             TRF__REAL_BYTES == 8 ? "" : "; in 8 bits: ",
+             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    return text;
 }

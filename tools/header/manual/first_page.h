@@ -22,20 +22,19 @@
 //                                   #include "transformer.h"
 //   In every other one only:        #include "transformer.h"
 //
-//   With OpenBLAS                   cc -O2 -march=native app.c -lopenblas -lm
-//   Without OpenBLAS                cc -O2 -march=native -DTRF_NO_CBLAS app.c -lm
-//   As C++                          c++ -O2 -march=native app.cc -lopenblas -lm
-//   To ship one program that runs on every x86-64 CPU and uses AVX2 where the CPU has it, compile
-//   the arithmetic twice. Each compiled copy is called a column. column.c is two lines,
-//   `#define TRF_COLUMN avx2` and `#include "transformer.h"`
-//                                   cc -O2 -mavx2 -mfma -c column.c
-//                                   cc -O2 -DTRF_WITH_AVX2 app.c column.o -lopenblas -lm
+//   With OpenBLAS                   cc -O2 app.c -lopenblas -lm
+//   Without OpenBLAS                cc -O2 -DTRF_NO_CBLAS app.c -lm
+//   As C++                          c++ -O2 app.cc -lopenblas -lm
 //   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`
 //    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
-//    cc -O2 -march=native -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
+//    cc -O2 -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //   For GPUs, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
+//   - On x86-64 each but the last has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX).
+//     The widest that the CPU has compute. With -march=native there is one set, for this CPU; that
+//     compiles faster. With -Os there is one set too.
+//   - "undefined reference to cblas_sgemm": add -lopenblas, or -DTRF_NO_CBLAS.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -107,8 +106,9 @@
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
 //                         compiler flags must select that instruction set
-//   TRF_WITH_AVX2         column avx2 is linked in; the best column is chosen at run time
-//   TRF_WITH_AVX512       the same for column avx512
+//   TRF_WITH_AVX2         column avx2 is linked in, and TRF_WITH_AVX512: column avx512. For
+//                         compilers that cannot compile several sets of kernels in one file
+//   TRF_ONE_LEVEL         kernels for the compiler's flags alone
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, which then contains the CUDA backend
 //   TRF_NO_THREADS        objects compute on the calling thread; no thread is ever started

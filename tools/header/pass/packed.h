@@ -181,6 +181,8 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     trf_status status;
     if (!o) TRF__TRY(trf__needs_whole(model, err));
     run = trf__run_on(device, hooks);
+    /* answers have the same bits in every batch, so AUTO is not for CBLAS */
+    if (!o && run.device.products == TRF_PRODUCTS_AUTO) run.device.products = TRF_PRODUCTS_BUILT_IN;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));

@@ -21,17 +21,13 @@
     X(openblas_get_config, get_config, char *, (void)) \
     X(openblas_get_num_threads, get_num_threads, int, (void)) \
     X(openblas_set_num_threads, set_num_threads, void, (int)) \
-    X(blas_memory_alloc, memory_alloc, void *, (int)) \
-    X(blas_memory_free, memory_free, void, (void *)) \
-    X(exec_blas_async, exec_async, int, (long, void *))
+    X(openblas_get_corename, get_corename, char *, (void))
 #undef cblas_sgemm
 #undef openblas_get_parallel
 #undef openblas_get_config
 #undef openblas_get_num_threads
 #undef openblas_set_num_threads
-#undef blas_memory_alloc
-#undef blas_memory_free
-#undef exec_blas_async
+#undef openblas_get_corename
 
 static struct {
     int tried;
@@ -60,7 +56,7 @@ int loaded_openblas(const char **reason)
         if (library && !(*(void **)&openblas.name = dlsym(library, #symbol)) && \
             !openblas.reason[0]) \
             snprintf(openblas.reason, sizeof openblas.reason, \
-                     "it lacks %s, which its build for pthreads has", #symbol);
+                     "it lacks %s", #symbol);
         FUNCTIONS(X)
 #undef X
     }
@@ -81,12 +77,17 @@ void loaded_sgemm(enum cblas_order order, enum cblas_transpose turn_a, enum cbla
     openblas.sgemm(order, turn_a, turn_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
 }
 
+/* The library asks this before anything else. */
+char *loaded_get_corename(void)
+{
+    static char nothing[1];
+    const char *reason;
+    return loaded_openblas(&reason) ? openblas.get_corename() : nothing;
+}
+
 char *loaded_get_config(void) { return openblas.get_config(); }
 int loaded_get_num_threads(void) { return openblas.get_num_threads(); }
 void loaded_set_num_threads(int n) { openblas.set_num_threads(n); }
-void *loaded_memory_alloc(int kind) { return openblas.memory_alloc(kind); }
-void loaded_memory_free(void *buffer) { openblas.memory_free(buffer); }
-int loaded_exec_async(long n, void *queue) { return openblas.exec_async(n, queue); }
 
 #else
 typedef int nothing_is_loaded;      /* C wants something in a file */

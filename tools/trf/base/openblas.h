@@ -19,17 +19,13 @@ int loaded_get_parallel(void);      /* -1: it cannot be loaded */
 char *loaded_get_config(void);
 int loaded_get_num_threads(void);
 void loaded_set_num_threads(int n);
-void *loaded_memory_alloc(int kind);
-void loaded_memory_free(void *buffer);
-int loaded_exec_async(long n, void *queue);
+char *loaded_get_corename(void);
 
 #define cblas_sgemm loaded_sgemm
 #define openblas_get_parallel loaded_get_parallel
 #define openblas_get_config loaded_get_config
 #define openblas_get_num_threads loaded_get_num_threads
 #define openblas_set_num_threads loaded_set_num_threads
-#define blas_memory_alloc loaded_memory_alloc
-#define blas_memory_free loaded_memory_free
-#define exec_blas_async loaded_exec_async
+#define openblas_get_corename loaded_get_corename
 
 #endif

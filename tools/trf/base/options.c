@@ -548,9 +548,13 @@ const struct row rows[] = {
      "AMX", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in|bf16x3",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
-     "than a few rows; auto: built-in if trf was compiled for AVX2 or AVX-512, else cblas if "
-     "OpenBLAS is installed; bf16x3: for training and batches on CPUs with AMX, where it is "
-     "faster and as accurate; elsewhere built-in",
+     "than a few rows; auto: OpenBLAS for training, if it is installed and has kernels for this "
+     "processor; bf16x3: for training and batches on CPUs with AMX, where it is faster and as "
+     "accurate; elsewhere built-in (default: built-in)",
+     NULL},
+    {RUN | ATTENTION, COUNT, "vector-bytes", AT(device.vector_bytes), "16|32|64",
+     "use vectors of at most so many bytes (SSE2, AVX2, AVX-512), as a smaller processor would "
+     "(default: the widest)",
      NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",

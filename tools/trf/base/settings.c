@@ -34,6 +34,7 @@ void set_defaults(struct settings *s)
     s->seed = s->config.seed;
     then_seed(s);
     s->device = trf_device_default();
+    s->device.products = TRF_PRODUCTS_BUILT_IN; /* models are the same whichever OpenBLAS is there */
     s->train.updates = INT64_MAX;
     s->train.minutes = HUGE_VAL;
     s->train.checkpoint_every = 1000;
