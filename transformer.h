@@ -816,7 +816,8 @@ typedef enum trf_precision {
 /* Which matrix product the CPU uses. Not saved in files.
    AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
              build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
-             where AVX2 is (trf_device_text says so). Whatever answers: BUILT_IN
+             where AVX2 is, nor an OpenMP build (trf_device_text says so). Whatever answers:
+             BUILT_IN
    CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
              for the built-in product, use CBLAS for products with more than 512 rows; then the last
              bits of an answer depend on its batch. Attention never uses it. In a build without
@@ -863,13 +864,14 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. All its builds work, and at most 64 threads at a time are inside; of a serial build,
-   which locks nothing, one. Its own number of threads is 1 during each op, then what it was before.
-   With its OpenMP build that number is OpenMP's: if two threads of the program compute at once, one
-   of them may find it at 1 afterwards. Each thread needs 128 MiB of address space; if there is none,
-   creating the object fails with TRF_E_NOMEM. A child of fork() may use OpenBLAS if no thread of the
-   parent was inside a call at that moment. On macOS and Windows, and if it is linked statically,
-   OpenBLAS is called like any other CBLAS: with threads of its own. */
+   OpenBLAS. At most 64 threads at a time are inside; of its serial build, which locks nothing, one.
+   Its own number of threads is 1 during each op, then what it was before. While an object trains
+   with the serial or the OpenMP build, no other thread of the program may call OpenBLAS: these
+   builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
+   128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
+   of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
+   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS: with threads
+   of its own. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -3339,7 +3341,8 @@ typedef enum trf_tokens {
 typedef struct trf_token_choice {
     trf_tokens tokens[2];       /* in and out, of source and target: AUTO is replaced */
     int32_t vocab_size[2];      /* in and out, limit of ids. 0 becomes 32000; for subwords it
-                                   becomes 500 to 8000, more for more text */
+                                   becomes 500 to 8000, more for more text, or without a target up
+                                   to 16000 */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
@@ -7084,7 +7087,10 @@ typedef struct trf__team trf__team;
 /* Admission to a CBLAS that supports only so many callers at a time (OpenBLAS). enter waits until
    it can admit `wanted` callers, or the maximum if that is fewer, and returns the number admitted;
    leave releases them. */
-typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
+typedef struct trf__gate {
+    int (*enter)(int wanted, int *team);    /* *team: for leave, in the same thread */
+    void (*leave)(int taken, int team);
+} trf__gate;
 
 /* A run's state on the CPU. */
 typedef struct trf__cpu {
@@ -7147,10 +7153,10 @@ TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
                                 trf__tile_function *function, const void *job)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
-    int workers = cpu->threads, gated = blas && cpu->gate && n_tiles > 0;
-    if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles));
+    int workers = cpu->threads, team = 0, gated = blas && cpu->gate && n_tiles > 0;
+    if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles), &team);
     trf__tiles_on(run, workers, n_tiles, function, job);
-    if (gated) cpu->gate->leave(workers);
+    if (gated) cpu->gate->leave(workers, team);
 }
 
 /* A worker's scratch. Only one op runs at a time, so each op may use all of it. */
@@ -7189,6 +7195,25 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 #include <pthread.h>
 #else
 #define TRF__PTHREADS 0
+#endif
+/* What is not there is NULL: another CBLAS, or no OpenMP. */
+#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
+#define TRF__ASK_OPENBLAS 1
+#if defined(__cplusplus)
+extern "C" {
+#endif
+extern int openblas_get_parallel(void) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+extern void openblas_set_num_threads(int) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));     /* of its OpenMP build */
+extern void omp_set_num_threads(int) __attribute__((weak));
+#if defined(__cplusplus)
+}
+#endif
+#else
+#define TRF__ASK_OPENBLAS 0
 #endif
 #if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
 #define TRF__THREADS 0
@@ -7369,6 +7394,9 @@ TRF__FN void trf__condition_wake_all(trf__condition *c) { pthread_cond_broadcast
 
 TRF__FN void *trf__thread_main(void *worker)
 {
+#if TRF__ASK_OPENBLAS                   /* OpenMP has a number for each thread */
+    if (omp_set_num_threads) omp_set_num_threads(1);
+#endif
     trf__worker_run((trf__worker *)worker);
     return NULL;
 }
@@ -14938,12 +14966,6 @@ static const trf__backend *trf__cuda_backend(void)
 // may be used, and makes threads and OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
-#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
-#define TRF__ASK_OPENBLAS 1
-#else
-#define TRF__ASK_OPENBLAS 0
-#endif
-
 /* Columns compiled in other files (`#define TRF_COLUMN avx2` there, -DTRF_WITH_AVX2 here). */
 #if defined(__cplusplus)
 extern "C" {
@@ -14962,13 +14984,6 @@ extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
 #endif
 #if defined(TRF_WITH_CUDA)
 extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
-#endif
-#if TRF__ASK_OPENBLAS               /* weak symbols: NULL if CBLAS is another library */
-extern int openblas_get_parallel(void) __attribute__((weak));
-extern char *openblas_get_config(void) __attribute__((weak));
-extern char *openblas_get_corename(void) __attribute__((weak));
-extern int openblas_get_num_threads(void) __attribute__((weak));
-extern void openblas_set_num_threads(int) __attribute__((weak));
 #endif
 #if defined(__cplusplus)
 }
@@ -15084,7 +15099,23 @@ TRF__FN void trf__products_leave(int taken)
     pthread_mutex_unlock(&o->lock);
 }
 
-static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
+/* The OpenMP build's number is OpenMP's of the calling thread, which gets it back. */
+TRF__FN int trf__openblas_enter(int wanted, int *team)
+{
+    *team = openblas_get_parallel && openblas_get_parallel() == 2 && omp_get_max_threads &&
+                    omp_set_num_threads ? omp_get_max_threads() : 0;
+    wanted = trf__products_enter(wanted);
+    if (*team) omp_set_num_threads(1);
+    return wanted;
+}
+
+TRF__FN void trf__openblas_leave(int taken, int team)
+{
+    trf__products_leave(taken);
+    if (team) omp_set_num_threads(team);
+}
+
+static const trf__gate trf__openblas_gate = { trf__openblas_enter, trf__openblas_leave };
 
 /* Whether there is address space for so many buffers at once. OpenBLAS allocates them when it needs
    them, and if it cannot, tries forever. */
@@ -15172,6 +15203,8 @@ TRF__FN const char *trf__cblas_refused(void)
     if (!openblas_get_config && !openblas_get_parallel) return NULL;
     if (!openblas_get_num_threads || !openblas_set_num_threads)
         return "this OpenBLAS cannot be told how many threads to use";
+    if (openblas_get_parallel && openblas_get_parallel() == 2)
+        return "OpenBLAS's OpenMP build computes wrongly if two threads of a program call it";
     if (trf__openblas_is_slow())
         return "OpenBLAS has not recognised this processor: a newer version would, or "
                "OPENBLAS_CORETYPE=Haswell in the environment";
@@ -33967,6 +34000,13 @@ TRF__FN int64_t trf__new_tokens(const trf_data_stats *a)
     return (int64_t)((double)tokens * (double)a->different / (double)a->pairs);
 }
 
+/* A label of a whole text. Much of it shows in which words occur: two layers learn it in half the
+   time, and as well (tools/data/defaults.md). */
+TRF__FN int trf__labels_texts(const trf_data_stats *a)
+{
+    return a->n_labels && (a->head == TRF_HEAD_MEAN || a->head == TRF_HEAD_FIRST);
+}
+
 /* Chooses the model: base for much data, tiny for little, and a size between. */
 TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
@@ -33982,6 +34022,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
         c->d_ff = 512;
     }
     if (symbols) c->d_ff = 512;
+    if (trf__labels_texts(a)) c->encoder_layers = 2;
     /* the caller may require a width; n_heads must divide it */
     if (a->d_model) c->d_model = a->d_model;
     while (c->d_model % c->n_heads) c->n_heads--;
@@ -34087,16 +34128,17 @@ TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
+    int few;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
-    /* an epoch has about 100 updates for language, 800 for symbols */
+    /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
+    few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
-    recipe->corpus.batch_tokens =
-        (int32_t)trf__clamp(leading / (trf__is_language(stats) ? 100 : 800), 512, 4096);
+    recipe->corpus.batch_tokens = (int32_t)trf__clamp(leading / (few ? 100 : 800), 512, 4096);
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);
@@ -34324,15 +34366,17 @@ TRF__FN void trf__choose_kinds(trf_token_choice *choice, const trf__words w[2], 
     }
 }
 
-/* Number of subwords: one for 25 words of text, so that each is seen often enough. */
-TRF__FN int32_t trf__subwords_for(int64_t words)
+/* Number of subwords: one for 25 words of text, so that each is seen often enough. What is only
+   read may have more: nothing chooses among them. */
+TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
 {
-    return (int32_t)trf__clamp((double)words / 25, 500, 8000);
+    return (int32_t)trf__clamp((double)words / 25, 500, only_read ? 16000 : 8000);
 }
 
 /* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
    numbers are then the same ids. */
-TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
+TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int only_read,
+                               int32_t shared)
 {
     int side, one;
     if (!choice->vocabularies) {
@@ -34345,7 +34389,8 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
     for (side = 0; side < 2; side++)
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
-                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all);
+                : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
+                                    only_read);
 }
 
 /* No line may be NULL. lines NULL: there are none. */
@@ -34384,7 +34429,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
         for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
             shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
         trf__choose_kinds(choice, w, there, n);
-        trf__choose_sizes(choice, w, shared);
+        trf__choose_sizes(choice, w, !there[1], shared);
     }
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);
@@ -38205,4 +38250,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3641506427
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4148882633

@@ -33,7 +33,17 @@ static int config_asked;
 static char *real_config(void) { return openblas_get_config ? openblas_get_config() : NULL; }
 char *seen_config(void);
 #define openblas_get_config seen_config
+extern char *openblas_get_corename(void) __attribute__((weak));
+static char *pretended_core;
+static char *real_corename(void)
+{
+    static char nothing[1];
+    return openblas_get_corename ? openblas_get_corename() : nothing;
+}
+char *seen_corename(void);
+#define openblas_get_corename seen_corename
 #endif
+#undef TRF__AUTO_IS_OWN
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -64,6 +74,8 @@ const char *__tsan_default_suppressions(void)
 
 #if !defined(TRF_NO_CBLAS)
 int seen_parallel(void) { return pretended < 0 ? real_parallel() : pretended; }
+
+char *seen_corename(void) { return pretended_core ? pretended_core : real_corename(); }
 
 /* Its answer is written anew at every call: who asks beside another caller may see the beginning of
    it alone. */
@@ -235,7 +247,8 @@ static void child_beside(int parallel)
     int i, step;
     MUST(real_parallel() == parallel);
     host_prepare();
-    MUST(pthread_create(&thread, NULL, host, NULL) == 0);
+    /* the other builds are not for two threads at once: a host must not use them beside us */
+    MUST(parallel != 1 || pthread_create(&thread, NULL, host, NULL) == 0);
     for (i = 0; i < 4; i++) {           /* with 1, with 2, with 4, with another before each step */
         trf_model *model = new_model(WIDTH);
         trf_trainer *trainer;
@@ -263,11 +276,14 @@ static void child_beside(int parallel)
         MUST(hash == first);
     }
     __atomic_store_n(&host_stops, 1, __ATOMIC_RELAXED);
-    pthread_join(thread, NULL);
-    MUST(host_rounds > 10);
-    MUST(host_errors == 0);
-    MUST((products > 0) == (parallel == 1));
+    if (parallel == 1) {
+        pthread_join(thread, NULL);
+        MUST(host_rounds > 10);
+        MUST(host_errors == 0);
+    }
+    MUST(products > 0);
     MUST(most_threads <= 1);
+    MUST(parallel != 0 || most_inside == 1);
     MUST(trf__openblas.threads == 0 && trf__openblas.inside == 0);
     free(data);
 }
@@ -579,36 +595,76 @@ static void test_gate(void **state)
 #endif
 }
 
-static KIT_UNUSED void count_message(void *user, int level, const char *message)
+#if HAVE_BUILDS
+static trf_device device_of(trf_products how)
 {
-    assert_int_equal(level, TRF_LOG_WARNING);
-    assert_non_null(strstr(message, "OpenBLAS"));
-    ++*(int *)user;
+    trf_device device = trf_device_default();
+    device.threads = 1;
+    device.products = how;
+    return device;
 }
 
-/* The serial and the OpenMP build are not called, and that is said once. */
+/* Whether a run on the device calls CBLAS, through the gate. */
+static int calls_cblas(trf_products how)
+{
+    trf_device device = device_of(how);
+    trf_hooks hooks;
+    trf__run run;
+    int blas;
+    TRF__ZERO(hooks);
+    run = trf__run_on(&device, &hooks);
+    assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
+    blas = trf__cpu_of(&run)->blas;
+    assert_int_equal(blas, trf__cpu_of(&run)->gate != NULL);
+    run.backend->close(&run);
+    return blas;
+}
+#endif
+
+/* Each build is called: of the serial one, which locks nothing, one thread at a time; the OpenMP
+   build, if the caller wants it. */
 static void test_other_builds(void **state)
 {
     (void)state;
 #if HAVE_BUILDS
     if (real_parallel() == 1) {
         for (pretended = 2; pretended >= 0; pretended--) {
-            trf_device device = trf_device_default();
-            trf__run run;
-            trf_hooks hooks;
-            int said = 0;
-            device.threads = 1;
-            device.products = HOW;
-            TRF__ZERO(hooks);
-            hooks.log = count_message;
-            hooks.user = &said;
-            run = trf__run_on(&device, &hooks);
-            assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
-            assert_true(trf__cpu_of(&run)->blas == (pretended == 1));
-            assert_true((trf__cpu_of(&run)->gate != NULL) == (pretended == 1));
-            assert_int_equal(said, pretended != 1);
-            run.backend->close(&run);
+            assert_int_equal(calls_cblas(TRF_PRODUCTS_AUTO), pretended != 2);
+            assert_true(calls_cblas(TRF_PRODUCTS_CBLAS));
+            assert_false(calls_cblas(TRF_PRODUCTS_BUILT_IN));
+            assert_int_equal(trf__openblas_places() == 1, pretended == 0);
         }
+        return;
+    }
+#endif
+    skip();
+}
+
+/* AUTO does not use kernels for processors without AVX2 where AVX2 is, and says so; CBLAS does. */
+static void test_slow_kernels(void **state)
+{
+    (void)state;
+#if HAVE_BUILDS
+    if (real_parallel() == 1 && __builtin_cpu_supports("avx2")) {
+        static char cores[][16] = {"Prescott", "SANDYBRIDGE", "generic", "Haswell", "Zen", "Zen9"};
+        trf_device device = device_of(TRF_PRODUCTS_AUTO);
+        char text[300];
+        int i;
+        for (i = 0; i < 6; i++) {
+            pretended_core = cores[i];
+            assert_int_equal(calls_cblas(TRF_PRODUCTS_AUTO), i > 2);
+            assert_true(calls_cblas(TRF_PRODUCTS_CBLAS));
+            assert_string_equal(trf_product_kernel(&device, TRF_WEIGHTS_FULL),
+                                i > 2 ? "CBLAS" : "built-in");
+            assert_ptr_equal(trf_device_text(&device, text, sizeof text), text);
+            assert_non_null(strstr(text, i > 2 ? cores[i] : "OPENBLAS_CORETYPE"));
+            assert_null(strchr(text, '\n'));
+            assert_true(strlen(text) < sizeof text - 1);
+        }
+        pretended_core = NULL;
+        assert_int_equal(strlen(trf_device_text(&device, text, 5)), 4);
+        assert_null(trf_device_text(&device, text, 0));
+        assert_null(trf_device_text(&device, NULL, 9));
         return;
     }
 #endif
@@ -620,6 +676,7 @@ int main(int argc, char **argv)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_gate),
         cmocka_unit_test(test_other_builds),
+        cmocka_unit_test(test_slow_kernels),
         cmocka_unit_test(test_beside_pthread_openblas),
         cmocka_unit_test(test_beside_serial_openblas),
         cmocka_unit_test(test_beside_openmp_openblas),

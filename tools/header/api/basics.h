@@ -145,7 +145,8 @@ typedef enum trf_precision {
 /* Which matrix product the CPU uses. Not saved in files.
    AUTO      the default. Trainers and contexts: CBLAS for products with more than 16 rows, if the
              build has it. An OpenBLAS whose kernels are for processors without AVX2 is not used
-             where AVX2 is (trf_device_text says so). Whatever answers: BUILT_IN
+             where AVX2 is, nor an OpenMP build (trf_device_text says so). Whatever answers:
+             BUILT_IN
    CBLAS     as AUTO, whatever OpenBLAS it is. Translators and samplers, whose weights are packed
              for the built-in product, use CBLAS for products with more than 512 rows; then the last
              bits of an answer depend on its batch. Attention never uses it. In a build without
@@ -192,13 +193,14 @@ typedef enum trf_products {
        TRF_NO_THREADS, in WebAssembly without -pthread, on systems that are neither POSIX nor
        Windows, and with compilers other than GCC and Clang.
 
-   OpenBLAS. All its builds work, and at most 64 threads at a time are inside; of a serial build,
-   which locks nothing, one. Its own number of threads is 1 during each op, then what it was before.
-   With its OpenMP build that number is OpenMP's: if two threads of the program compute at once, one
-   of them may find it at 1 afterwards. Each thread needs 128 MiB of address space; if there is none,
-   creating the object fails with TRF_E_NOMEM. A child of fork() may use OpenBLAS if no thread of the
-   parent was inside a call at that moment. On macOS and Windows, and if it is linked statically,
-   OpenBLAS is called like any other CBLAS: with threads of its own. */
+   OpenBLAS. At most 64 threads at a time are inside; of its serial build, which locks nothing, one.
+   Its own number of threads is 1 during each op, then what it was before. While an object trains
+   with the serial or the OpenMP build, no other thread of the program may call OpenBLAS: these
+   builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
+   128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
+   of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
+   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS: with threads
+   of its own. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that

@@ -54,7 +54,10 @@ typedef struct trf__team trf__team;
 /* Admission to a CBLAS that supports only so many callers at a time (OpenBLAS). enter waits until
    it can admit `wanted` callers, or the maximum if that is fewer, and returns the number admitted;
    leave releases them. */
-typedef struct trf__gate { int (*enter)(int wanted); void (*leave)(int taken); } trf__gate;
+typedef struct trf__gate {
+    int (*enter)(int wanted, int *team);    /* *team: for leave, in the same thread */
+    void (*leave)(int taken, int team);
+} trf__gate;
 
 /* A run's state on the CPU. */
 typedef struct trf__cpu {
@@ -117,10 +120,10 @@ TRF__FN void trf__product_tiles(const trf__run *run, int blas, int64_t n_tiles,
                                 trf__tile_function *function, const void *job)
 {
     const trf__cpu *cpu = trf__cpu_of(run);
-    int workers = cpu->threads, gated = blas && cpu->gate && n_tiles > 0;
-    if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles));
+    int workers = cpu->threads, team = 0, gated = blas && cpu->gate && n_tiles > 0;
+    if (gated) workers = cpu->gate->enter((int)trf__min64(workers, n_tiles), &team);
     trf__tiles_on(run, workers, n_tiles, function, job);
-    if (gated) cpu->gate->leave(workers);
+    if (gated) cpu->gate->leave(workers, team);
 }
 
 /* A worker's scratch. Only one op runs at a time, so each op may use all of it. */
@@ -159,6 +162,25 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 #include <pthread.h>
 #else
 #define TRF__PTHREADS 0
+#endif
+/* What is not there is NULL: another CBLAS, or no OpenMP. */
+#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
+#define TRF__ASK_OPENBLAS 1
+#if defined(__cplusplus)
+extern "C" {
+#endif
+extern int openblas_get_parallel(void) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+extern void openblas_set_num_threads(int) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));     /* of its OpenMP build */
+extern void omp_set_num_threads(int) __attribute__((weak));
+#if defined(__cplusplus)
+}
+#endif
+#else
+#define TRF__ASK_OPENBLAS 0
 #endif
 #if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
 #define TRF__THREADS 0
@@ -339,6 +361,9 @@ TRF__FN void trf__condition_wake_all(trf__condition *c) { pthread_cond_broadcast
 
 TRF__FN void *trf__thread_main(void *worker)
 {
+#if TRF__ASK_OPENBLAS                   /* OpenMP has a number for each thread */
+    if (omp_set_num_threads) omp_set_num_threads(1);
+#endif
     trf__worker_run((trf__worker *)worker);
     return NULL;
 }

@@ -20,12 +20,6 @@
 // may be used, and makes threads and OpenBLAS's buffers. After it no op allocates.
 // -----------------------------------------------------------------------------------------------
 
-#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
-#define TRF__ASK_OPENBLAS 1
-#else
-#define TRF__ASK_OPENBLAS 0
-#endif
-
 /* Columns compiled in other files (`#define TRF_COLUMN avx2` there, -DTRF_WITH_AVX2 here). */
 #if defined(__cplusplus)
 extern "C" {
@@ -44,13 +38,6 @@ extern const trf__backend TRF__COLUMN_SYMBOL(avx512);
 #endif
 #if defined(TRF_WITH_CUDA)
 extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
-#endif
-#if TRF__ASK_OPENBLAS               /* weak symbols: NULL if CBLAS is another library */
-extern int openblas_get_parallel(void) __attribute__((weak));
-extern char *openblas_get_config(void) __attribute__((weak));
-extern char *openblas_get_corename(void) __attribute__((weak));
-extern int openblas_get_num_threads(void) __attribute__((weak));
-extern void openblas_set_num_threads(int) __attribute__((weak));
 #endif
 #if defined(__cplusplus)
 }
@@ -166,7 +153,23 @@ TRF__FN void trf__products_leave(int taken)
     pthread_mutex_unlock(&o->lock);
 }
 
-static const trf__gate trf__openblas_gate = { trf__products_enter, trf__products_leave };
+/* The OpenMP build's number is OpenMP's of the calling thread, which gets it back. */
+TRF__FN int trf__openblas_enter(int wanted, int *team)
+{
+    *team = openblas_get_parallel && openblas_get_parallel() == 2 && omp_get_max_threads &&
+                    omp_set_num_threads ? omp_get_max_threads() : 0;
+    wanted = trf__products_enter(wanted);
+    if (*team) omp_set_num_threads(1);
+    return wanted;
+}
+
+TRF__FN void trf__openblas_leave(int taken, int team)
+{
+    trf__products_leave(taken);
+    if (team) omp_set_num_threads(team);
+}
+
+static const trf__gate trf__openblas_gate = { trf__openblas_enter, trf__openblas_leave };
 
 /* Whether there is address space for so many buffers at once. OpenBLAS allocates them when it needs
    them, and if it cannot, tries forever. */
@@ -254,6 +257,8 @@ TRF__FN const char *trf__cblas_refused(void)
     if (!openblas_get_config && !openblas_get_parallel) return NULL;
     if (!openblas_get_num_threads || !openblas_set_num_threads)
         return "this OpenBLAS cannot be told how many threads to use";
+    if (openblas_get_parallel && openblas_get_parallel() == 2)
+        return "OpenBLAS's OpenMP build computes wrongly if two threads of a program call it";
     if (trf__openblas_is_slow())
         return "OpenBLAS has not recognised this processor: a newer version would, or "
                "OPENBLAS_CORETYPE=Haswell in the environment";

@@ -74,6 +74,13 @@ TRF__FN int64_t trf__new_tokens(const trf_data_stats *a)
     return (int64_t)((double)tokens * (double)a->different / (double)a->pairs);
 }
 
+/* A label of a whole text. Much of it shows in which words occur: two layers learn it in half the
+   time, and as well (tools/data/defaults.md). */
+TRF__FN int trf__labels_texts(const trf_data_stats *a)
+{
+    return a->n_labels && (a->head == TRF_HEAD_MEAN || a->head == TRF_HEAD_FIRST);
+}
+
 /* Chooses the model: base for much data, tiny for little, and a size between. */
 TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
@@ -89,6 +96,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
         c->d_ff = 512;
     }
     if (symbols) c->d_ff = 512;
+    if (trf__labels_texts(a)) c->encoder_layers = 2;
     /* the caller may require a width; n_heads must divide it */
     if (a->d_model) c->d_model = a->d_model;
     while (c->d_model % c->n_heads) c->n_heads--;
@@ -194,16 +202,17 @@ TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
+    int few;
     TRF__TRY(trf__begin(recipe, "recipe", err));
     memset(recipe, 0, sizeof *recipe);
     if (!stats) return trf__fail_null(err, "stats");
     TRF__TRY(trf__stats_check(stats, err));
     trf__recipe_model(recipe, stats);
     leading = (double)(trf__leads_by_target(stats) ? stats->target_tokens : stats->source_tokens);
-    /* an epoch has about 100 updates for language, 800 for symbols */
+    /* an epoch has about 100 updates for language, 800 for symbols and for labels of texts */
+    few = trf__is_language(stats) && !trf__labels_texts(stats);
     recipe->corpus = trf_corpus_defaults();
-    recipe->corpus.batch_tokens =
-        (int32_t)trf__clamp(leading / (trf__is_language(stats) ? 100 : 800), 512, 4096);
+    recipe->corpus.batch_tokens = (int32_t)trf__clamp(leading / (few ? 100 : 800), 512, 4096);
     recipe->corpus.max_length = recipe->config.max_length - 1;
     recipe->corpus.seed = recipe->config.seed;
     trf__recipe_training(recipe, stats);

@@ -146,7 +146,8 @@ const struct row rows[] = {
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(train.vocab_size), "N",
      "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
      "tokens. For subwords: how many to learn, SentencePiece's three special tokens included "
-     "(default: 32000; for subwords, one for each 25 words of the text, 500 to 8000)",
+     "(default: 32000; for subwords, one for each 25 words of the text, 500 to 8000, or 16000 where "
+     "they are only read)",
      then_vocab_size},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(train.source_vocab_size), "N",
      "the same for the source only", NULL},
