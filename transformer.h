@@ -3341,10 +3341,10 @@ typedef enum trf_tokens {
 typedef struct trf_token_choice {
     trf_tokens tokens[2];       /* in and out, of source and target: AUTO is replaced */
     int32_t vocab_size[2];      /* in and out, limit of ids. 0 becomes 32000; for subwords it
-                                   becomes 500 to 8000, more for more text, or without a target up
-                                   to 16000 */
+                                   becomes 500 to 8000 (only_read: 16000), more for more text */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
+    int32_t only_read;          /* in. 1: no model predicts these tokens, as where labels are learnt */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
                                    (below) that are in no other line; NAN: too few lines */
     int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords. (Targets whose
@@ -34375,8 +34375,7 @@ TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
 
 /* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
    numbers are then the same ids. */
-TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int only_read,
-                               int32_t shared)
+TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     int side, one;
     if (!choice->vocabularies) {
@@ -34390,7 +34389,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
-                                    only_read);
+                                    choice->only_read);
 }
 
 /* No line may be NULL. lines NULL: there are none. */
@@ -34429,7 +34428,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
         for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
             shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
         trf__choose_kinds(choice, w, there, n);
-        trf__choose_sizes(choice, w, !there[1], shared);
+        trf__choose_sizes(choice, w, shared);
     }
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);
@@ -38250,4 +38249,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4148882633
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3039227467

@@ -226,8 +226,7 @@ TRF__FN int32_t trf__subwords_for(int64_t words, int only_read)
 
 /* One vocabulary or two, and their sizes. Sides with many words in common share one: names and
    numbers are then the same ids. */
-TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int only_read,
-                               int32_t shared)
+TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], int32_t shared)
 {
     int side, one;
     if (!choice->vocabularies) {
@@ -241,7 +240,7 @@ TRF__FN void trf__choose_sizes(trf_token_choice *choice, const trf__words w[2], 
         if (!choice->vocab_size[side])
             choice->vocab_size[side] = choice->tokens[side] != TRF_TOKENS_SUBWORDS ? 32000
                 : trf__subwords_for(choice->vocabularies == 1 ? w[0].all + w[1].all : w[side].all,
-                                    only_read);
+                                    choice->only_read);
 }
 
 /* No line may be NULL. lines NULL: there are none. */
@@ -280,7 +279,7 @@ TRF_API trf_status trf_tokens_choose(trf_token_choice *choice, const char *const
         for (i = TRF__SPECIALS; there[0] && there[1] && i < trf_vocab_size(vocab[1]); i++)
             shared += trf_vocab_id(vocab[0], trf_vocab_token(vocab[1], i)) != TRF__UNK;
         trf__choose_kinds(choice, w, there, n);
-        trf__choose_sizes(choice, w, !there[1], shared);
+        trf__choose_sizes(choice, w, shared);
     }
     trf_vocab_destroy(vocab[0]);
     trf_vocab_destroy(vocab[1]);

@@ -100,6 +100,7 @@ static int choose_tokens(const struct settings *s, const trf_data_lines *lines,
     do {
         choice->vocabularies = settle_vocabularies(s, vocab);
         choice->no_subwords = !subwords_can_be_learned();
+        choice->only_read = learns_labels(s);
         choice->vocab_size[0] = s->train.source_vocab_size;
         choice->vocab_size[1] = s->train.target_vocab_size;
         if (trf_tokens_choose(choice, reads_side(s, 0) ? lines->source : NULL,
