@@ -5,9 +5,9 @@
 # translations that the programs print. There are two groups: with fused multiply-add, which is the default of GNU
 # modes, and with contraction off. All programs of a group must print the same hashes.
 #
-# Most programs are one object for any x86-64 with a column of ops linked in, as programs are shipped. Some are compiled
-# as a whole with the flags of a processor; there the optimiser may not warn of anything. A line "left out: ..." names
-# what this machine cannot build or run.
+# Most programs are one compile for any x86-64, run with each of its levels. Some have columns of ops that are compiled
+# apart, some are compiled as a whole with the flags of a processor. The optimiser may not warn of anything. A line
+# "left out: ..." names what this machine cannot build or run.
 
 build=${1:?usage: columns.sh BUILD}
 mkdir -p "$build" && build=$(cd "$build" && pwd) || exit 1
@@ -90,31 +90,40 @@ again()
 ln '$work/$1.$3' '$work/$1.$2'"
 }
 
+# levels NAME COMPILER FLAGS...: a program of one compile, and no warning; each level of it is a program of a group. The
+# group of 32 and 64 bytes is fused unless the flags say otherwise; SSE2 has nothing to fuse.
+levels()
+{
+    name=$1 compiler=$2
+    shift 2
+    run "$compiler -O2 $warnings -DTRF_NO_CBLAS $* -I'$work' '$work/hash.c' -o '$work/levels.$name' -lm"
+    case $* in *contract=off*) group=separate ;; *) group=fused ;; esac
+    level separate "$name" 16
+    level $group "$name" 32
+    [ -z "$avx512" ] || level $group "$name" 64
+}
+level() { echo "0 $3" >"$work/$1.$2-$3.wanted"; links="$links
+ln '$work/levels.$2' '$work/$1.$2-$3'"; }
+
 if [ -n "$avx2" ]; then
-    run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I'$work' -c '$work/hash.c' -o '$work/app.o'"
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
-        column "avx2-$tag" avx2 "$compiler" $avx2_flags
-        linked fused "avx2-$tag" app "avx2-$tag"
-        column "off-avx2-$tag" avx2 "$compiler" -ffp-contract=off $avx2_flags
-        linked separate "avx2-$tag" app "off-avx2-$tag"
-        column "off-baseline-$tag" avx2 "$compiler" -ffp-contract=off
-        linked separate "baseline-$tag" app "off-baseline-$tag"
-        column "off-scalar-$tag" avx2 "$compiler" -ffp-contract=off -DTRF_SCALAR
-        linked separate "scalar-$tag" app "off-scalar-$tag"
-        if [ -n "$avx512" ]; then
-            column "avx512-$tag" avx512 "$compiler" $avx512_flags
-            linked fused "both-$tag" both "avx2-$tag" "avx512-$tag"
-            column "off-avx512-$tag" avx2 "$compiler" -ffp-contract=off $avx512_flags
-            linked separate "avx512-$tag" app "off-avx512-$tag"
-        fi
+        levels "levels-$tag" "$compiler"
     done
-    if [ -n "$avx512" ] && [ -n "$cxx" ]; then          # g++ warns where gcc does not
-        column "avx512-$cxx" avx512 "$cxx -x c++ -std=gnu++17" $avx512_flags
-        linked fused "both-$cxx" both "avx2-$(tag_of "$cc")" "avx512-$cxx"
-    fi
-    [ -z "$avx512" ] ||
+    levels "off-levels" "$cc" -ffp-contract=off
+    [ -z "$cxx" ] || levels "levels-$cxx" $cxx -x c++ -std=gnu++17          # g++ warns where gcc does not
+    # Columns that are compiled apart. The program is built without -O.
+    tag=$(tag_of "$cc")
+    run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I'$work' -c '$work/hash.c' -o '$work/app.o'"
+    column "avx2-$tag" avx2 "$cc" $avx2_flags
+    linked fused "avx2-$tag" app "avx2-$tag"
+    column "off-scalar-$tag" avx2 "$cc" -ffp-contract=off -DTRF_SCALAR
+    linked separate "scalar-$tag" app "off-scalar-$tag"
+    if [ -n "$avx512" ]; then
         run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -DTRF_WITH_AVX512 -I'$work' -c '$work/hash.c' -o '$work/both.o'"
+        column "avx512-$tag" avx512 "$cc" $avx512_flags
+        linked fused "both-$tag" both "avx2-$tag" "avx512-$tag"
+    fi
     # The optimiser sees every function of $cc at -O3, and of the 32-bit compiler in C99; elsewhere those that are
     # called.
     whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native -DTRF_STATIC
@@ -122,7 +131,6 @@ if [ -n "$avx2" ]; then
     whole fused "whole-O3" "$cc" -O3 -march=native $cblas
     again fused "whole-int8-avx2" "whole-native-$(tag_of "$cc")" 2
     again fused "whole-int8-c" "whole-native-$(tag_of "$cc")" 1
-    [ -z "$cxx" ] || whole separate "whole-baseline-$cxx" $cxx -x c++ -std=gnu++17  # SSE2 has nothing to fuse
     if command -v i686-linux-gnu-gcc >/dev/null; then
         for standard in c99 'gnu17 -DTRF_STATIC'; do
             whole separate "i686-${standard%% *}" i686-linux-gnu-gcc -std=$standard -static -msse2 -mfpmath=sse
@@ -166,14 +174,19 @@ compare()
 }
 compare fused
 compare separate
+# The first line of a program names the column or level that computes.
+chooses() { test "$(head -n 1 "$work/$1.out")" = "column $2"; }
+tag=$(tag_of "$cc")
 if [ -n "$avx512" ]; then
-    chosen=$(head -n 1 "$work/fused.both-$(tag_of "$cc").out")
-    check "program fused.both-$(tag_of "$cc")" "it chooses the widest column, avx512; its choice: $chosen" \
-        test "$chosen" = "column avx512"
+    check "program fused.both-$tag" "it chooses the widest column, avx512" chooses "fused.both-$tag" avx512
+    "$work/levels.levels-$tag" stages >"$work/widest.out"
+    check "one compile" "it chooses the widest level, avx512" chooses widest avx512
 fi
+[ -z "$avx2" ] ||
+    check "one compile, at most 32 bytes" "it chooses the level avx2" chooses "fused.levels-$tag-32" avx2
 if [ -n "$avx2" ]; then
     fused=$work/fused.whole-native-$(tag_of "$cc").stages
-    separate=$work/separate.baseline-$(tag_of "$cc").stages
+    separate=$work/separate.levels-$(tag_of "$cc")-16.stages
     check "the groups fused and separate" "fused multiply-add changes the hashes" \
         sh -c '! cmp -s "$1" "$2"' sh "$fused" "$separate"
 fi
