@@ -34,7 +34,6 @@
 //   - On x86-64 each but the last has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX).
 //     The widest that the CPU has compute. With -march=native there is one set, for this CPU; that
 //     compiles faster. With -Os there is one set too.
-//   - "undefined reference to cblas_sgemm": add -lopenblas, or -DTRF_NO_CBLAS.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -148,6 +147,7 @@
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //                     >>memory >>numbers
+//   >>levels           the kernels of several processors in one compile
 //   >>vector           sixteen lanes on every machine
 //                     >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
@@ -155,6 +155,7 @@
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
@@ -2178,12 +2179,12 @@ typedef struct trf_train_options {
                                            effect on a stack of one layer. default 0 */
 
     /* Limits of one batch, for which the trainer allocates its memory when it is created. A
-       sequence counts its ids and one more (BOS or EOS). A larger batch makes the trainer grow, or
-       fails with TRF_E_NOMEM before anything has changed. If the model has a head, target_tokens
-       has no effect: a head computes one row per sequence or per source token, and no target rows
-       exist. With `parts` they are the limits of a part. Ranges: tokens and sequences 1..2^24,
-       longest 2..2^20. */
-    int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
+       sequence counts its ids and one more (BOS or EOS). 0: what the first batches need. A larger
+       batch makes the trainer grow, or fails with TRF_E_NOMEM before anything has changed. If the
+       model has a head, target_tokens has no effect: a head computes one row per sequence or per
+       source token, and no target rows exist. With `parts` they are the limits of a part. Ranges:
+       tokens and sequences 0..2^24, longest 0..2^20. Default 0 */
+    int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
     int32_t rank, n_ranks;              /* number of this trainer, 0..n_ranks - 1, and number of
                                            trainers that train together, 1..2^20; default 0 of 1 */
@@ -2282,7 +2283,7 @@ TRF_API void trf_trainer_destroy(trf_trainer *trainer);
 TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config,
                                    trf_error *err);
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
-   take no more. 0: the configuration or an option is not valid. */
+   take no more; options without limits tell what it takes before the first batch. 0: the configuration or an option is not valid. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
 /* Makes one update: trf_forward_backward, then trf_optimizer_step. */
@@ -3810,11 +3811,13 @@ int madvise(void *, size_t, int);
 #if defined(__GNUC__) || defined(__clang__)
 #define TRF__GNU 1
 #define TRF__UNUSED __attribute__((unused))
+#define TRF__NOINLINE __attribute__((noinline))
 #define TRF__INLINE static inline __attribute__((always_inline, unused))
 #define TRF__PRINTF(a, b) __attribute__((format(printf, a, b)))
 #else
 #define TRF__GNU 0
 #define TRF__UNUSED
+#define TRF__NOINLINE
 #define TRF__INLINE static inline
 #define TRF__PRINTF(a, b)
 #endif
@@ -7039,6 +7042,52 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
 }
 
+#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
+// -----------------------------------------------------------------------------------------------
+// >>cblas          the one call of CBLAS, and what can be asked of OpenBLAS
+// -----------------------------------------------------------------------------------------------
+
+#if !defined(TRF_NO_CBLAS)
+#include TRF_CBLAS_HEADER
+#if defined(TRF_DOUBLE)
+#define TRF__GEMM cblas_dgemm
+#else
+#define TRF__GEMM cblas_sgemm
+#endif
+
+/* C = A B + c_factor C; the numbers of a row, or else of a column, are contiguous. A linker that
+   finds no CBLAS prints the name of the function that calls it: so this one says what to do. */
+TRF__FN TRF__NOINLINE
+void trf__add_lopenblas_or_define_TRF_NO_CBLAS(int a_by_rows, int b_by_rows, int m, int n, int k,
+                                               const trf_real *a, int lda, const trf_real *b,
+                                               int ldb, trf_real c_factor, trf_real *c, int ldc)
+{
+    TRF__GEMM(CblasRowMajor, a_by_rows ? CblasNoTrans : CblasTrans,
+              b_by_rows ? CblasNoTrans : CblasTrans, m, n, k, 1, a, lda, b, ldb, c_factor, c, ldc);
+}
+#endif
+
+/* What can be asked of OpenBLAS; NULL if CBLAS is another library. */
+#if !defined(TRF_NO_CBLAS) && defined(TRF_IMPLEMENTATION) && TRF__GNU && \
+    (defined(__unix__) || defined(__HAIKU__))
+#define TRF__ASK_OPENBLAS 1
+#if defined(__cplusplus)
+extern "C" {
+#endif
+extern int openblas_get_parallel(void) __attribute__((weak));
+extern char *openblas_get_config(void) __attribute__((weak));
+extern char *openblas_get_corename(void) __attribute__((weak));
+extern int openblas_get_num_threads(void) __attribute__((weak));
+extern void openblas_set_num_threads(int) __attribute__((weak));
+extern int omp_get_max_threads(void) __attribute__((weak));     /* of its OpenMP build */
+extern void omp_set_num_threads(int) __attribute__((weak));
+#if defined(__cplusplus)
+}
+#endif
+#else
+#define TRF__ASK_OPENBLAS 0
+#endif
+
 // -----------------------------------------------------------------------------------------------
 // >>threads        the threads of an object that computes
 //
@@ -7195,25 +7244,6 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 #include <pthread.h>
 #else
 #define TRF__PTHREADS 0
-#endif
-/* What is not there is NULL: another CBLAS, or no OpenMP. */
-#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
-#define TRF__ASK_OPENBLAS 1
-#if defined(__cplusplus)
-extern "C" {
-#endif
-extern int openblas_get_parallel(void) __attribute__((weak));
-extern char *openblas_get_config(void) __attribute__((weak));
-extern char *openblas_get_corename(void) __attribute__((weak));
-extern int openblas_get_num_threads(void) __attribute__((weak));
-extern void openblas_set_num_threads(int) __attribute__((weak));
-extern int omp_get_max_threads(void) __attribute__((weak));     /* of its OpenMP build */
-extern void omp_set_num_threads(int) __attribute__((weak));
-#if defined(__cplusplus)
-}
-#endif
-#else
-#define TRF__ASK_OPENBLAS 0
 #endif
 #if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
 #define TRF__THREADS 0
@@ -7715,7 +7745,8 @@ TRF_API trf_device trf_device_default(void)
 
 #endif
 
-/* a column `cuda` has none of these */
+#endif
+
 #if (defined(TRF__ONCE) || TRF__LEVEL) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
 
 // -----------------------------------------------------------------------------------------------
@@ -9728,15 +9759,6 @@ TRF__FN int trf__format_of(const trf_device *device)
 // trf__product_all is the product of every op of >>linear. It packs B if that pays, cuts C into
 // tiles and runs them. trf__multiply is one tile, and also the product inside other ops' tiles.
 
-#if !defined(TRF_NO_CBLAS)
-#include TRF_CBLAS_HEADER
-#if defined(TRF_DOUBLE)
-#define TRF__GEMM cblas_dgemm
-#else
-#define TRF__GEMM cblas_sgemm
-#endif
-#endif
-
 /* CBLAS has no bias: it is added afterwards. */
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns,
                            int64_t ld)
@@ -9759,11 +9781,11 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
         int by_rows = p.a.column == 1, b_by_rows = p.b.column == 1;
-        TRF__GEMM(CblasRowMajor, by_rows ? CblasNoTrans : CblasTrans, b_by_rows ? CblasNoTrans
-                  : CblasTrans, (int)p.m, (int)p.n, (int)p.k, 1,
-                  p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
-                  p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
-                  (trf_real)(p.add != 0), p.c, (int)p.ldc);
+        trf__add_lopenblas_or_define_TRF_NO_CBLAS(
+            by_rows, b_by_rows, (int)p.m, (int)p.n, (int)p.k,
+            p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
+            p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
+            (trf_real)(p.add != 0), p.c, (int)p.ldc);
         if (p.bias) trf__add_bias(p.c, p.bias, p.m, p.n, p.ldc);
         return;
     }
@@ -15121,10 +15143,13 @@ static const trf__gate trf__openblas_gate = { trf__openblas_enter, trf__openblas
    them, and if it cannot, tries forever. */
 TRF__FN int trf__buffers_fit(int wanted)
 {
-    void *volatile held[TRF__BLAS_CALLERS];     /* volatile, or compilers remove malloc and free */
-    int n = 0, fits;
-    while (n < wanted && (held[n] = malloc(TRF__BLAS_BUFFER)) != NULL) n++;
-    fits = n == wanted;
+    void *held[TRF__BLAS_CALLERS];
+    int n, fits = 1;
+    for (n = 0; n < wanted && fits; n++) {
+        void *volatile probe = malloc(TRF__BLAS_BUFFER);    /* compilers may not remove it */
+        held[n] = probe;
+        fits = held[n] != NULL;
+    }
     while (n-- > 0) free(held[n]);
     return fits;
 }
@@ -23333,7 +23358,7 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
         trf__log(&pass->run.hooks, TRF_LOG_INFO,
-                 "a batch exceeds the planned limits: memory has grown");
+                 "a batch is larger than those before it: memory has grown");
     return TRF_OK;
 }
 
@@ -24192,9 +24217,6 @@ TRF_API trf_train_options trf_train_defaults(void)
     o.smoothing_rule = TRF_SMOOTH_UNIFORM;
     o.clip_norm = 1;
     o.seed = 1;
-    o.source_tokens = o.target_tokens = 4096;
-    o.sequences = 256;
-    o.longest = 128;
     o.n_ranks = 1;
     return o;
 }
@@ -24277,10 +24299,10 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(uint64_t,         seed,               0, 2e19, 2) \
     X(int32_t,          source_tagged,      0, 1, 8) \
     X(int32_t,          recompute,          0, 1, 3) \
-    X(int32_t,          source_tokens,      1, 1 << 24, 2) \
-    X(int32_t,          target_tokens,      1, 1 << 24, 2) \
-    X(int32_t,          sequences,          1, 1 << 24, 2) \
-    X(int32_t,          longest,            2, 1 << 20, 2) \
+    X(int32_t,          source_tokens,      0, 1 << 24, 2) \
+    X(int32_t,          target_tokens,      0, 1 << 24, 2) \
+    X(int32_t,          sequences,          0, 1 << 24, 2) \
+    X(int32_t,          longest,            0, 1 << 20, 2) \
     X(int32_t,          threads,            0, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0) \
@@ -24466,23 +24488,29 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
+/* Without limits a trainer begins with room for so much. */
+enum { TRF__FIRST_TOKENS = 64, TRF__FIRST_SEQUENCES = 8, TRF__FIRST_LONGEST = 16 };
+
 /* The limits of batches, padded to the sizes for which the device records lists. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
                                       const trf__reach *held, const trf_train_options *o)
 {
     trf__limits limits;
-    int64_t tokens = trf__min64(4096, trf__max64(o->source_tokens, o->target_tokens));
+    const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
+    const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
+    int64_t tokens = trf__min64(4096, trf__max64(source_tokens, target_tokens));
     /* at most, of one row each */
     int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
-    int64_t sources = run->backend->padded(run, o->source_tokens);
-    int64_t sequences = run->backend->padded(run, o->sequences + fillers);
+    int64_t sources = run->backend->padded(run, source_tokens);
+    int64_t sequences = run->backend->padded(run, fillers + (o->sequences ? o->sequences
+                                                                          : TRF__FIRST_SEQUENCES));
     limits.source_rows = trf__has_source(c) ? sources : 0;
-    limits.target_rows = trf__has_target(c) ? run->backend->padded(run, o->target_tokens)
+    limits.target_rows = trf__has_target(c) ? run->backend->padded(run, target_tokens)
                        : trf__pools(c) ? sequences : sources;
     /* before the decoder no stage has target rows, and before the last layer none of a head */
     if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
     limits.sentences = sequences;
-    limits.longest = trf__min64(o->longest, c->max_length);
+    limits.longest = trf__min64(o->longest ? o->longest : TRF__FIRST_LONGEST, c->max_length);
     limits.recompute = o->recompute;
     return limits;
 }
@@ -34757,8 +34785,8 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
                                  const trf_train_options *limits, const trf_config *c)
 {
     const double rows = trf__rows_at_a_time(c);
-    const double most[2] = {limits->source_tokens < rows ? limits->source_tokens : rows,
-                            limits->target_tokens < rows ? limits->target_tokens : rows};
+    const double most[2] = {trf__clamp(limits->source_tokens, 0, rows),
+                            trf__clamp(limits->target_tokens, 0, rows)};
     const trf_sequences *from[2] = {&pairs->source, &pairs->target};
     int64_t tokens[2] = {0, 0};
     int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
@@ -34820,9 +34848,14 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     trf_step_report sum, one;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
+    trf_train_options limits;
     trf_batch batch;
     if (report) TRF__ZERO(*report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    limits = trainer->options;
+    if (!limits.source_tokens) limits.source_tokens = 4096;
+    if (!limits.target_tokens) limits.target_tokens = 4096;
+    if (!limits.sequences) limits.sequences = 256;
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
@@ -34830,7 +34863,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sum);
     for (; first < all; first += n) {
-        batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
+        batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
         for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
         for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];
@@ -38249,4 +38282,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3039227467
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1739012374

@@ -728,8 +728,8 @@ static void test_defaults(void **state)
                 o.smoothing_rule == TRF_SMOOTH_UNIFORM && o.clip_norm == 1 && o.seed == 1);
     assert_true(o.dropout == 0 && o.attention_dropout == 0 && o.activation_dropout == 0 &&
                 o.residual_dropout == 0);
-    assert_true(o.source_tokens == 4096 && o.target_tokens == 4096 && o.sequences == 256 &&
-                o.longest == 128 && o.n_ranks == 1);
+    assert_true(o.source_tokens == 0 && o.target_tokens == 0 && o.sequences == 0 &&
+                o.longest == 0 && o.n_ranks == 1);
     assert_true(search.beam == 4 && search.n_best == 1 && search.max_length_a == 2.0 &&
                 search.max_length_b == -1);
     assert_true(search.max_sentences == 32 && search.max_tokens == 4096 &&

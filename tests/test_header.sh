@@ -99,8 +99,10 @@ fresh
 (cd tools/header && echo 'enum { TRF__NEW = 1 };' >cpu/new.h && use cpu/norm.h cpu/new.h &&
     use cpu/loss.h cpu/new.h && sh join.sh)
 check "join.sh writes a new file once, before its use, and the header compiles" \
-    eval '[ "$(grep -c TRF__NEW transformer.h)" = 1 ] &&
-        cc -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
+    eval '[ "$(grep -c "enum { TRF__NEW" transformer.h)" = 1 ] &&
+        cc -O2 -fsyntax-only -DTRF_IMPLEMENTATION -DTRF_NO_SLOW_WARNING -x c transformer.h'
+check "join.sh lists the names of a file that is read for each level" \
+    grep -q "^#define TRF__NEW TRF__NAMED(TRF__NEW)" transformer.h
 check "a new file leaves no two blank lines in a row in the header" \
     eval '[ -z "$(cat -s transformer.h | diff - transformer.h)" ]'
 

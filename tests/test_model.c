@@ -2060,10 +2060,10 @@ static void test_bad_options(void **state)
     trf_trainer_destroy(trainer);
     trainer = NULL;
     BAD_REAL(clip_norm); BAD_OPTION(clip_norm, 0);
-    BAD_OPTION(source_tokens, 0); BAD_OPTION(source_tokens, INT32_MAX);
-    BAD_OPTION(target_tokens, 0); BAD_OPTION(target_tokens, INT32_MIN);
-    BAD_OPTION(sequences, 0); BAD_OPTION(sequences, -1);
-    BAD_OPTION(longest, 1); BAD_OPTION(longest, INT32_MAX);
+    BAD_OPTION(source_tokens, -1); BAD_OPTION(source_tokens, INT32_MAX);
+    BAD_OPTION(target_tokens, -1); BAD_OPTION(target_tokens, INT32_MIN);
+    BAD_OPTION(sequences, -1); BAD_OPTION(sequences, -1);
+    BAD_OPTION(longest, -1); BAD_OPTION(longest, INT32_MAX);
     BAD_OPTION(threads, -1); BAD_OPTION(threads, INT32_MAX);
     BAD_OPTION(n_ranks, 0);
     BAD_OPTION(rank, 1); BAD_OPTION(rank, -1);

@@ -72,11 +72,14 @@ extern "C" {
 #include "ops/beam_step.h"
 #include "ops/rules.h"
 
+#if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
+#include "cpu/cblas.h"
 #include "cpu/threads.h"
 
 #endif
 
-/* a column `cuda` has none of these */
+#endif
+
 #if (defined(TRF__ONCE) || TRF__LEVEL) && (!TRF__CUDA || defined(TRF_IMPLEMENTATION))
 
 #include "cpu/gemm.h"

@@ -92,12 +92,12 @@ typedef struct trf_train_options {
                                            effect on a stack of one layer. default 0 */
 
     /* Limits of one batch, for which the trainer allocates its memory when it is created. A
-       sequence counts its ids and one more (BOS or EOS). A larger batch makes the trainer grow, or
-       fails with TRF_E_NOMEM before anything has changed. If the model has a head, target_tokens
-       has no effect: a head computes one row per sequence or per source token, and no target rows
-       exist. With `parts` they are the limits of a part. Ranges: tokens and sequences 1..2^24,
-       longest 2..2^20. */
-    int32_t source_tokens, target_tokens, sequences, longest;   /* default 4096, 4096, 256, 128 */
+       sequence counts its ids and one more (BOS or EOS). 0: what the first batches need. A larger
+       batch makes the trainer grow, or fails with TRF_E_NOMEM before anything has changed. If the
+       model has a head, target_tokens has no effect: a head computes one row per sequence or per
+       source token, and no target rows exist. With `parts` they are the limits of a part. Ranges:
+       tokens and sequences 0..2^24, longest 0..2^20. Default 0 */
+    int32_t source_tokens, target_tokens, sequences, longest;
     int32_t threads;                    /* 1..4096; 0: config.device.threads; default 0 */
     int32_t rank, n_ranks;              /* number of this trainer, 0..n_ranks - 1, and number of
                                            trainers that train together, 1..2^20; default 0 of 1 */
@@ -196,7 +196,7 @@ TRF_API void trf_trainer_destroy(trf_trainer *trainer);
 TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config,
                                    trf_error *err);
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
-   take no more. 0: the configuration or an option is not valid. */
+   take no more; options without limits tell what it takes before the first batch. 0: the configuration or an option is not valid. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
 /* Makes one update: trf_forward_backward, then trf_optimizer_step. */

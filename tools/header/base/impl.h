@@ -43,11 +43,13 @@ int madvise(void *, size_t, int);
 #if defined(__GNUC__) || defined(__clang__)
 #define TRF__GNU 1
 #define TRF__UNUSED __attribute__((unused))
+#define TRF__NOINLINE __attribute__((noinline))
 #define TRF__INLINE static inline __attribute__((always_inline, unused))
 #define TRF__PRINTF(a, b) __attribute__((format(printf, a, b)))
 #else
 #define TRF__GNU 0
 #define TRF__UNUSED
+#define TRF__NOINLINE
 #define TRF__INLINE static inline
 #define TRF__PRINTF(a, b)
 #endif

@@ -5,6 +5,7 @@
 #include "base/vector.h"
 #include "ops/ops.h"
 #include "cpu/threads.h"
+#include "cpu/cblas.h"
 #include "cpu/gemm.h"
 #include "cpu/int8.h"
 #include "cpu/bf16.h"
@@ -88,15 +89,6 @@ TRF__FN int trf__format_of(const trf_device *device)
 // trf__product_all is the product of every op of >>linear. It packs B if that pays, cuts C into
 // tiles and runs them. trf__multiply is one tile, and also the product inside other ops' tiles.
 
-#if !defined(TRF_NO_CBLAS)
-#include TRF_CBLAS_HEADER
-#if defined(TRF_DOUBLE)
-#define TRF__GEMM cblas_dgemm
-#else
-#define TRF__GEMM cblas_sgemm
-#endif
-#endif
-
 /* CBLAS has no bias: it is added afterwards. */
 TRF__FN void trf__add_bias(trf_real *y, const trf_real *b, int64_t rows, int64_t columns,
                            int64_t ld)
@@ -119,11 +111,11 @@ TRF__FN void trf__multiply(const trf__run *run, int worker, int blas, const trf_
 #if !defined(TRF_NO_CBLAS)
     if (blas) {
         int by_rows = p.a.column == 1, b_by_rows = p.b.column == 1;
-        TRF__GEMM(CblasRowMajor, by_rows ? CblasNoTrans : CblasTrans, b_by_rows ? CblasNoTrans
-                  : CblasTrans, (int)p.m, (int)p.n, (int)p.k, 1,
-                  p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
-                  p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
-                  (trf_real)(p.add != 0), p.c, (int)p.ldc);
+        trf__add_lopenblas_or_define_TRF_NO_CBLAS(
+            by_rows, b_by_rows, (int)p.m, (int)p.n, (int)p.k,
+            p.a.at, (int)(by_rows ? trf__max64(p.a.row, p.k) : p.a.column),
+            p.b.at, (int)(b_by_rows ? trf__max64(p.b.row, p.n) : p.b.column),
+            (trf_real)(p.add != 0), p.c, (int)p.ldc);
         if (p.bias) trf__add_bias(p.c, p.bias, p.m, p.n, p.ldc);
         return;
     }

@@ -5,6 +5,7 @@
 #include "base/errors.h"
 #include "base/memory.h"
 #include "ops/ops.h"
+#include "cpu/cblas.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>threads        the threads of an object that computes
@@ -162,25 +163,6 @@ TRF__INLINE int64_t trf__row_tiles(int64_t rows, int64_t width)
 #include <pthread.h>
 #else
 #define TRF__PTHREADS 0
-#endif
-/* What is not there is NULL: another CBLAS, or no OpenMP. */
-#if !defined(TRF_NO_CBLAS) && TRF__PTHREADS && !defined(__APPLE__)
-#define TRF__ASK_OPENBLAS 1
-#if defined(__cplusplus)
-extern "C" {
-#endif
-extern int openblas_get_parallel(void) __attribute__((weak));
-extern char *openblas_get_config(void) __attribute__((weak));
-extern char *openblas_get_corename(void) __attribute__((weak));
-extern int openblas_get_num_threads(void) __attribute__((weak));
-extern void openblas_set_num_threads(int) __attribute__((weak));
-extern int omp_get_max_threads(void) __attribute__((weak));     /* of its OpenMP build */
-extern void omp_set_num_threads(int) __attribute__((weak));
-#if defined(__cplusplus)
-}
-#endif
-#else
-#define TRF__ASK_OPENBLAS 0
 #endif
 #if defined(TRF_NO_THREADS) || (defined(__wasm__) && !defined(_REENTRANT))
 #define TRF__THREADS 0

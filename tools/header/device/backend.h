@@ -175,10 +175,13 @@ static const trf__gate trf__openblas_gate = { trf__openblas_enter, trf__openblas
    them, and if it cannot, tries forever. */
 TRF__FN int trf__buffers_fit(int wanted)
 {
-    void *volatile held[TRF__BLAS_CALLERS];     /* volatile, or compilers remove malloc and free */
-    int n = 0, fits;
-    while (n < wanted && (held[n] = malloc(TRF__BLAS_BUFFER)) != NULL) n++;
-    fits = n == wanted;
+    void *held[TRF__BLAS_CALLERS];
+    int n, fits = 1;
+    for (n = 0; n < wanted && fits; n++) {
+        void *volatile probe = malloc(TRF__BLAS_BUFFER);    /* compilers may not remove it */
+        held[n] = probe;
+        fits = held[n] != NULL;
+    }
     while (n-- > 0) free(held[n]);
     return fits;
 }

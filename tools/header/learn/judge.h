@@ -211,8 +211,8 @@ TRF__FN trf_batch trf__cut_pairs(const trf_batch *pairs, int32_t first, const in
                                  const trf_train_options *limits, const trf_config *c)
 {
     const double rows = trf__rows_at_a_time(c);
-    const double most[2] = {limits->source_tokens < rows ? limits->source_tokens : rows,
-                            limits->target_tokens < rows ? limits->target_tokens : rows};
+    const double most[2] = {trf__clamp(limits->source_tokens, 0, rows),
+                            trf__clamp(limits->target_tokens, 0, rows)};
     const trf_sequences *from[2] = {&pairs->source, &pairs->target};
     int64_t tokens[2] = {0, 0};
     int32_t n = 0, all = from[0]->count > from[1]->count ? from[0]->count : from[1]->count;
@@ -274,9 +274,14 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     trf_step_report sum, one;
     int64_t used[2] = {0, 0}, number = 0;
     int32_t first = 0, all, i, n;
+    trf_train_options limits;
     trf_batch batch;
     if (report) TRF__ZERO(*report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
+    limits = trainer->options;
+    if (!limits.source_tokens) limits.source_tokens = 4096;
+    if (!limits.target_tokens) limits.target_tokens = 4096;
+    if (!limits.sequences) limits.sequences = 256;
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
@@ -284,7 +289,7 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     TRF__TRY(trf__check_held_out(pairs, err));
     TRF__ZERO(sum);
     for (; first < all; first += n) {
-        batch = trf__cut_pairs(pairs, first, used, &trainer->options, &trainer->model->config);
+        batch = trf__cut_pairs(pairs, first, used, &limits, &trainer->model->config);
         n = batch.source.count > batch.target.count ? batch.source.count : batch.target.count;
         for (i = 0; i < batch.source.count; i++) used[0] += batch.source.lengths[i];
         for (i = 0; i < batch.target.count; i++) used[1] += batch.target.lengths[i];

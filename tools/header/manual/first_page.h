@@ -34,7 +34,6 @@
 //   - On x86-64 each but the last has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX).
 //     The widest that the CPU has compute. With -march=native there is one set, for this CPU; that
 //     compiles faster. With -Os there is one set too.
-//   - "undefined reference to cblas_sgemm": add -lopenblas, or -DTRF_NO_CBLAS.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -148,6 +147,7 @@
 //   >>impl             includes, compiler differences
 //   >>base             errors, memory, small arithmetic
 //                     >>memory >>numbers
+//   >>levels           the kernels of several processors in one compile
 //   >>vector           sixteen lanes on every machine
 //                     >>lane-moves >>lane-functions
 //   >>ops              the contract between the model and the hardware
@@ -155,6 +155,7 @@
 //   >>shared           what the CPU and a GPU compute by the same text
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order

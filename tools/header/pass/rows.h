@@ -216,7 +216,7 @@ TRF__FN trf_status trf__pass_reserve(trf__pass *pass, const trf__limits *need, t
     TRF__TRY(trf__pass_resize(pass, &grown, err));
     if (pass->training)
         trf__log(&pass->run.hooks, TRF_LOG_INFO,
-                 "a batch exceeds the planned limits: memory has grown");
+                 "a batch is larger than those before it: memory has grown");
     return TRF_OK;
 }
 

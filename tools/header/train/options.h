@@ -32,9 +32,6 @@ TRF_API trf_train_options trf_train_defaults(void)
     o.smoothing_rule = TRF_SMOOTH_UNIFORM;
     o.clip_norm = 1;
     o.seed = 1;
-    o.source_tokens = o.target_tokens = 4096;
-    o.sequences = 256;
-    o.longest = 128;
     o.n_ranks = 1;
     return o;
 }
@@ -117,10 +114,10 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(uint64_t,         seed,               0, 2e19, 2) \
     X(int32_t,          source_tagged,      0, 1, 8) \
     X(int32_t,          recompute,          0, 1, 3) \
-    X(int32_t,          source_tokens,      1, 1 << 24, 2) \
-    X(int32_t,          target_tokens,      1, 1 << 24, 2) \
-    X(int32_t,          sequences,          1, 1 << 24, 2) \
-    X(int32_t,          longest,            2, 1 << 20, 2) \
+    X(int32_t,          source_tokens,      0, 1 << 24, 2) \
+    X(int32_t,          target_tokens,      0, 1 << 24, 2) \
+    X(int32_t,          sequences,          0, 1 << 24, 2) \
+    X(int32_t,          longest,            0, 1 << 20, 2) \
     X(int32_t,          threads,            0, TRF__MAX_THREADS, 0) \
     X(int32_t,          n_ranks,            1, 1 << 20, 0) \
     X(int32_t,          rank,               0, o->n_ranks - 1, 0) \

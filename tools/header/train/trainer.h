@@ -168,23 +168,29 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
+/* Without limits a trainer begins with room for so much. */
+enum { TRF__FIRST_TOKENS = 64, TRF__FIRST_SEQUENCES = 8, TRF__FIRST_LONGEST = 16 };
+
 /* The limits of batches, padded to the sizes for which the device records lists. */
 TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
                                       const trf__reach *held, const trf_train_options *o)
 {
     trf__limits limits;
-    int64_t tokens = trf__min64(4096, trf__max64(o->source_tokens, o->target_tokens));
+    const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
+    const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
+    int64_t tokens = trf__min64(4096, trf__max64(source_tokens, target_tokens));
     /* at most, of one row each */
     int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
-    int64_t sources = run->backend->padded(run, o->source_tokens);
-    int64_t sequences = run->backend->padded(run, o->sequences + fillers);
+    int64_t sources = run->backend->padded(run, source_tokens);
+    int64_t sequences = run->backend->padded(run, fillers + (o->sequences ? o->sequences
+                                                                          : TRF__FIRST_SEQUENCES));
     limits.source_rows = trf__has_source(c) ? sources : 0;
-    limits.target_rows = trf__has_target(c) ? run->backend->padded(run, o->target_tokens)
+    limits.target_rows = trf__has_target(c) ? run->backend->padded(run, target_tokens)
                        : trf__pools(c) ? sequences : sources;
     /* before the decoder no stage has target rows, and before the last layer none of a head */
     if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
     limits.sentences = sequences;
-    limits.longest = trf__min64(o->longest, c->max_length);
+    limits.longest = trf__min64(o->longest ? o->longest : TRF__FIRST_LONGEST, c->max_length);
     limits.recompute = o->recompute;
     return limits;
 }
