@@ -173,22 +173,34 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
     j->columns = trf__max64(64, trf__round_up(trf__ceil_div(j->p.n, across), 32));
 }
 
-/* Sets the size of tiles. Those of CBLAS depend on the product alone, as its bits depend on them.
-   Of the built-in product there are two for each thread. Those of a transposed A have whole strips
+/* The tiles of CBLAS depend on the product alone, as its bits depend on them. CBLAS packs its
+   operands anew for each tile, so tiles are large: four or more of them, if that leaves 128 rows
+   and columns. */
+TRF__FN void trf__blas_cut(trf__product_job *j)
+{
+    int64_t *longer;
+    j->rows = trf__transposed(&j->p) ? 256 : 1024;
+    j->columns = trf__transposed(&j->p) ? 256 : trf__max64(1, j->p.n);
+    while (trf__ceil_div(j->p.m, j->rows) * trf__ceil_div(j->p.n, j->columns) < 4) {
+        longer = j->rows >= j->columns ? &j->rows : &j->columns;
+        if (*longer <= 128) break;
+        *longer = trf__round_up(trf__ceil_div(*longer, 2), 16);
+    }
+}
+
+/* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a transposed A have whole strips
    or, in 16 bits, blocks, and at most the rows that are packed at a time. */
-TRF__FN void trf__product_cut(trf__product_job *j, int workers)
+TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
     const int64_t most = bf16 ? 256 : TRF__TALL;
     const int64_t unit = bf16 ? (int64_t)TRF__BF16_TILE_ROWS : (int64_t)TRF__STRIP;
     const int64_t tiles = trf__ceil_div(j->p.m, most);
-    int threads = j->blas ? 1 : workers;
+    if (j->blas) { trf__blas_cut(j); return; }
     if (!trf__transposed(&j->p) && j->p.bf16x3) { trf__bf16x3_cut(j, threads); return; }
     j->rows = trf__rows_each(j->p.m, threads);
     j->columns = trf__columns_each(j->p.m, j->p.n, j->rows, threads);
     if (!trf__transposed(&j->p)) return;
-    j->rows = j->columns = trf__ceil_div(j->p.n, TRF__TALL) * tiles < 8 ? TRF__TALL / 2 : TRF__TALL;
-    if (j->blas) return;
     j->rows = trf__round_up(trf__max64(1, trf__ceil_div(j->p.m, trf__round_up(tiles, 2 * threads))),
                             unit);
     j->columns = trf__round_up(j->p.n, 16);
