@@ -3382,7 +3382,8 @@ typedef enum trf_hold_out_rule {
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
    pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
-   are at least twenty: it then holds out all pairs of a source. */
+   are at least twenty: it then holds out all pairs of a source. A data set of texts alone, where
+   the shares of lines are learnt, is held out as with RANDOM. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -9845,7 +9846,7 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
 }
 
 /* The tiles of CBLAS depend on the product alone, as its bits depend on them. CBLAS packs its
-   operands anew for each tile, so tiles are large: four or more of them, if that leaves 128 rows
+   operands anew for each tile, so tiles are large: four or more of them, if that leaves 64 rows
    and columns. */
 TRF__FN void trf__blas_cut(trf__product_job *j)
 {
@@ -9854,7 +9855,7 @@ TRF__FN void trf__blas_cut(trf__product_job *j)
     j->columns = trf__transposed(&j->p) ? 256 : trf__max64(1, j->p.n);
     while (trf__ceil_div(j->p.m, j->rows) * trf__ceil_div(j->p.n, j->columns) < 4) {
         longer = j->rows >= j->columns ? &j->rows : &j->columns;
-        if (*longer <= 128) break;
+        if (*longer <= 64) break;
         *longer = trf__round_up(trf__ceil_div(*longer, 2), 16);
     }
 }
@@ -33497,16 +33498,14 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
                                       trf_train_options *o, trf_error *err)
 {
-    const trf_train_options d = trf_train_defaults();
     TRF__TRY(trf__stored_training(file, o, err));
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
-    /* these sizes are a plan, which grows if needed: a file cannot make us plan for more than the
-       defaults */
-    o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
-    o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
-    o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences;
-    o->longest = o->longest < d.longest ? o->longest : d.longest;
+    /* these sizes are a plan, which grows if needed: a file cannot make us plan for much */
+    o->source_tokens = o->source_tokens < 4096 ? o->source_tokens : 4096;
+    o->target_tokens = o->target_tokens < 4096 ? o->target_tokens : 4096;
+    o->sequences = o->sequences < 256 ? o->sequences : 256;
+    o->longest = o->longest < 128 ? o->longest : 128;
     return TRF_OK;
 }
 
@@ -36710,7 +36709,11 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
         memset(s->held + (s->n - *count), 1, (size_t)*count);
         return TRF_OK;
     }
-    return trf_hold_out(s->lines[0], s->n, size, o->hold_out_rule, s->held, count, &o->hooks, err);
+    /* how often a text occurs is what a language model learns: its copies are on both sides */
+    return trf_hold_out(s->lines[0], s->n, size,
+                        trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
+                            ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
+                        s->held, count, &o->hooks, err);
 }
 
 /* Marks the held-out pairs in s->held: those of the caller, or some. Pairs with the same source
@@ -38295,4 +38298,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1340950005
+// Made from the files in tools/header by `make header`. CRC of the lines above: 803396383

@@ -430,6 +430,7 @@ static const struct tested table[] = {
        {"cblas", TRF_PRODUCTS_CBLAS}, {"built-in", TRF_PRODUCTS_BUILT_IN},
        {"bf16x3", TRF_PRODUCTS_BF16X3}),
     OPTION(TRAIN, COUNT, "threads", device.threads),
+    OPTION(TRAIN, NUMBER, "vector-bytes", device.vector_bytes),
 
     OPTION(EVAL, TEXT, "metrics", eval.metrics),
     OF(EVAL, "tokenize", eval.tokenize, int32_t, {"13a", METRICS_13A}, {"none", METRICS_NONE},

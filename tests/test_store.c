@@ -777,10 +777,10 @@ static void limits_of_a_checkpoint(void **state)
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("limits"), NULL, NULL, &err));
-    assert_int_equal(trf_trainer_options(trainer)->source_tokens, kit_training().source_tokens);
-    assert_int_equal(trf_trainer_options(trainer)->target_tokens, kit_training().target_tokens);
-    assert_int_equal(trf_trainer_options(trainer)->sequences, kit_training().sequences);
-    assert_int_equal(trf_trainer_options(trainer)->longest, kit_training().longest);
+    assert_int_equal(trf_trainer_options(trainer)->source_tokens, 4096);
+    assert_int_equal(trf_trainer_options(trainer)->target_tokens, 4096);
+    assert_int_equal(trf_trainer_options(trainer)->sequences, 256);
+    assert_int_equal(trf_trainer_options(trainer)->longest, 128);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -2479,7 +2479,7 @@ static void bad_checkpoint_numbers(void **state)
                  {"total_steps", "3", "total_steps"},
                  {"sequences", "-1", "sequences"},
                  {"source_tokens", "2147483647", "source_tokens"},
-                 {"longest", "1", "longest"},
+                 {"longest", "-1", "longest"},
                  {"schedule", "4", "schedule"}};
     run r = train_some(3, in_folder("run"));
     trf_corpus *corpus = corpus_of(0);

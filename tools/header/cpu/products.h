@@ -174,7 +174,7 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
 }
 
 /* The tiles of CBLAS depend on the product alone, as its bits depend on them. CBLAS packs its
-   operands anew for each tile, so tiles are large: four or more of them, if that leaves 128 rows
+   operands anew for each tile, so tiles are large: four or more of them, if that leaves 64 rows
    and columns. */
 TRF__FN void trf__blas_cut(trf__product_job *j)
 {
@@ -183,7 +183,7 @@ TRF__FN void trf__blas_cut(trf__product_job *j)
     j->columns = trf__transposed(&j->p) ? 256 : trf__max64(1, j->p.n);
     while (trf__ceil_div(j->p.m, j->rows) * trf__ceil_div(j->p.n, j->columns) < 4) {
         longer = j->rows >= j->columns ? &j->rows : &j->columns;
-        if (*longer <= 128) break;
+        if (*longer <= 64) break;
         *longer = trf__round_up(trf__ceil_div(*longer, 2), 16);
     }
 }

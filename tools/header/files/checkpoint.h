@@ -180,16 +180,14 @@ TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *op
 TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
                                       trf_train_options *o, trf_error *err)
 {
-    const trf_train_options d = trf_train_defaults();
     TRF__TRY(trf__stored_training(file, o, err));
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
-    /* these sizes are a plan, which grows if needed: a file cannot make us plan for more than the
-       defaults */
-    o->source_tokens = o->source_tokens < d.source_tokens ? o->source_tokens : d.source_tokens;
-    o->target_tokens = o->target_tokens < d.target_tokens ? o->target_tokens : d.target_tokens;
-    o->sequences = o->sequences < d.sequences ? o->sequences : d.sequences;
-    o->longest = o->longest < d.longest ? o->longest : d.longest;
+    /* these sizes are a plan, which grows if needed: a file cannot make us plan for much */
+    o->source_tokens = o->source_tokens < 4096 ? o->source_tokens : 4096;
+    o->target_tokens = o->target_tokens < 4096 ? o->target_tokens : 4096;
+    o->sequences = o->sequences < 256 ? o->sequences : 256;
+    o->longest = o->longest < 128 ? o->longest : 128;
     return TRF_OK;
 }
 

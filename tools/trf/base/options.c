@@ -553,7 +553,7 @@ const struct row rows[] = {
      "processor; bf16x3: for training and batches on CPUs with AMX, where it is faster and as "
      "accurate; elsewhere built-in (default: built-in)",
      NULL},
-    {RUN | ATTENTION, COUNT, "vector-bytes", AT(device.vector_bytes), "16|32|64",
+    {RUN | ATTENTION, NUMBER, "vector-bytes", AT(device.vector_bytes), "16|32|64",
      "use vectors of at most so many bytes (SSE2, AVX2, AVX-512), as a smaller processor would "
      "(default: the widest)",
      NULL},
