@@ -802,9 +802,37 @@ static void refuses(void **state)
     trf_dataset_destroy(data);
 }
 
+/* Of texts alone copies are on both sides: a language model learns how often each occurs. */
+static void repeated_texts(void **state)
+{
+    enum { LINES = 40, COPIES = 25 };
+    trf_dataset_options o = trf_dataset_defaults();
+    trf_dataset *data = NULL;
+    trf_data_lines lines;
+    char text[40], seen[LINES] = {0};
+    int64_t i;
+    int learnt = 0;
+    (void)state;
+    o.kind = TRF_DATA_TEXTS;
+    o.keep_texts = 1;
+    OK(trf_dataset_create(&data, &o, &err));
+    for (i = 0; i < LINES * COPIES; i++) {
+        snprintf(text, sizeof text, "w%d is w%d", (int)(i % LINES), (int)(i % LINES + 1));
+        OK(trf_dataset_add(data, NULL, text, &err));
+    }
+    OK(trf_dataset_finish(data, &err));
+    lines = trf_dataset_lines(data);
+    assert_int_equal(lines.n, LINES * COPIES);
+    for (i = 0; i < lines.n; i++) if (lines.used[i]) seen[atoi(lines.target[i] + 1)] = 1;
+    for (i = 0; i < LINES; i++) learnt += seen[i];
+    assert_int_equal(learnt, LINES);
+    trf_dataset_destroy(data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(repeated_texts),
         cmocka_unit_test(bad_lines), cmocka_unit_test(names_files),
         cmocka_unit_test(own_vocabularies), cmocka_unit_test(held_out_files),
         cmocka_unit_test(chunks), cmocka_unit_test(files_of_text), cmocka_unit_test(tags),

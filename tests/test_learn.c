@@ -236,6 +236,10 @@ static void recipe_follows_data(void **state)
     OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.config.decoder_layers == 0 && r.config.tying == TRF_UNTIED &&
                 r.training.dropout == 0.3);
+    assert_true(r.config.encoder_layers == 2);          /* labels of texts; of words as usual */
+    a.head = TRF_HEAD_TOKENS;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.encoder_layers == 4);
 }
 
 /* Every field has a range, and an error that names it; a failure changes nothing. */

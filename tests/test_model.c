@@ -1913,6 +1913,10 @@ static void test_bad_config(void **state)
     BAD_INT(n_labels, 2);
     BAD_CONFIG(device.products, TRF_PRODUCTS_COUNT);
     BAD_CONFIG(device.products, (trf_products)-1);
+    BAD_CONFIG(device.vector_bytes, 8);
+    BAD_CONFIG(device.vector_bytes, 48);
+    BAD_CONFIG(device.vector_bytes, -16);
+    BAD_CONFIG(device.vector_bytes, 128);
     BAD_CONFIG(device.threads, 0);
     BAD_CONFIG(device.threads, -1);
     BAD_CONFIG(device.threads, INT32_MAX);
