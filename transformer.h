@@ -871,8 +871,8 @@ typedef enum trf_products {
    builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
    128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
    of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
-   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS: with threads
-   of its own. */
+   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS, with
+   threads of its own. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that
@@ -2283,7 +2283,8 @@ TRF_API void trf_trainer_destroy(trf_trainer *trainer);
 TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config,
                                    trf_error *err);
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
-   take no more; options without limits tell what it takes before the first batch. 0: the configuration or an option is not valid. */
+   take no more; options without limits tell what it takes before the first batch. 0: the
+   configuration or an option is not valid. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
 /* Makes one update: trf_forward_backward, then trf_optimizer_step. */
@@ -3345,7 +3346,7 @@ typedef struct trf_token_choice {
                                    becomes 500 to 8000 (only_read: 16000), more for more text */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
-    int32_t only_read;          /* in. 1: no model predicts these tokens, as where labels are learnt */
+    int32_t only_read;          /* in. 1: no model predicts these tokens: labels are learnt */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
                                    (below) that are in no other line; NAN: too few lines */
     int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords. (Targets whose
@@ -9860,8 +9861,9 @@ TRF__FN void trf__blas_cut(trf__product_job *j)
     }
 }
 
-/* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a transposed A have whole strips
-   or, in 16 bits, blocks, and at most the rows that are packed at a time. */
+/* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
+   transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
+   time. */
 TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
@@ -38298,4 +38300,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 803396383
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1060430077

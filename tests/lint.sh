@@ -24,6 +24,7 @@ lint "more than 100 columns" longer 100 transformer.h
 lint "more than 120 columns" longer 120 Makefile $shells
 lint "a part of a chapter of more than 250 lines" awk '
     /Stop here if you only want/ { inside = 1 }
+    / TRF__NAMED\(/ { first++ }         # a list that is made
     inside && /^\/\/ >>/ { if (mark && FNR - first > 250) print mark; mark = $2; first = FNR }' transformer.h
 lint "README: more than 1,000 words before the reference" awk '
     /^# Reference$/ { exit }

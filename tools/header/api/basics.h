@@ -199,8 +199,8 @@ typedef enum trf_products {
    builds compute wrongly then. So AUTO does not use the OpenMP build; CBLAS does. Each thread needs
    128 MiB of address space; if there is none, creating the object fails with TRF_E_NOMEM. A child
    of fork() may use OpenBLAS if no thread of the parent was inside a call at that moment. On macOS
-   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS: with threads
-   of its own. */
+   and Windows, and if it is linked statically, OpenBLAS is called like any other CBLAS, with
+   threads of its own. */
 typedef struct trf_device {
     trf_device_kind kind;           /* default TRF_DEVICE_CPU */
     int32_t threads;                /* 1..4096, of each object; default: one per processor that

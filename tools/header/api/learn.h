@@ -285,7 +285,7 @@ typedef struct trf_token_choice {
                                    becomes 500 to 8000 (only_read: 16000), more for more text */
     int32_t vocabularies;       /* in and out. 1: shared; 2: one per side; 0 becomes 1 or 2 */
     int32_t no_subwords;        /* in. 1: you have no subwords; words are chosen instead */
-    int32_t only_read;          /* in. 1: no model predicts these tokens, as where labels are learnt */
+    int32_t only_read;          /* in. 1: no model predicts these tokens: labels are learnt */
     double unknown[2];          /* out: percentage of the words in a random tenth of the lines
                                    (below) that are in no other line; NAN: too few lines */
     int32_t would_be_subwords[2];       /* out. 1: words, because of no_subwords. (Targets whose

@@ -196,7 +196,8 @@ TRF_API void trf_trainer_destroy(trf_trainer *trainer);
 TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_config *config,
                                    trf_error *err);
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
-   take no more; options without limits tell what it takes before the first batch. 0: the configuration or an option is not valid. */
+   take no more; options without limits tell what it takes before the first batch. 0: the
+   configuration or an option is not valid. */
 TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
 
 /* Makes one update: trf_forward_backward, then trf_optimizer_step. */

@@ -188,8 +188,9 @@ TRF__FN void trf__blas_cut(trf__product_job *j)
     }
 }
 
-/* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a transposed A have whole strips
-   or, in 16 bits, blocks, and at most the rows that are packed at a time. */
+/* Sets the size of tiles. Of the built-in product there are two for each thread. Those of a
+   transposed A have whole strips or, in 16 bits, blocks, and at most the rows that are packed at a
+   time. */
 TRF__FN void trf__product_cut(trf__product_job *j, int threads)
 {
     const int bf16 = j->p.bf16x3 || (j->packed && j->packed->format == TRF__BF16);
