@@ -173,7 +173,7 @@ help:
 	@echo 'make check      besides, every way to build it, with every compiler that is here: twenty minutes; CI runs it'
 	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
-	@echo 'make check-defaults DATA=...  what trf train makes of ten tasks without an option: hours'
+	@echo 'make check-defaults DATA=...  what trf train makes of fourteen tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
 	@echo 'make bench      speed of this machine, op by op; make bench-peers PYTHON=python3: beside PyTorch and'
 	@echo '                CTranslate2'
@@ -202,7 +202,7 @@ mutate:
 	sh tests/mutate.sh --check
 	sh tests/mutate.sh $(if $(CHANGED),--changed $(if $(filter 1,$(CHANGED)),HEAD,$(CHANGED)))
 
-# What trf train makes of ten tasks without an option; hours. DATA: see tools/data/check_defaults.sh.
+# What trf train makes of fourteen tasks without an option; hours. DATA: see tools/data/check_defaults.sh.
 DATA     =
 check-defaults: $(BUILD)/trf $(BUILD)/tasks
 	sh tools/data/check_defaults.sh $(BUILD) $(DATA)

@@ -31,9 +31,9 @@
 //   For GPUs, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
-//   - On x86-64 each but the last has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX).
-//     The widest that the CPU has compute. With -march=native there is one set, for this CPU; that
-//     compiles faster. With -Os there is one set too.
+//   - On x86-64 (not on Windows) each but the last has kernels for SSE2, AVX2 and AVX-512 (with
+//     VNNI, bf16 and AMX), and the widest that the CPU has compute. With -march=native there is one
+//     set, for this CPU; that compiles faster. With -Os there is one set too.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -3838,6 +3838,8 @@ int madvise(void *, size_t, int);
 #if TRF__SLOW && !defined(TRF_NO_SLOW_WARNING) && !defined(__CUDACC__) && \
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
+#elif !TRF__GNU && !defined(TRF_NO_SLOW_WARNING)
+#pragma message("transformer.h: with this compiler there are no vectors and one thread")
 #endif
 #if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && defined(__has_include)
 #if !__has_include(<cblas.h>)
@@ -4355,7 +4357,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 // vector), and reads nothing but those chapters. Their names get the level's suffix, and a pragma
 // its instructions. The names are listed below; tools/header/names.awk finds them.
 //
-// A level that the build's flags contain already is left out: -march=native compiles one.
+// A level that the build's flags contain already is left out: -march=native compiles one. On
+// Windows there is one, as GCC aligns no stack to 32 bytes there.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
@@ -4370,7 +4373,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define TRF__THIS_FILE "transformer.h"
 #if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
     !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
-    !defined(TRF_WITH_AVX512) && defined(TRANSFORMER_H) && defined(__has_include)
+    !defined(TRF_WITH_AVX512) && !defined(_WIN32) && defined(TRANSFORMER_H) && \
+    defined(__has_include)
 #if __has_include(TRF__THIS_FILE)       /* else it has another name here */
 #define TRF__LEVELS 1
 #endif
@@ -15475,29 +15479,31 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *name, *full, *why = "";
+    const char *full, *half, *why = "";
     trf_error err;
+    size_t used;
     if (!text || !bytes) return NULL;
     if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
     if (on.kind != TRF_DEVICE_CPU) {
         snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
         return text;
     }
-    name = trf__backend_of(&on)->name;
     full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
+    half = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
-    if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
+    else if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
-    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s%s%s%s%s",
-             name, (int)on.threads, trf__plural(on.threads), TRF__SLOW ? ", not optimised" : "",
-             full, *why ? " (" : "", why, *why ? ")" : "",
-             TRF__REAL_BYTES == 8 ? "" : "; in 16 bits: ",
-             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_BF16),
-             TRF__REAL_BYTES == 8 ? "" : "; in 8 bits: ",
-             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
+             trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
+             trf__plural(TRF__THREADS ? on.threads : 1),
+             TRF__SLOW ? ", not optimised" : "", full, *why ? " (" : "", why, *why ? ")" : "");
+    used = strlen(text);
+    if (half)
+        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", half,
+                 trf_product_kernel(&on, TRF_WEIGHTS_INT8));
     return text;
 }
 
@@ -38300,4 +38306,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1060430077
+// Made from the files in tools/header by `make header`. CRC of the lines above: 888851335

@@ -1,4 +1,4 @@
-/* build: shared slow */
+/* build: shared slow cblas:shared */
 /* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the
    bytes. */
 #define TRF_IMPLEMENTATION

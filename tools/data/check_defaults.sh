@@ -1,16 +1,16 @@
 #!/bin/sh
 # What trf train gives without a single option: sh tools/data/check_defaults.sh BUILD [DATA [TASK...]]
 #
-# Ten tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
+# Fourteen tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
 # best that any settings have reached (the column "best": see tools/data/defaults.md; where nothing is left to gain,
 # with 100). It fails where the defaults are more than two points behind. DATA is a folder with cmudict/train.tsv,
-# cmudict/dev.tsv (word, tab, phones) and multi30k/train.en, train.de, test.2016.en, test.2016.de; without it the two
-# tasks that need it are left out. Hours on two cores, most of them for the phones.
+# cmudict/dev.tsv (word, tab, phones), multi30k/train.en, train.de, test.2016.en, test.2016.de, and languages/train.tsv,
+# test.tsv (text, tab, label); tasks without their data are left out. Hours on two cores, most of them for the phones.
 
 build=${1:?usage: check_defaults.sh BUILD [DATA [TASK...]]}
 data=${2:-}
 [ $# -ge 2 ] && shift 2 || shift 1
-tasks=${*:-dates reversal grammar unsegmented glossary marks rows sampling lines phones}
+tasks=${*:-dates reversal grammar unsegmented glossary marks rows numbers repeated code sampling lines language phones}
 build=$(cd "$build" && pwd) || exit 1
 [ -z "$data" ] || data=$(cd "$data" && pwd) || exit 1
 work=$(mktemp -d) || exit 1
@@ -27,6 +27,7 @@ make_task()
     case $1 in
     dates|reversal) "$build/tasks" "$1" 20000 1 >train.tsv && "$build/tasks" "$1" 1000 99 >test.tsv ;;
     grammar) "$build/tasks" grammar 20000 1 >train.tsv && "$build/tasks" grammar 1000 0 >test.tsv ;;
+    numbers|repeated|code) "$build/tasks" "$1" 6000 1 >train.tsv && "$build/tasks" "$1" 500 99 >test.tsv ;;
     unsegmented|glossary|marks|rows) "$build/tasks" "$1" 3000 1 >train.tsv && "$build/tasks" "$1" 500 99 >test.tsv ;;
     lines)
         for side in en de; do
@@ -63,6 +64,17 @@ sample()
         lines text drawn)
 }
 
+# Labels of texts.
+labels()
+{
+    began=$(date +%s)
+    "$build/trf" train --objective classify --tsv "$data/languages/train.tsv" --model model 2>log || { cat log; return 1; }
+    minutes=$((($(date +%s) - began + 30) / 60))
+    cut -f 1 "$data/languages/test.tsv" | "$build/trf" classify --model model 2>log.classify | cut -f 1 >answers ||
+        { cat log.classify; return 1; }
+    got=$(cut -f 2 "$data/languages/test.tsv" | paste - answers | awk '{ n += $1 == $2 } END { print 100 * n / NR }')
+}
+
 failed=0
 printf '%-10s %-8s %8s %8s %9s %9s\n' task figure defaults best updates minutes
 for task in $tasks; do
@@ -72,13 +84,19 @@ for task in $tasks; do
     grammar)  figure=exact best=100.0 ;;
     lines)    figure=bleu  best=23.3 ;;
     phones)   figure=exact best=76.1 ;;
-    unsegmented|glossary|marks|rows) figure=exact best=100.0 ;;
+    unsegmented|glossary|marks|rows|numbers|repeated|code) figure=exact best=100.0 ;;
+    language) figure=labels best=91.5 ;;
     sampling) figure=shares best=100.0 ;;
     *) echo "no task is called $task"; exit 2 ;;
     esac
-    case $task in lines|phones) [ -n "$data" ] || { echo "left out: $task: no DATA"; continue; } ;; esac
+    case $task in
+    lines|phones) [ -n "$data" ] || { echo "left out: $task: no DATA"; continue; } ;;
+    language) [ -f "$data/languages/train.tsv" ] || { echo "left out: $task: no DATA"; continue; } ;;
+    esac
     rm -f -- * || exit 1
-    if [ $task = sampling ]; then sample || exit 1; else
+    if [ $task = sampling ]; then sample || exit 1
+    elif [ $task = language ]; then labels || exit 1
+    else
     make_task $task && gather || exit 1
     began=$(date +%s)
     "$build/trf" train --tsv train.tsv --model model 2>log || { cat log; exit 1; }

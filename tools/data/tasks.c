@@ -8,6 +8,9 @@
            build/tasks glossary 3000 1 >train.tsv      two words, and two words the other way round
            build/tasks marks 3000 1 >train.tsv         words, and signs that normalising would change: m², 12½, ZWNJ
            build/tasks rows 3000 1 >train.tsv          five kinds of pairs in turn
+           build/tasks numbers 20000 1 >train.tsv      a number, and German for it: answers of up to 68 letters
+           build/tasks repeated 6000 1 >train.tsv      a word, and the same with its vowels twice; each word many times
+           build/tasks code 4000 1 >train.tsv          a statement and its depth, and the line with its indentation
 
    The last number is the seed; `grammar` with seed 0 gives sentences whose combinations of words no other seed has. */
 #include <stdint.h>
@@ -109,23 +112,78 @@ static void print_row(uint64_t *state, long i)
     if (k > 2) printf("w%d\n", k == 3 ? a : b);
 }
 
+/* 1 to 999, as they stand before "tausend" (ein), or at the end (eins). */
+static void print_below_thousand(int n, const char *one)
+{
+    static const char *const small[] = {"", "ein", "zwei", "drei", "vier", "f\xC3\xBCnf", "sechs", "sieben", "acht", "neun",
+        "zehn", "elf", "zw\xC3\xB6lf", "dreizehn", "vierzehn", "f\xC3\xBCnfzehn", "sechzehn", "siebzehn", "achtzehn",
+        "neunzehn"};
+    static const char *const tens[] = {"zwanzig", "drei\xC3\x9Fig", "vierzig", "f\xC3\xBCnfzig", "sechzig", "siebzig",
+        "achtzig", "neunzig"};
+    if (n >= 100) printf("%shundert", small[n / 100]);
+    n %= 100;
+    if (n >= 20) printf("%s%s%s", small[n % 10], n % 10 ? "und" : "", tens[n / 10 - 2]);
+    else if (n == 1) printf("%s", one);
+    else printf("%s", small[n]);
+}
+
+static void print_number(uint64_t *state)
+{
+    uint32_t most = 10;
+    int n, k = (int)below(state, 6);
+    while (k-- > 0) most *= 10;
+    n = 1 + (int)below(state, most - 1);
+    printf("%d\t", n);
+    if (n >= 1000) { print_below_thousand(n / 1000, "ein"); printf("tausend"); }
+    print_below_thousand(n % 1000, "eins");
+    putchar('\n');
+}
+
+/* About 24 copies of each word. The words of another seed are others. */
+static void print_repeated(uint64_t *state, long n, uint64_t seed)
+{
+    static const char c[] = "bdfgklmnprst", v[] = "aeiou";
+    uint64_t word = seed * 1000003 + below(state, (uint32_t)(n / 24 + 1));
+    int syllables = 2 + (int)below(&word, 3), i;
+    char text[16];
+    for (i = 0; i < syllables; i++) {
+        text[2 * i] = c[below(&word, 12)];
+        text[2 * i + 1] = v[below(&word, 5)];
+    }
+    printf("%.*s\t", 2 * i, text);
+    for (i = 0; i < syllables; i++) printf("%c%c%c", text[2 * i], text[2 * i + 1], text[2 * i + 1]);
+    putchar('\n');
+}
+
+static void print_code(uint64_t *state)
+{
+    static const char *const forms[] = {"return", "print", "call", "free"};
+    int depth = (int)below(state, 4), form = (int)below(state, 4), name = (int)below(state, 40);
+    printf("%d %s x%d\t%*s%s(x%d);\n", depth, forms[form], name, 4 * depth, "", forms[form], name);
+}
+
 int main(int argc, char **argv)
 {
-    static const char *const tasks[] = {"dates", "reversal", "grammar", "unsegmented", "glossary", "marks", "rows"};
+    static const char *const tasks[] = {"dates", "reversal", "grammar", "unsegmented", "glossary", "marks", "rows",
+                                        "numbers", "repeated", "code"};
     int known = 0, k;
     const char *task = argc == 4 ? argv[1] : "";
     long n = argc == 4 ? strtol(argv[2], NULL, 10) : 0, i;
     uint64_t seed = argc == 4 ? strtoull(argv[3], NULL, 10) : 0, state = seed;
     (void)grammar_check;        /* not needed here */
-    for (k = 0; k < 7; k++) known |= !strcmp(task, tasks[k]);
+    for (k = 0; k < 10; k++) known |= !strcmp(task, tasks[k]);
     if (n <= 0 || !known) {
-        fprintf(stderr, "usage: tasks dates|reversal|grammar|unsegmented|glossary|marks|rows N SEED\n");
+        fprintf(stderr, "usage: tasks dates|reversal|grammar|unsegmented|glossary|marks|rows|numbers|repeated|code "
+                        "N SEED\n");
         return 2;
     }
     for (i = 0; i < n; i++) {
         if (*task == 'd') print_date(&state);
         else if (!strcmp(task, "reversal")) print_reversal(&state);
         else if (!strcmp(task, "rows")) print_row(&state, i);
+        else if (!strcmp(task, "repeated")) print_repeated(&state, n, seed);
+        else if (*task == 'n') print_number(&state);
+        else if (*task == 'c') print_code(&state);
         else if (*task == 'u') print_unsegmented(&state);
         else if (*task == 'm') print_marks(&state);
         else if (!strcmp(task, "glossary")) print_glossary(&state);

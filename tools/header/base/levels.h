@@ -10,7 +10,8 @@
 // vector), and reads nothing but those chapters. Their names get the level's suffix, and a pragma
 // its instructions. The names are listed below; tools/header/names.awk finds them.
 //
-// A level that the build's flags contain already is left out: -march=native compiles one.
+// A level that the build's flags contain already is left out: -march=native compiles one. On
+// Windows there is one, as GCC aligns no stack to 32 bytes there.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
@@ -25,7 +26,8 @@
 #define TRF__THIS_FILE "transformer.h"
 #if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
     !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
-    !defined(TRF_WITH_AVX512) && defined(TRANSFORMER_H) && defined(__has_include)
+    !defined(TRF_WITH_AVX512) && !defined(_WIN32) && defined(TRANSFORMER_H) && \
+    defined(__has_include)
 #if __has_include(TRF__THIS_FILE)       /* else it has another name here */
 #define TRF__LEVELS 1
 #endif

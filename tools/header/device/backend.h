@@ -491,28 +491,30 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *name, *full, *why = "";
+    const char *full, *half, *why = "";
     trf_error err;
+    size_t used;
     if (!text || !bytes) return NULL;
     if (trf__device_check(&on, &err)) { snprintf(text, bytes, "%s", err.message); return text; }
     if (on.kind != TRF_DEVICE_CPU) {
         snprintf(text, bytes, "GPU %d by CUDA", (int)on.index);
         return text;
     }
-    name = trf__backend_of(&on)->name;
     full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
+    half = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
-    if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
+    else if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
-    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s%s%s%s%s",
-             name, (int)on.threads, trf__plural(on.threads), TRF__SLOW ? ", not optimised" : "",
-             full, *why ? " (" : "", why, *why ? ")" : "",
-             TRF__REAL_BYTES == 8 ? "" : "; in 16 bits: ",
-             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_BF16),
-             TRF__REAL_BYTES == 8 ? "" : "; in 8 bits: ",
-             TRF__REAL_BYTES == 8 ? "" : trf_product_kernel(&on, TRF_WEIGHTS_INT8));
+    snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
+             trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
+             trf__plural(TRF__THREADS ? on.threads : 1),
+             TRF__SLOW ? ", not optimised" : "", full, *why ? " (" : "", why, *why ? ")" : "");
+    used = strlen(text);
+    if (half)
+        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", half,
+                 trf_product_kernel(&on, TRF_WEIGHTS_INT8));
     return text;
 }

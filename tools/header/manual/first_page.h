@@ -31,9 +31,9 @@
 //   For GPUs, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
-//   - On x86-64 each but the last has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX).
-//     The widest that the CPU has compute. With -march=native there is one set, for this CPU; that
-//     compiles faster. With -Os there is one set too.
+//   - On x86-64 (not on Windows) each but the last has kernels for SSE2, AVX2 and AVX-512 (with
+//     VNNI, bf16 and AMX), and the widest that the CPU has compute. With -march=native there is one
+//     set, for this CPU; that compiles faster. With -Os there is one set too.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
