@@ -117,6 +117,7 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     OK(trf_dataset_read(data, in_folder(pairs), NULL, &err));
     OK(trf_dataset_finish(data, &err));
     recipe = trf_dataset_recipe(data);
+    recipe->config.device.products = TRF_PRODUCTS_BUILT_IN;     /* as trf */
     OK(trf_dataset_create_model(data, &model, &err));
     OK(trf_trainer_create(&trainer, model, &recipe->training, &err));
     OK(trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
