@@ -4813,6 +4813,15 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define TRF__MIN(a, b) _mm_min_ps(b, a)
 #endif
 
+/* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for
+   both. */
+#undef TRF__SHUFFLES
+#if TRF__VECTOR_BYTES >= 4 * TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
+#define TRF__SHUFFLES 1
+#else
+#define TRF__SHUFFLES 0
+#endif
+
 #endif
 
 #if defined(TRF__ONCE) || TRF__LEVEL
@@ -4860,10 +4869,7 @@ typedef trf_real trf__vec_in_memory __attribute__((vector_size(TRF__VECTOR_BYTES
 #define TRF__AS_REAL(to, x) ((to) = (trf__vec)(x))
 #endif
 
-/* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for
-   both. */
-#if TRF__VECTOR_BYTES >= 4 * TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
-#define TRF__SHUFFLES 1
+#if TRF__SHUFFLES
 typedef trf_real trf__quad __attribute__((vector_size(4 * TRF__REAL_BYTES)));
 typedef trf__int trf__quad_int __attribute__((vector_size(4 * TRF__REAL_BYTES)));
 typedef uint16_t trf__bits_in_memory __attribute__((vector_size(2 * TRF__VECTOR_BYTES /
@@ -4880,8 +4886,6 @@ TRF__INLINE trf__quad trf__quad_at(const trf_real *p)
     trf__quad q; memcpy(&q, p, sizeof q); return q;
 }
 TRF__INLINE void trf__quad_to(trf_real *p, trf__quad q) { memcpy(p, &q, sizeof q); }
-#else
-#define TRF__SHUFFLES 0
 #endif
 
 #define TRF__WIDE 16            /* lanes */
@@ -4982,6 +4986,7 @@ TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y
 
 /* Sum and maximum over the lanes: lane i is combined with lane i + 8, then + 4, + 2, + 1. Both
    forms follow this tree, so they give the same bits. */
+#undef TRF__OVER_LANES
 #if TRF__SHUFFLES
 TRF__INLINE trf__quad trf__both_sum(trf__quad a, trf__quad b) { return a + b; }
 TRF__INLINE trf__quad trf__both_max(trf__quad a, trf__quad b)
@@ -38306,4 +38311,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 888851335
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1817833769

@@ -217,6 +217,10 @@ standards()
         for file in all public column; do clean "$compiler" "-std=$standard" $file.c -fsyntax-only; done
     done
     clean "$compiler" "-std=$first $several" all.c -fsyntax-only
+    # the levels of one compile: the optimiser is on, but not called
+    for option in -DTRF_NO_CBLAS -DTRF_DOUBLE '-DTRF_NO_TRAIN -march=x86-64-v3'; do
+        clean "$compiler" "-std=$first -O2 $option" all.c -fsyntax-only
+    done
     if [ "$compiler" != "$quick" ] && [ "$compiler" != "$quick_cxx" ]; then
         clean "$compiler" "-std=$first -DTRF_NO_THREADS -DTRF_STATIC -fshort-enums $platform" all.c -fsyntax-only
         clean "$compiler" "-std=$first -DTRF_NO_TRAIN -DTRF_NO_CBLAS ${vectors##* }" all.c -fsyntax-only

@@ -1,8 +1,8 @@
 #!/bin/sh
 # What trf train gives without a single option: sh tools/data/check_defaults.sh BUILD [DATA [TASK...]]
 #
-# Fourteen tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with the
-# best that any settings have reached (the column "best": see tools/data/defaults.md; where nothing is left to gain,
+# Fourteen tasks; each is trained with nothing but its data, measured on pairs that it has not seen, and compared with
+# the best that any settings have reached (the column "best": see tools/data/defaults.md; where nothing is left to gain,
 # with 100). It fails where the defaults are more than two points behind. DATA is a folder with cmudict/train.tsv,
 # cmudict/dev.tsv (word, tab, phones), multi30k/train.en, train.de, test.2016.en, test.2016.de, and languages/train.tsv,
 # test.tsv (text, tab, label); tasks without their data are left out. Hours on two cores, most of them for the phones.
@@ -68,7 +68,8 @@ sample()
 labels()
 {
     began=$(date +%s)
-    "$build/trf" train --objective classify --tsv "$data/languages/train.tsv" --model model 2>log || { cat log; return 1; }
+    "$build/trf" train --objective classify --tsv "$data/languages/train.tsv" --model model 2>log ||
+        { cat log; return 1; }
     minutes=$((($(date +%s) - began + 30) / 60))
     cut -f 1 "$data/languages/test.tsv" | "$build/trf" classify --model model 2>log.classify | cut -f 1 >answers ||
         { cat log.classify; return 1; }

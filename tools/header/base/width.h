@@ -63,3 +63,12 @@
 #define TRF__MAX(a, b) _mm_max_ps(b, a)
 #define TRF__MIN(a, b) _mm_min_ps(b, a)
 #endif
+
+/* Permutations of four numbers, and sixteen bits a lane, for compilers that have builtins for
+   both. */
+#undef TRF__SHUFFLES
+#if TRF__VECTOR_BYTES >= 4 * TRF__REAL_BYTES && (defined(__clang__) || (TRF__GNU && __GNUC__ >= 9))
+#define TRF__SHUFFLES 1
+#else
+#define TRF__SHUFFLES 0
+#endif
