@@ -108,6 +108,7 @@
 //   TRF_WITH_AVX2         column avx2 is linked in, and TRF_WITH_AVX512: column avx512. For
 //                         compilers that cannot compile several sets of kernels in one file
 //   TRF_ONE_LEVEL         kernels for the compiler's flags alone
+//   TRF_THIS_FILE         the name of this file, in quotes, if you have given it another one
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, which then contains the CUDA backend
 //   TRF_NO_THREADS        objects compute on the calling thread; no thread is ever started
@@ -358,6 +359,7 @@
 //     device         CPU or GPU, with its threads [trf_device]
 //     op             one operation of a layer, such as a matrix product or a norm
 //     column         all ops, compiled for one device or instruction set (TRF_COLUMN)
+//     level          the ops for one width of vectors, of several in one compile (>>levels)
 //     hook           your function that the library calls [trf_hooks]
 //     context        where blocks run [trf_context]
 //
@@ -4370,13 +4372,17 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define TRF__FLAGS_LEVEL 16
 #endif
 
-#define TRF__THIS_FILE "transformer.h"
 #if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
     !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
     !defined(TRF_WITH_AVX512) && !defined(_WIN32) && defined(TRANSFORMER_H) && \
     defined(__has_include)
-#if __has_include(TRF__THIS_FILE)       /* else it has another name here */
+#if !defined(TRF_THIS_FILE)
+#define TRF_THIS_FILE "transformer.h"
+#endif
+#if __has_include(TRF_THIS_FILE)
 #define TRF__LEVELS 1
+#elif !defined(TRF_NO_SLOW_WARNING)
+#pragma message("transformer.h has another name: define TRF_THIS_FILE as it, in quotes, for speed")
 #endif
 #endif
 #if !defined(TRF__LEVELS)
@@ -12229,12 +12235,12 @@ static const trf__backend trf__cpu_backend = {
 #define TRF__INSTRUCTIONS "avx2,fma,"
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma clang attribute pop
 #else
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma GCC pop_options
 #endif
 #undef TRF__LEVEL
@@ -12248,12 +12254,12 @@ static const trf__backend trf__cpu_backend = {
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))), \
                              apply_to = function)
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma clang attribute pop
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma")
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma GCC pop_options
 #endif
 #undef TRF__LEVEL
@@ -12264,7 +12270,7 @@ static const trf__backend trf__cpu_backend = {
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
 #define TRF__LEVEL 0
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #undef TRF__LEVEL
 #define TRF__ONCE 1
 #endif
@@ -38311,4 +38317,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1817833769
+// Made from the files in tools/header by `make header`. CRC of the lines above: 572646602

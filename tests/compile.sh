@@ -560,6 +560,13 @@ fi
     no $gcc_like -no-pie caller.o stale/all.o stale/column.o -lm -o stale/program 2>stale/said &&
     grep -q 'trf_column_v[1-9][0-9]*_avx2' stale/said"
 
+[ -z "$can_avx2" ] || job "a header of another name says what its levels need, and has them with that" \
+    "mkdir -p renamed/lib && cp '$root/transformer.h' renamed/lib/trf.h &&
+    printf '#define TRF_IMPLEMENTATION\n#include \"lib/trf.h\"\n#if !TRF__LEVELS\n#error one level\n#endif\n' \
+        >renamed/app.c && cd renamed &&
+    no $gcc_like -O2 -DTRF_NO_CBLAS -fsyntax-only app.c 2>said && grep -q 'define TRF_THIS_FILE' said &&
+    $gcc_like -O2 -Werror -DTRF_NO_CBLAS '-DTRF_THIS_FILE=\"trf.h\"' -fsyntax-only app.c"
+
 # --- what the object file shows ------------------------------------------------------------------------------------
 # Nothing that prints, ends the program or changes what is the program's.
 called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise'

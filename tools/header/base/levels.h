@@ -23,13 +23,17 @@
 #define TRF__FLAGS_LEVEL 16
 #endif
 
-#define TRF__THIS_FILE "transformer.h"
 #if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
     !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
     !defined(TRF_WITH_AVX512) && !defined(_WIN32) && defined(TRANSFORMER_H) && \
     defined(__has_include)
-#if __has_include(TRF__THIS_FILE)       /* else it has another name here */
+#if !defined(TRF_THIS_FILE)
+#define TRF_THIS_FILE "transformer.h"
+#endif
+#if __has_include(TRF_THIS_FILE)
 #define TRF__LEVELS 1
+#elif !defined(TRF_NO_SLOW_WARNING)
+#pragma message("transformer.h has another name: define TRF_THIS_FILE as it, in quotes, for speed")
 #endif
 #endif
 #if !defined(TRF__LEVELS)

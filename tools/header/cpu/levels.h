@@ -14,12 +14,12 @@
 #define TRF__INSTRUCTIONS "avx2,fma,"
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma clang attribute pop
 #else
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma GCC pop_options
 #endif
 #undef TRF__LEVEL
@@ -33,12 +33,12 @@
 #if defined(__clang__)
 #pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"))), \
                              apply_to = function)
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma clang attribute pop
 #else
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512dq,avx512bw,avx512vl,fma")
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #pragma GCC pop_options
 #endif
 #undef TRF__LEVEL
@@ -49,7 +49,7 @@
 #define TRF__SUFFIX
 #define TRF__INSTRUCTIONS
 #define TRF__LEVEL 0
-#include TRF__THIS_FILE
+#include TRF_THIS_FILE
 #undef TRF__LEVEL
 #define TRF__ONCE 1
 #endif

@@ -108,6 +108,7 @@
 //   TRF_WITH_AVX2         column avx2 is linked in, and TRF_WITH_AVX512: column avx512. For
 //                         compilers that cannot compile several sets of kernels in one file
 //   TRF_ONE_LEVEL         kernels for the compiler's flags alone
+//   TRF_THIS_FILE         the name of this file, in quotes, if you have given it another one
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
 //   TRF_CUDA              nvcc compiles this file, which then contains the CUDA backend
 //   TRF_NO_THREADS        objects compute on the calling thread; no thread is ever started

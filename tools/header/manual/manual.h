@@ -97,6 +97,7 @@
 //     device         CPU or GPU, with its threads [trf_device]
 //     op             one operation of a layer, such as a matrix product or a norm
 //     column         all ops, compiled for one device or instruction set (TRF_COLUMN)
+//     level          the ops for one width of vectors, of several in one compile (>>levels)
 //     hook           your function that the library calls [trf_hooks]
 //     context        where blocks run [trf_context]
 //
