@@ -15490,7 +15490,7 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *half, *why = "";
+    const char *full, *bf16, *why = "";
     trf_error err;
     size_t used;
     if (!text || !bytes) return NULL;
@@ -15500,7 +15500,7 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
         return text;
     }
     full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
-    half = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
+    bf16 = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
 #if !defined(TRF_NO_CBLAS)
     if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
@@ -15512,8 +15512,8 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
              trf__plural(TRF__THREADS ? on.threads : 1),
              TRF__SLOW ? ", not optimised" : "", full, *why ? " (" : "", why, *why ? ")" : "");
     used = strlen(text);
-    if (half)
-        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", half,
+    if (bf16)
+        snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", bf16,
                  trf_product_kernel(&on, TRF_WEIGHTS_INT8));
     return text;
 }
@@ -38317,4 +38317,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 572646602
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1076157408
