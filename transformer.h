@@ -31,9 +31,10 @@
 //   For GPUs, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
-//   - On x86-64 (not on Windows) each but the last has kernels for SSE2, AVX2 and AVX-512 (with
-//     VNNI, bf16 and AMX), and the widest that the CPU has compute. With -march=native there is one
-//     set, for this CPU; that compiles faster. With -Os there is one set too.
+//   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). The
+//     widest that the CPU has compute. With -march=native the program has kernels for this CPU
+//     alone, and compiles faster. With -Os, on Windows, and if nvcc compiles everything, it has
+//     those of the compiler's flags.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -105,8 +106,9 @@
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
 //                         compiler flags must select that instruction set
-//   TRF_WITH_AVX2         column avx2 is linked in, and TRF_WITH_AVX512: column avx512. For
-//                         compilers that cannot compile several sets of kernels in one file
+//   TRF_WITH_AVX2         column avx2 is linked in; such a program compiles no other kernels but
+//                         those of its flags
+//   TRF_WITH_AVX512       the same for column avx512
 //   TRF_ONE_LEVEL         kernels for the compiler's flags alone
 //   TRF_THIS_FILE         the name of this file, in quotes, if you have given it another one
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA
@@ -888,10 +890,10 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* Writes what computes on this device, in one line: the instructions of the kernels, where matrix
-   products of training go and why, and those of 16 and 8 bits. The text is cut at `bytes`; 300 are
-   enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A device that
-   this program lacks: the error's message. */
+/* Writes one line about this device: the vectors of its kernels, what multiplies matrices in
+   training and why, and what multiplies weights of 16 and of 8 bits. The text is cut at `bytes`;
+   300 are enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A
+   device that this program lacks: the error's message. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */
@@ -3385,8 +3387,8 @@ typedef enum trf_hold_out_rule {
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
    pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
-   are at least twenty: it then holds out all pairs of a source. A data set of texts alone, where
-   the shares of lines are learnt, is held out as with RANDOM. */
+   are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
+   RANDOM instead, because a language model learns how often each line occurs. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);
@@ -3841,7 +3843,7 @@ int madvise(void *, size_t, int);
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
 #elif !TRF__GNU && !defined(TRF_NO_SLOW_WARNING)
-#pragma message("transformer.h: with this compiler there are no vectors and one thread")
+#pragma message("transformer.h is slow with this compiler: it has no vectors and one thread")
 #endif
 #if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && defined(__has_include)
 #if !__has_include(<cblas.h>)
@@ -4356,11 +4358,12 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 // A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
 // of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
 // opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
-// vector), and reads nothing but those chapters. Their names get the level's suffix, and a pragma
-// its instructions. The names are listed below; tools/header/names.awk finds them.
+// vector), and reads nothing but those chapters. Their names get the level's suffix. A pragma gives
+// the compiler the level's instructions. The names are listed below; tools/header/names.awk finds
+// them.
 //
-// A level that the build's flags contain already is left out: -march=native compiles one. On
-// Windows there is one, as GCC aligns no stack to 32 bytes there.
+// Levels that the build's flags contain are left out, so -march=native compiles one. On Windows
+// there is one, because GCC aligns no stack to 32 bytes there.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
@@ -4382,7 +4385,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #if __has_include(TRF_THIS_FILE)
 #define TRF__LEVELS 1
 #elif !defined(TRF_NO_SLOW_WARNING)
-#pragma message("transformer.h has another name: define TRF_THIS_FILE as it, in quotes, for speed")
+#pragma message("a renamed transformer.h is slow: define TRF_THIS_FILE as its name, in quotes")
 #endif
 #endif
 #if !defined(TRF__LEVELS)
@@ -4782,8 +4785,8 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #endif
 #define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
 
-/* Bytes of the widest vectors of kernels that have instructions of their own (>>amx): a level has
-   none that only wider levels meet. */
+/* The widest vectors, in bytes, of kernels that have instructions of their own (>>amx). A processor
+   that has wider ones computes with another level. */
 #define TRF__WIDEST (TRF__LEVELS ? TRF__VECTOR_BYTES : 64)
 
 /* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie
@@ -5959,7 +5962,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 16
+#define TRF__COLUMN_VERSION 17
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -9861,9 +9864,9 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
     j->columns = trf__max64(64, trf__round_up(trf__ceil_div(j->p.n, across), 32));
 }
 
-/* The tiles of CBLAS depend on the product alone, as its bits depend on them. CBLAS packs its
-   operands anew for each tile, so tiles are large: four or more of them, if that leaves 64 rows
-   and columns. */
+/* The tiles of CBLAS depend on the product alone, as its bits depend on them. They are large,
+   because CBLAS packs its operands anew for each tile. A product has four tiles at least, unless
+   they would have fewer than 64 rows and columns. */
 TRF__FN void trf__blas_cut(trf__product_job *j)
 {
     int64_t *longer;
@@ -15152,10 +15155,17 @@ TRF__FN void trf__products_leave(int taken)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The OpenMP build's number is OpenMP's of the calling thread, which gets it back. */
+/* Which build of OpenBLAS it is. Old versions, which cannot tell, have threads. */
+enum { TRF__BLAS_SERIAL, TRF__BLAS_THREADS, TRF__BLAS_OPENMP };
+TRF__FN int trf__openblas_build(void)
+{
+    return openblas_get_parallel ? openblas_get_parallel() : TRF__BLAS_THREADS;
+}
+
+/* In the OpenMP build each thread has a number of its own, and the calling thread gets its back. */
 TRF__FN int trf__openblas_enter(int wanted, int *team)
 {
-    *team = openblas_get_parallel && openblas_get_parallel() == 2 && omp_get_max_threads &&
+    *team = trf__openblas_build() == TRF__BLAS_OPENMP && omp_get_max_threads &&
                     omp_set_num_threads ? omp_get_max_threads() : 0;
     wanted = trf__products_enter(wanted);
     if (*team) omp_set_num_threads(1);
@@ -15203,7 +15213,7 @@ TRF__FN int trf__openblas_places(void)
 {
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
     int places = most ? atoi(most + 12) : 0;
-    if (openblas_get_parallel && openblas_get_parallel() == 0) return 1;
+    if (trf__openblas_build() == TRF__BLAS_SERIAL) return 1;
     if (places < 1) places = TRF__BLAS_CALLERS / 2;
     return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
 }
@@ -15259,20 +15269,20 @@ TRF__FN const char *trf__cblas_refused(void)
     if (!openblas_get_config && !openblas_get_parallel) return NULL;
     if (!openblas_get_num_threads || !openblas_set_num_threads)
         return "this OpenBLAS cannot be told how many threads to use";
-    if (openblas_get_parallel && openblas_get_parallel() == 2)
+    if (trf__openblas_build() == TRF__BLAS_OPENMP)
         return "OpenBLAS's OpenMP build computes wrongly if two threads of a program call it";
     if (trf__openblas_is_slow())
-        return "OpenBLAS has not recognised this processor: a newer version would, or "
-               "OPENBLAS_CORETYPE=Haswell in the environment";
+        return "OpenBLAS uses kernels for older processors: install a newer OpenBLAS, or set "
+               "OPENBLAS_CORETYPE=Haswell";
 #endif
     return NULL;
 }
 #endif
 
 /* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
-TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
 {
-    (void)hooks; (void)err;
+    (void)err;
     if (!cpu->blas) return TRF_OK;
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
@@ -15301,7 +15311,7 @@ TRF__COLD
 TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
-    return trf__products_open(cpu, hooks, err);
+    return trf__products_open(cpu, err);
 }
 
 TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
@@ -15490,7 +15500,7 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *why = "";
+    const char *full, *bf16, *why = NULL;
     trf_error err;
     size_t used;
     if (!text || !bytes) return NULL;
@@ -15502,15 +15512,16 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
     full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
     bf16 = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
 #if !defined(TRF_NO_CBLAS)
-    if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
+    if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
-    else if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
+    if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
     snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
              trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
              trf__plural(TRF__THREADS ? on.threads : 1),
-             TRF__SLOW ? ", not optimised" : "", full, *why ? " (" : "", why, *why ? ")" : "");
+             TRF__SLOW ? ", not optimised" : "", full, why ? " (" : "", why ? why : "",
+             why ? ")" : "");
     used = strlen(text);
     if (bf16)
         snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", bf16,
@@ -24237,6 +24248,9 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 // -----------------------------------------------------------------------------------------------
 
 /* What small data sets bear: a short warm-up, no dropout, no smoothing. */
+/* A batch of usual size: a checkpoint plans for no more, and validation without limits has it. */
+enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST = 128 };
+
 TRF_API trf_train_options trf_train_defaults(void)
 {
     trf_train_options o;
@@ -24531,7 +24545,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
     const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
-    int64_t tokens = trf__min64(4096, trf__max64(source_tokens, target_tokens));
+    int64_t tokens = trf__min64(TRF__USUAL_TOKENS, trf__max64(source_tokens, target_tokens));
     /* at most, of one row each */
     int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
     int64_t sources = run->backend->padded(run, source_tokens);
@@ -33521,10 +33535,10 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
     /* these sizes are a plan, which grows if needed: a file cannot make us plan for much */
-    o->source_tokens = o->source_tokens < 4096 ? o->source_tokens : 4096;
-    o->target_tokens = o->target_tokens < 4096 ? o->target_tokens : 4096;
-    o->sequences = o->sequences < 256 ? o->sequences : 256;
-    o->longest = o->longest < 128 ? o->longest : 128;
+    o->source_tokens = (int32_t)trf__min64(o->source_tokens, TRF__USUAL_TOKENS);
+    o->target_tokens = (int32_t)trf__min64(o->target_tokens, TRF__USUAL_TOKENS);
+    o->sequences = (int32_t)trf__min64(o->sequences, TRF__USUAL_SEQUENCES);
+    o->longest = (int32_t)trf__min64(o->longest, TRF__USUAL_LONGEST);
     return TRF_OK;
 }
 
@@ -34884,9 +34898,9 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     if (report) TRF__ZERO(*report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     limits = trainer->options;
-    if (!limits.source_tokens) limits.source_tokens = 4096;
-    if (!limits.target_tokens) limits.target_tokens = 4096;
-    if (!limits.sequences) limits.sequences = 256;
+    if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
+    if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
+    if (!limits.sequences) limits.sequences = TRF__USUAL_SEQUENCES;
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",
@@ -38317,4 +38331,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1076157408
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3341240459

@@ -151,7 +151,7 @@ int main(int argc, char **argv)
     feenableexcept(FE_INVALID | FE_DIVBYZERO | FE_OVERFLOW);
 #endif
     verbose = argc > 1;
-    if (verbose) printf("column %s\n", trf__backend_of(&device)->name);
+    if (verbose && trf__backend_of(&device)) printf("column %s\n", trf__backend_of(&device)->name);
     for (i = 0; i < sizeof kinds / sizeof *kinds; i++) hash = hash_of(&kinds[i], hash, &small);
     printf("%016llx\nsmall %016llx\n", (unsigned long long)hash, (unsigned long long)small);
     return 0;

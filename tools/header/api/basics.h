@@ -214,10 +214,10 @@ typedef struct trf_device {
 } trf_device;
 
 TRF_API trf_device trf_device_default(void);
-/* Writes what computes on this device, in one line: the instructions of the kernels, where matrix
-   products of training go and why, and those of 16 and 8 bits. The text is cut at `bytes`; 300 are
-   enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A device that
-   this program lacks: the error's message. */
+/* Writes one line about this device: the vectors of its kernels, what multiplies matrices in
+   training and why, and what multiplies weights of 16 and of 8 bits. The text is cut at `bytes`;
+   300 are enough. Returns `text`, or NULL if there is no room. device NULL: the default one. A
+   device that this program lacks: the error's message. */
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes);
 /* device->precision, or what TRF_PRECISION_AUTO stands for on this machine: FLOAT32 or BF16. NULL,
    or a device that this program lacks: FLOAT32. */

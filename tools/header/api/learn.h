@@ -322,8 +322,8 @@ typedef enum trf_hold_out_rule {
    If a chosen pair shares its source with one to three others, all of them are held out, since a
    dictionary has several lines for a word. If five or more pairs share a source, only the chosen
    pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
-   are at least twenty: it then holds out all pairs of a source. A data set of texts alone, where
-   the shares of lines are learnt, is held out as with RANDOM. */
+   are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
+   RANDOM instead, because a language model learns how often each line occurs. */
 TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
                                 trf_hold_out_rule rule, char *held,
                                 int64_t *count, const trf_hooks *hooks, trf_error *err);

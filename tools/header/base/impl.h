@@ -69,7 +69,7 @@ int madvise(void *, size_t, int);
     !defined(TRF_WITH_AVX2) && !defined(TRF_WITH_AVX512)
 #pragma message("transformer.h compiled without -O is slow: add -O2, or define TRF_NO_SLOW_WARNING")
 #elif !TRF__GNU && !defined(TRF_NO_SLOW_WARNING)
-#pragma message("transformer.h: with this compiler there are no vectors and one thread")
+#pragma message("transformer.h is slow with this compiler: it has no vectors and one thread")
 #endif
 #if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && defined(__has_include)
 #if !__has_include(<cblas.h>)

@@ -7,11 +7,12 @@
 // A program for any x86-64 (`cc -O2`) has >>vector and the ops of >>cpu three times: with the flags
 // of its build, with AVX2 and FMA, and with AVX-512. >>backend chooses among them when an object
 // opens. For that the header includes itself once for each level (TRF__LEVEL, the bytes of a
-// vector), and reads nothing but those chapters. Their names get the level's suffix, and a pragma
-// its instructions. The names are listed below; tools/header/names.awk finds them.
+// vector), and reads nothing but those chapters. Their names get the level's suffix. A pragma gives
+// the compiler the level's instructions. The names are listed below; tools/header/names.awk finds
+// them.
 //
-// A level that the build's flags contain already is left out: -march=native compiles one. On
-// Windows there is one, as GCC aligns no stack to 32 bytes there.
+// Levels that the build's flags contain are left out, so -march=native compiles one. On Windows
+// there is one, because GCC aligns no stack to 32 bytes there.
 // -----------------------------------------------------------------------------------------------
 
 #if defined(__AVX512F__) && defined(__AVX512DQ__) && defined(__AVX512BW__) && \
@@ -33,7 +34,7 @@
 #if __has_include(TRF_THIS_FILE)
 #define TRF__LEVELS 1
 #elif !defined(TRF_NO_SLOW_WARNING)
-#pragma message("transformer.h has another name: define TRF_THIS_FILE as it, in quotes, for speed")
+#pragma message("a renamed transformer.h is slow: define TRF_THIS_FILE as its name, in quotes")
 #endif
 #endif
 #if !defined(TRF__LEVELS)

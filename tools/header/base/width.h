@@ -27,8 +27,8 @@
 #endif
 #define TRF__PARTS (16 * TRF__REAL_BYTES / TRF__VECTOR_BYTES)
 
-/* Bytes of the widest vectors of kernels that have instructions of their own (>>amx): a level has
-   none that only wider levels meet. */
+/* The widest vectors, in bytes, of kernels that have instructions of their own (>>amx). A processor
+   that has wider ones computes with another level. */
 #define TRF__WIDEST (TRF__LEVELS ? TRF__VECTOR_BYTES : 64)
 
 /* Repeats a statement for every part. At -O2 gcc would keep a loop rolled, and the parts would lie

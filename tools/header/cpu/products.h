@@ -173,9 +173,9 @@ TRF__FN void trf__bf16x3_cut(trf__product_job *j, int threads)
     j->columns = trf__max64(64, trf__round_up(trf__ceil_div(j->p.n, across), 32));
 }
 
-/* The tiles of CBLAS depend on the product alone, as its bits depend on them. CBLAS packs its
-   operands anew for each tile, so tiles are large: four or more of them, if that leaves 64 rows
-   and columns. */
+/* The tiles of CBLAS depend on the product alone, as its bits depend on them. They are large,
+   because CBLAS packs its operands anew for each tile. A product has four tiles at least, unless
+   they would have fewer than 64 rows and columns. */
 TRF__FN void trf__blas_cut(trf__product_job *j)
 {
     int64_t *longer;

@@ -153,10 +153,17 @@ TRF__FN void trf__products_leave(int taken)
     pthread_mutex_unlock(&o->lock);
 }
 
-/* The OpenMP build's number is OpenMP's of the calling thread, which gets it back. */
+/* Which build of OpenBLAS it is. Old versions, which cannot tell, have threads. */
+enum { TRF__BLAS_SERIAL, TRF__BLAS_THREADS, TRF__BLAS_OPENMP };
+TRF__FN int trf__openblas_build(void)
+{
+    return openblas_get_parallel ? openblas_get_parallel() : TRF__BLAS_THREADS;
+}
+
+/* In the OpenMP build each thread has a number of its own, and the calling thread gets its back. */
 TRF__FN int trf__openblas_enter(int wanted, int *team)
 {
-    *team = openblas_get_parallel && openblas_get_parallel() == 2 && omp_get_max_threads &&
+    *team = trf__openblas_build() == TRF__BLAS_OPENMP && omp_get_max_threads &&
                     omp_set_num_threads ? omp_get_max_threads() : 0;
     wanted = trf__products_enter(wanted);
     if (*team) omp_set_num_threads(1);
@@ -204,7 +211,7 @@ TRF__FN int trf__openblas_places(void)
 {
     const char *most = openblas_get_config ? strstr(openblas_get_config(), "MAX_THREADS=") : NULL;
     int places = most ? atoi(most + 12) : 0;
-    if (openblas_get_parallel && openblas_get_parallel() == 0) return 1;
+    if (trf__openblas_build() == TRF__BLAS_SERIAL) return 1;
     if (places < 1) places = TRF__BLAS_CALLERS / 2;
     return places < TRF__BLAS_CALLERS ? places : TRF__BLAS_CALLERS;
 }
@@ -260,20 +267,20 @@ TRF__FN const char *trf__cblas_refused(void)
     if (!openblas_get_config && !openblas_get_parallel) return NULL;
     if (!openblas_get_num_threads || !openblas_set_num_threads)
         return "this OpenBLAS cannot be told how many threads to use";
-    if (openblas_get_parallel && openblas_get_parallel() == 2)
+    if (trf__openblas_build() == TRF__BLAS_OPENMP)
         return "OpenBLAS's OpenMP build computes wrongly if two threads of a program call it";
     if (trf__openblas_is_slow())
-        return "OpenBLAS has not recognised this processor: a newer version would, or "
-               "OPENBLAS_CORETYPE=Haswell in the environment";
+        return "OpenBLAS uses kernels for older processors: install a newer OpenBLAS, or set "
+               "OPENBLAS_CORETYPE=Haswell";
 #endif
     return NULL;
 }
 #endif
 
 /* If large products are for CBLAS (cpu->blas), prepares it, or decides that it is not used. */
-TRF__FN trf_status trf__products_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
+TRF__FN trf_status trf__products_open(trf__cpu *cpu, trf_error *err)
 {
-    (void)hooks; (void)err;
+    (void)err;
     if (!cpu->blas) return TRF_OK;
 #if defined(TRF_NO_CBLAS)
     cpu->blas = 0;
@@ -302,7 +309,7 @@ TRF__COLD
 TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
-    return trf__products_open(cpu, hooks, err);
+    return trf__products_open(cpu, err);
 }
 
 TRF__FN void trf__process_close(trf__cpu *cpu, const trf_hooks *hooks)
@@ -491,7 +498,7 @@ TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights wei
 TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes)
 {
     const trf_device on = device ? *device : trf_device_default();
-    const char *full, *bf16, *why = "";
+    const char *full, *bf16, *why = NULL;
     trf_error err;
     size_t used;
     if (!text || !bytes) return NULL;
@@ -503,15 +510,16 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
     full = trf_product_kernel(&on, TRF_WEIGHTS_FULL);
     bf16 = trf_product_kernel(&on, TRF_WEIGHTS_BF16);   /* NULL: numbers are doubles */
 #if !defined(TRF_NO_CBLAS)
-    if (on.products == TRF_PRODUCTS_AUTO && trf__cblas_refused()) why = trf__cblas_refused();
+    if (on.products == TRF_PRODUCTS_AUTO) why = trf__cblas_refused();
 #if TRF__ASK_OPENBLAS
-    else if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
+    if (!strcmp(full, "CBLAS") && openblas_get_corename) why = openblas_get_corename();
 #endif
 #endif
     snprintf(text, bytes, "%s vectors, %d thread%s%s; products when training: %s%s%s%s",
              trf__backend_of(&on)->name, TRF__THREADS ? (int)on.threads : 1,
              trf__plural(TRF__THREADS ? on.threads : 1),
-             TRF__SLOW ? ", not optimised" : "", full, *why ? " (" : "", why, *why ? ")" : "");
+             TRF__SLOW ? ", not optimised" : "", full, why ? " (" : "", why ? why : "",
+             why ? ")" : "");
     used = strlen(text);
     if (bf16)
         snprintf(text + used, bytes - used, "; in 16 bits: %s; in 8 bits: %s", bf16,

@@ -184,10 +184,10 @@ TRF__FN trf_status trf__read_training(const trf_file *file, const trf_config *c,
     o->hooks = c->hooks;
     TRF__TRY(trf__file_fault(trf_train_check(o, c, err), err));
     /* these sizes are a plan, which grows if needed: a file cannot make us plan for much */
-    o->source_tokens = o->source_tokens < 4096 ? o->source_tokens : 4096;
-    o->target_tokens = o->target_tokens < 4096 ? o->target_tokens : 4096;
-    o->sequences = o->sequences < 256 ? o->sequences : 256;
-    o->longest = o->longest < 128 ? o->longest : 128;
+    o->source_tokens = (int32_t)trf__min64(o->source_tokens, TRF__USUAL_TOKENS);
+    o->target_tokens = (int32_t)trf__min64(o->target_tokens, TRF__USUAL_TOKENS);
+    o->sequences = (int32_t)trf__min64(o->sequences, TRF__USUAL_SEQUENCES);
+    o->longest = (int32_t)trf__min64(o->longest, TRF__USUAL_LONGEST);
     return TRF_OK;
 }
 

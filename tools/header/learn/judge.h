@@ -279,9 +279,9 @@ TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs
     if (report) TRF__ZERO(*report);
     TRF__TRY(trf__begin(trainer, "trainer", err));
     limits = trainer->options;
-    if (!limits.source_tokens) limits.source_tokens = 4096;
-    if (!limits.target_tokens) limits.target_tokens = 4096;
-    if (!limits.sequences) limits.sequences = 256;
+    if (!limits.source_tokens) limits.source_tokens = TRF__USUAL_TOKENS;
+    if (!limits.target_tokens) limits.target_tokens = TRF__USUAL_TOKENS;
+    if (!limits.sequences) limits.sequences = TRF__USUAL_SEQUENCES;
     if (!pairs) return trf__fail_null(err, "pairs");
     all = pairs->source.count > pairs->target.count ? pairs->source.count : pairs->target.count;
     if (all < 1) return trf__fail(err, TRF_E_INVALID_ARG, -1, "pairs",

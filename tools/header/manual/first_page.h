@@ -31,9 +31,10 @@
 //   For GPUs, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
 //
-//   - On x86-64 (not on Windows) each but the last has kernels for SSE2, AVX2 and AVX-512 (with
-//     VNNI, bf16 and AMX), and the widest that the CPU has compute. With -march=native there is one
-//     set, for this CPU; that compiles faster. With -Os there is one set too.
+//   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). The
+//     widest that the CPU has compute. With -march=native the program has kernels for this CPU
+//     alone, and compiles faster. With -Os, on Windows, and if nvcc compiles everything, it has
+//     those of the compiler's flags.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -105,8 +106,9 @@
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
 //                         compiler flags must select that instruction set
-//   TRF_WITH_AVX2         column avx2 is linked in, and TRF_WITH_AVX512: column avx512. For
-//                         compilers that cannot compile several sets of kernels in one file
+//   TRF_WITH_AVX2         column avx2 is linked in; such a program compiles no other kernels but
+//                         those of its flags
+//   TRF_WITH_AVX512       the same for column avx512
 //   TRF_ONE_LEVEL         kernels for the compiler's flags alone
 //   TRF_THIS_FILE         the name of this file, in quotes, if you have given it another one
 //   TRF_WITH_CUDA         column cuda is linked in: config.device.kind may be TRF_DEVICE_CUDA

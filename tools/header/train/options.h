@@ -19,6 +19,9 @@
 // -----------------------------------------------------------------------------------------------
 
 /* What small data sets bear: a short warm-up, no dropout, no smoothing. */
+/* A batch of usual size: a checkpoint plans for no more, and validation without limits has it. */
+enum { TRF__USUAL_TOKENS = 4096, TRF__USUAL_SEQUENCES = 256, TRF__USUAL_LONGEST = 128 };
+
 TRF_API trf_train_options trf_train_defaults(void)
 {
     trf_train_options o;

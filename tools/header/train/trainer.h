@@ -178,7 +178,7 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
     trf__limits limits;
     const int64_t source_tokens = o->source_tokens ? o->source_tokens : TRF__FIRST_TOKENS;
     const int64_t target_tokens = o->target_tokens ? o->target_tokens : TRF__FIRST_TOKENS;
-    int64_t tokens = trf__min64(4096, trf__max64(source_tokens, target_tokens));
+    int64_t tokens = trf__min64(TRF__USUAL_TOKENS, trf__max64(source_tokens, target_tokens));
     /* at most, of one row each */
     int64_t fillers = run->backend->padded(run, tokens + 1) - tokens - 1;
     int64_t sources = run->backend->padded(run, source_tokens);
