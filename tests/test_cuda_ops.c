@@ -856,7 +856,7 @@ static void test_adam(void **state)
 
 static void top_of(int32_t vocab, int64_t wide, int biased)
 {
-    enum { ROWS_OF_TOP = 9, WANTED = 8 };
+    enum { ROWS_OF_TOP = 9, WANTED = 8, RESTS = 3 * ROWS_OF_TOP };      /* EOS and two ends */
     static const int32_t only[ROWS_OF_TOP] = {TRF__ANY, TRF__NOT_EOS, 5,   TRF__ANY, 2,
                                               TRF__ANY, TRF__ANY,     900, 0};
     int32_t forced[ROWS_OF_TOP];
@@ -868,7 +868,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
     make_weights(vocab * wide + vocab);
     x = acts(ROWS_OF_TOP * wide, 1); t_only = ints(forced, ROWS_OF_TOP);
     ids = reals(ROWS_OF_TOP * WANTED, 0); scores = reals(2 * ROWS_OF_TOP * WANTED, 0);
-    rest = reals(2 * ROWS_OF_TOP, 0);
+    rest = reals(2 * RESTS, 0);
     EVERYWHERE {
         size_t bytes = ON->top_scratch(&runs[r].device, ROWS_OF_TOP, vocab, WANTED);
         void *room = ON->alloc(&runs[r], bytes);
@@ -889,7 +889,7 @@ static void top_of(int32_t vocab, int64_t wide, int biased)
     /* products of numbers that 16 bits hold are exact in all places but for the order of sums */
     want = (double *)(void *)numbers_of(scores, CPU, 2 * ROWS_OF_TOP * WANTED, 0);
     want_ids = (int32_t *)(void *)numbers_of(ids, CPU, ROWS_OF_TOP * WANTED, 0);
-    want_rest = (double *)(void *)numbers_of(rest, CPU, 2 * ROWS_OF_TOP, 0);
+    want_rest = (double *)(void *)numbers_of(rest, CPU, 2 * RESTS, 0);
     assert_true(want_rest[0] == 0 && want_rest[1] < 0);
     for (r = FLOAT; r < PLACES; r++) {
         got = (double *)(void *)numbers_of(scores, r, 2 * ROWS_OF_TOP * WANTED, 0);
