@@ -36,6 +36,31 @@ __attribute__((target("avx512f"))) static inline __m512i all_rounded(__m512 uppe
     (real_instructions ? _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b)) : two_products(sum, a, b))
 #define TRF__HAS_DPBF16() \
     (real_instructions ? __builtin_cpu_supports("avx512bf16") : __builtin_cpu_supports("avx512f"))
+#elif defined(__aarch64__) && !defined(TRF_SCALAR)
+/* bfmmla as multiply-adds in order, and the instruction. */
+#include <arm_neon.h>
+#include <math.h>
+#include <string.h>
+static inline int32x4_t four_products(int32x4_t sum, int32x4_t x, int32x4_t q)
+{
+    uint16_t a[8], b[8];
+    float c[4];
+    int i, t;
+    memcpy(a, &x, sizeof a);
+    memcpy(b, &q, sizeof b);
+    memcpy(c, &sum, sizeof c);
+    for (i = 0; i < 4; i++)
+        for (t = 0; t < 4; t++) {
+            uint32_t left = (uint32_t)a[i / 2 * 4 + t] << 16, right = (uint32_t)b[i % 2 * 4 + t] << 16;
+            float l, r;
+            memcpy(&l, &left, sizeof l);
+            memcpy(&r, &right, sizeof r);
+            c[i] = fmaf(l, r, c[i]);
+        }
+    memcpy(&sum, c, sizeof sum);
+    return sum;
+}
+#define TRF__BFMMLA(sum, x, q) (real_instructions ? trf__bfmmla(sum, x, q) : four_products(sum, x, q))
 #endif
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

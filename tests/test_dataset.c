@@ -120,7 +120,7 @@ static void bad_lines(void **state)
 {
     static const char text[] = "a\tb\nno tab\nc\xFF\td\n\tx\nx\t\n\t\nfits\tfits\ntoo long\tb\nb\ttoo long\n";
     static const struct { trf_fault fault; int64_t number; int32_t side; const char *why; } wanted[] = {
-        {TRF_FAULT_UNREADABLE, 2, 0, "one tab"}, {TRF_FAULT_UNREADABLE, 3, 0, "0xFF at offset 1"},
+        {TRF_FAULT_UNREADABLE, 2, 0, "one tab"}, {TRF_FAULT_ENCODING, 3, 0, "0xFF at offset 1"},
         {TRF_FAULT_HALF, 4, 0, "other side"}, {TRF_FAULT_HALF, 5, 1, "other side"},
         {TRF_FAULT_EMPTY, 6, 0, "both sides"},
         {TRF_FAULT_LONG, 8, 0, "8 tokens, at most 4"}, {TRF_FAULT_LONG, 9, 1, "8 tokens, at most 4"}};

@@ -130,6 +130,65 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
     trf_dataset_destroy(data);
 }
 
+typedef struct lines { int n; char last[256]; } lines;
+static void count_line(void *user, const char *line)
+{
+    lines *l = (lines *)user;
+    l->n++;
+    assert_null(strchr(line, '\n'));
+    snprintf(l->last, sizeof l->last, "%s", line);
+}
+static int always(void *user) { (void)user; return 1; }
+
+/* Does what the steps of learn_file do. */
+static void in_one_call(void **state)
+{
+    enum { UPDATES = 12 };
+    trf_dataset_options options = trf_dataset_defaults();
+    trf_dataset *data;
+    trf_model *model;
+    trf_learn_report report;
+    lines said;
+    char *one, *steps;
+    size_t n, m;
+    time_t began = time(NULL);
+    (void)state;
+    memset(&said, 0, sizeof said);
+    write_pairs("pairs.tsv", 0, 120);
+    learn_file(TRF_DATA_PAIRS, "pairs.tsv", "steps", UPDATES);
+    options.updates = UPDATES;
+    options.say = count_line;
+    options.user = &said;
+    OK(trf_dataset_create(&data, &options, &err));
+    model = (trf_model *)data;
+    report.updates = 5;
+    FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_STATE, "data", -1);
+    assert_true(!model && !report.updates);             /* and the data set is as before */
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_finish(data, &err));
+    trf_dataset_recipe(data)->config.device.products = TRF_PRODUCTS_BUILT_IN;
+    OK(trf_dataset_train(data, &model, &report, &err));
+    assert_true(report.end == TRF_END_UPDATES && report.updates == UPDATES);
+    assert_true(said.n >= 2 && said.n <= 2 + (int)difftime(time(NULL), began));
+    assert_int_equal(strncmp(said.last, "done: 12 updates, ", 18), 0);
+    assert_non_null(strstr(said.last, " error rate on held-out pairs "));
+    OK(trf_model_save(model, in_folder("one"), &err));
+    trf_model_destroy(model);
+    one = kit_read_file(in_folder("one"), &n);
+    steps = kit_read_file(in_folder("steps"), &m);
+    assert_true(one && steps);
+    assert_int_equal(n, m);
+    assert_memory_equal(one, steps, n);
+    free(one);
+    free(steps);
+    trf_dataset_recipe(data)->training.hooks.cancel = always;       /* a failure leaves no model */
+    FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_CANCELLED, "cancel", -1);
+    assert_null(model);
+    FAILS(trf_dataset_train(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "model", -1);
+    FAILS(trf_dataset_train(NULL, &model, NULL, &err), TRF_E_INVALID_ARG, "data", -1);
+    trf_dataset_destroy(data);
+}
+
 static void same_as_trf(void **state)
 {
     enum { UPDATES = 12 };
@@ -184,8 +243,22 @@ static void recipe_follows_data(void **state)
     trf_recipe r;
     (void)state;
     OK(trf_recipe_find(&r, &a, &err));          /* few symbols, few tokens */
-    assert_true(r.config.d_model == 128 && r.config.d_ff == 256 && r.config.encoder_layers == 4 &&
-                r.config.decoder_layers == 4);
+    assert_true(r.config.d_model == 128 && r.config.d_ff == 256 && r.config.encoder_layers == 2 &&
+                r.config.decoder_layers == 2);
+    assert_true(r.learning.valid_every == 50 && r.learning.patience == 20);
+    a.pairs = 13000; a.source_tokens = a.target_tokens = 75000;     /* and not so few */
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.encoder_layers == 4 && r.config.decoder_layers == 4);
+    assert_true(r.learning.valid_every == 146 && r.learning.patience == 10);
+    a.pairs = 6000; a.source_tokens = a.target_tokens = 49000;      /* patience lasts as long */
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.encoder_layers == 2 && r.learning.valid_every == 50 &&
+                r.learning.patience == 20);
+    a.updates_per_epoch = 240;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.learning.valid_every == 60 && r.learning.patience == 40);
+    a = some_stats();
+    OK(trf_recipe_find(&r, &a, &err));
     assert_true(r.config.norm_place == TRF_PRE_NORM && r.config.tying == TRF_TIED_DECODER &&
                 !r.config.generator_bias);
     assert_true(r.training.dropout == 0.1 && r.training.residual_dropout == 0.1 &&
@@ -195,11 +268,13 @@ static void recipe_follows_data(void **state)
     assert_true(fabs(r.training.learning_rate - 0.025 / sqrt(128)) < 1e-15);
     assert_true(r.corpus.batch_tokens == 512 && r.training.source_tokens == 512 &&
                 r.training.longest == 21);
-    assert_true(r.learning.valid_every == 100 && r.learning.patience == 10 &&
+    assert_true(r.learning.valid_every == 50 && r.learning.patience == 20 &&
                 r.learning.metric == TRF_METRIC_ERROR_RATE);
     assert_non_null(strstr(r.reasons, "of few symbols"));
     a.source_vocab = a.target_vocab = 9000;     /* a language of few sentences */
     OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.config.encoder_layers == 4 && r.learning.valid_every == 100 &&
+                r.learning.patience == 10);
     assert_true(r.training.dropout == 0.3 && r.config.d_model == 128);
     a.source_tokens = a.target_tokens = 2000000;
     a.one_vocabulary = 1;
@@ -1814,6 +1889,7 @@ static void half_a_pair(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(recipe_follows_data),
+                                       cmocka_unit_test(in_one_call),
                                        cmocka_unit_test(recipe_refuses),
                                        cmocka_unit_test(recipes_work),
                                        cmocka_unit_test(rows_are_not_combed),

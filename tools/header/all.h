@@ -84,6 +84,7 @@ extern "C" {
 
 #include "cpu/gemm.h"
 #include "cpu/amx.h"
+#include "cpu/arm.h"
 #include "cpu/int8.h"
 #include "cpu/bf16.h"
 #include "cpu/bf16x3.h"

@@ -19,6 +19,7 @@ TEXTS = ["A man is walking a dog.", "Two girls", "hello", "THE BIG House", "na\u
 WORDS = ("a man is walking two girls hello the big house naive cafe na\u00efve caf\u00e9 dog walks don't x b 3 14 . ' THE House "
          "A Two \u4f60 \u597d \u4f60\u597d").split()
 LINES = [" ".join(WORDS[i % 7:] + WORDS[:i % 11]) for i in range(60)]
+LANGUAGES = {"m2m_100": ("en", "fr"), "nllb": ("eng_Latn", "fra_Latn"), "mbart": ("en_XX", "ro_RO"), "mbart50": ("en_XX", "fr_XX")}
 # what trf import says of a difference
 TOLD = ("transformers cuts a text at them", "left out: ", "trf treats such blanks as SentencePiece does")
 # differences that remain, by kind and text: the reason
@@ -125,13 +126,6 @@ def xlm_roberta(folder):
                                                                intermediate_size=24, max_position_embeddings=66, type_vocab_size=1)))
 
 
-def xlm_roberta_json(folder):
-    net = xlm_roberta(folder)
-    tf.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
-    (folder / "sentencepiece.bpe.model").unlink()
-    return net
-
-
 def llama(folder):
     n = spm(folder, "tokenizer.model", 340, model_type="bpe", byte_fallback=True, unk_id=0, bos_id=1, eos_id=2, pad_id=-1,
             normalization_rule_name="identity", remove_extra_whitespaces=False, character_coverage=0.99)
@@ -141,7 +135,59 @@ def llama(folder):
                                                            max_position_embeddings=64, bos_token_id=1, eos_token_id=2)), slice(3, 259))     # no half characters
 
 
-KINDS = {f.__name__: f for f in (word_piece, vocab_txt, roberta, bart, gpt2, t5, t5_json, xlm_roberta, xlm_roberta_json, llama)}
+def marian(folder):
+    import sentencepiece
+    for side in ("source", "target"): spm(folder, side + ".spm", 80, pad_id=-1)
+    pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
+    words = ["</s>", "<unk>"] + [pieces.id_to_piece(i) for i in range(3, pieces.get_piece_size())] + ["<pad>"]
+    write(folder / "vocab.json", {w: i for i, w in enumerate(words)})
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "MarianTokenizer", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"})
+    n = len(words)
+    return save(folder, tf.MarianMTModel(tf.MarianConfig(
+        vocab_size=n, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24,
+        decoder_ffn_dim=24, max_position_embeddings=64, pad_token_id=n - 1, bos_token_id=0, eos_token_id=0, decoder_start_token_id=n - 1,
+        forced_eos_token_id=None)))
+
+
+def of_languages(folder, cls, kind, model, config, more):
+    """A tokenizer of make_languages, and a small model. Its folder names both languages."""
+    import make_languages
+    tok = make_languages.tokenizer_of(folder, cls, kind)
+    source, target = LANGUAGES[folder.name.replace("_json", "")]
+    c = read(folder / "tokenizer_config.json")
+    write(folder / "tokenizer_config.json", {**c, "src_lang": source, "tgt_lang": target})
+    tag = tok.convert_tokens_to_ids(f"__{target}__" if cls == "M2M100Tokenizer" else target)
+    n = len(tok) + 108 * (cls == "M2M100Tokenizer")
+    net = model(config(vocab_size=n, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2, decoder_attention_heads=2,
+                       encoder_ffn_dim=24, decoder_ffn_dim=24, max_position_embeddings=64, forced_eos_token_id=None,
+                       decoder_start_token_id=tag if cls == "MBartTokenizer" else 2))
+    write(folder / "generation_config.json", {"decoder_start_token_id": net.config.decoder_start_token_id, "eos_token_id": 2, "pad_token_id": 1,
+                                              **({} if cls == "MBartTokenizer" else {"forced_bos_token_id": tag}), **more})
+    kept = read(folder / "generation_config.json")
+    save(folder, net)
+    write(folder / "generation_config.json", kept)
+    return net
+
+
+def m2m_100(folder): return of_languages(folder, "M2M100Tokenizer", "bpe", tf.M2M100ForConditionalGeneration, tf.M2M100Config, {})
+def mbart(folder): return of_languages(folder, "MBartTokenizer", "unigram", tf.MBartForConditionalGeneration, tf.MBartConfig, {})
+def mbart50(folder): return of_languages(folder, "MBart50Tokenizer", "unigram", tf.MBartForConditionalGeneration, tf.MBartConfig, {})
+def nllb(folder): return of_languages(folder, "NllbTokenizer", "bpe", tf.M2M100ForConditionalGeneration, tf.M2M100Config, {})
+
+
+def as_json(kind):
+    """The kind's folder as transformers saves it: tokenizer.json in place of the file of SentencePiece."""
+    def make(folder):
+        net = kind(folder)
+        tf.AutoTokenizer.from_pretrained(folder).save_pretrained(folder)
+        (folder / "sentencepiece.bpe.model").unlink()
+        return net
+    make.__name__ = kind.__name__ + "_json"
+    return make
+
+
+xlm_roberta_json, nllb_json, mbart_json, mbart50_json = map(as_json, (xlm_roberta, nllb, mbart, mbart50))
+KINDS = {f.__name__: f for f in (marian, m2m_100, mbart, mbart_json, mbart50, mbart50_json, nllb, nllb_json, word_piece, vocab_txt, roberta, bart, gpt2, t5, t5_json, xlm_roberta, xlm_roberta_json, llama)}
 
 
 # --- settings: each changes the files of a folder; an impossible one returns False -----------------------------------

@@ -16,13 +16,16 @@
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
+//     trf_dataset_train(data, &model, NULL, &err);
+//     trf_model_save(model, "model", &err);
+//
+// trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
 //     recipe = trf_dataset_recipe(data);           puts(recipe->reasons): what was chosen, and why
 //     trf_dataset_create_model(data, &model, &err);       new weights, with the vocabularies
 //     trf_trainer_create(&trainer, model, &recipe->training, &err);
 //     trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), &recipe->learning,
 //               &report, &err);
-//     trf_model_save(model, "model", &err);
 //
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
@@ -122,6 +125,9 @@ typedef struct trf_learn_options {
     /* Called after each update and each validation. Return non-zero to end training here, as after
        the last update. default NULL: not called */
     int (*progress)(void *user, const trf_learn_progress *progress);
+    /* Gets a line of text about the run, without a line break: one a second at most while it
+       trains, and one at the end. default NULL: not called */
+    void (*say)(void *user, const char *line);
     /* Called before each validation, and without held-out pairs where one would be. The model has
        the weights that are validated. Return non-zero to end with TRF_E_CANCELLED.
        default NULL: not called */
@@ -349,12 +355,13 @@ typedef struct trf_line {
 
 /* Why a pair is left out. */
 typedef enum trf_fault {
-    TRF_FAULT_UNREADABLE = 0,   /* no UTF-8, a NUL, or no tab */
+    TRF_FAULT_UNREADABLE = 0,   /* a NUL, or no tab */
     TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
     TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
     TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
+    TRF_FAULT_ENCODING   = 6,   /* no UTF-8 */
     TRF_FAULT_COUNT
 } trf_fault;
 typedef struct trf_bad_line {
@@ -422,6 +429,8 @@ typedef struct trf_dataset_options {
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */
     int (*bad_line)(void *user, const trf_bad_line *line);
+    /* learning.say of the recipe, whose learning.user is `user`. default NULL */
+    void (*say)(void *user, const char *line);
     /* Called once, after the pairs to hold out are known. Make vocabularies from the texts, for
        example of subwords, and set vocab[0] and vocab[1] to them, or both to the same one. The data
        set destroys them. Leave a vocabulary that is there already. The data set learns one that
@@ -434,7 +443,7 @@ typedef struct trf_dataset_options {
        corpus. default NULL */
     trf_status (*pair)(void *user, const int32_t *source, int32_t n_source, const int32_t *target,
                        int32_t n_target, trf_error *err);
-    void *user;                 /* of the three calls */
+    void *user;                 /* of these calls */
     trf_hooks hooks;            /* default none */
 } trf_dataset_options;
 
@@ -506,3 +515,9 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
                            i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
+/* Texts in, a trained model out: calls trf_dataset_finish (unless you have), makes the model, trains
+   it by the recipe until an end, and leaves the best weights in it. The model belongs to the caller;
+   it is NULL after a failure, TRF_E_CANCELLED included. To change the recipe, call
+   trf_dataset_finish yourself before. The report may be NULL. */
+TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
+                                     trf_error *err);

@@ -21,6 +21,19 @@
 // it is made (trf__cpu.tiles, bf16x3). From then on the frame of a signal takes 11 KB, and the
 // kernel refuses smaller alternate stacks (sigaltstack). TRF_NO_AMX leaves all of this out.
 
+/* C (rows, 16 * panels) = first + A B, with sums of 32 bits. Steps are bytes. */
+typedef struct trf__tile_call {
+    char *c;
+    size_t c_row;                           /* panels of C are 64 bytes apart */
+    const char *first;
+    size_t first_row, first_panel;
+    const char *a;
+    size_t a_row, a_step;                   /* between rows, and between 64 bytes of a row */
+    const char *b;
+    size_t b_panel;
+    int64_t steps;                          /* 64 bytes of a row of A */
+} trf__tile_call;
+
 #undef TRF__TILES               /* as below: what depends on the level (>>levels) */
 #if TRF__X86 && TRF__WIDEST == 64 && defined(__linux__) && !defined(__ILP32__) && \
     !defined(TRF_NO_AMX) && (defined(__clang__) || __GNUC__ >= 11)
@@ -74,22 +87,9 @@ TRF__AMX static TRF__UNUSED void trf__tiles_begin(void)
 /* Until then, every switch of threads saves 8 KB. */
 TRF__AMX static TRF__UNUSED void trf__tiles_end(void) { TRF__TILE_RELEASE(); }
 
-/* C (rows, 16 * panels) = first + A B, with sums of 32 bits. Whole tiles are read and written: a
-   multiple of sixteen rows. Steps are bytes. */
-typedef struct trf__tile_call {
-    char *c;
-    size_t c_row;                           /* panels of C are 64 bytes apart */
-    const char *first;
-    size_t first_row, first_panel;
-    const char *a;
-    size_t a_row, a_step;                   /* between rows, and between the tiles of a row */
-    const char *b;
-    size_t b_panel;
-    int64_t steps;                          /* tiles of a row of A */
-} trf__tile_call;
-
 /* For each format: 32 rows with one or two panels, sixteen rows with one or four, and all panels of
-   up to 32 rows. Four sums at a time hide how long an instruction takes. */
+   up to 32 rows. Whole tiles are read and written: a multiple of sixteen rows. Four sums at a time
+   hide how long an instruction takes. */
 #define TRF__TILE_PRODUCT(NAME, DOT) \
 TRF__AMX static TRF__UNUSED void TRF__NAMED(NAME##_32)(const trf__tile_call *x, int two) \
 { \

@@ -5,6 +5,7 @@
 #include "base/vector.h"
 #include "cpu/gemm.h"
 #include "cpu/amx.h"
+#include "cpu/arm.h"
 #include "cpu/int8.h"
 
 // >>bf16           products of numbers of 16 bits
@@ -25,11 +26,12 @@
 //                sum
 //   vdpbf16ps    adds two products to a float at once, and rounds in its own way: results are near
 //                those of the other, not the same bits
+//   bfmmla       four products, in its own way too (>>arm)
 //   vectors      widens numbers to floats, and works everywhere. Large products are no faster than
 //                those of floats. Products of few rows are: they wait for weights, which have half
 //                the bytes
 //
-// Both instructions take numbers below 2^-126 as 0. So does vcvtne2ps2bf16, which rounds for them.
+// These instructions take numbers below 2^-126 as 0. So does vcvtne2ps2bf16, which rounds for them.
 
 enum {
     TRF__BF16_DEEP = 32,            /* panels have a multiple of so many numbers */
@@ -191,26 +193,9 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
 
 // >>bf16-pairs     two products at once, and the choice of a kernel
 
-/* GCC has vdpbf16ps from version 10 on. */
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
-#if TRF__X86 && TRF__WIDEST == 64 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && \
-    (defined(__clang__) || __GNUC__ >= 10)
-#define TRF__BF16_PAIRS 1
-
-/* A test emulates the instruction. */
-#if !defined(TRF__DPBF16)
-#define TRF__DPBF16(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
-#define TRF__TO_BF16(upper, lower) (__m512i)_mm512_cvtne2ps_pbh(upper, lower)
-#define TRF__HAS_DPBF16() __builtin_cpu_supports("avx512bf16")
-#endif
-
-TRF__FN int trf__has_dpbf16(void)
-{
-    return TRF__HAS_DPBF16() && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
-}
-
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
 /* Up to sixteen rows of a block, with 32 numbers each in pairs, without an instruction that
    rounds. */
 TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int64_t numbers)
@@ -232,6 +217,25 @@ TRF__FN void trf__bf16_pairs_plain(uint32_t *to, trf__view a, int64_t rows, int6
             }
         }
     }
+}
+#endif
+
+/* GCC has vdpbf16ps from version 10 on. */
+#if TRF__X86 && TRF__WIDEST == 64 && TRF__SHUFFLES && TRF__REAL_BYTES == 4 && \
+    (defined(__clang__) || __GNUC__ >= 10)
+#define TRF__BF16_PAIRS 1
+
+/* A test emulates the instruction. */
+#if !defined(TRF__DPBF16)
+#define TRF__DPBF16(sum, a, b) _mm512_dpbf16_ps(sum, (__m512bh)(a), (__m512bh)(b))
+#define TRF__TO_BF16(upper, lower) (__m512i)_mm512_cvtne2ps_pbh(upper, lower)
+#define TRF__HAS_DPBF16() __builtin_cpu_supports("avx512bf16")
+#endif
+
+TRF__FN int trf__has_dpbf16(void)
+{
+    return TRF__HAS_DPBF16() && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512vl");
 }
 
 #define TRF__BF16_TARGET TRF__TARGET("avx512f,avx512bw,avx512vl,avx512bf16")
@@ -315,22 +319,6 @@ void trf__bf16_pairs16(uint32_t *to, trf__view x, int64_t rows, int64_t numbers,
         if (panel || i < rows) _mm512_storeu_si512(to + 16 * i, words[i]);
 }
 
-/* A block in pairs: 32 numbers of each row, then the next 32. */
-TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
-{
-    const int fast = trf__has_dpbf16() && (a.row == 1 || a.column == 1);
-    uint32_t *to = (uint32_t *)(void *)block;
-    int64_t t, i;
-    for (t = 0; t < deep; t += 32)
-        for (i = 0; i < rows; i += 16) {
-            trf__view x = trf__view_of(a.at + i * a.row + t * a.column, a.row, a.column);
-            int64_t n = trf__min64(16, rows - i);
-            if (fast) trf__bf16_pairs16(to, x, n, deep - t, 0);
-            else trf__bf16_pairs_plain(to, x, n, deep - t);
-            to += 16 * n;
-        }
-}
-
 #define TRF__BF16_PAIR_ROWS(R, P) \
 TRF__BF16_TARGET static TRF__UNUSED \
 void TRF__NAMED(trf__bf16_pairs_##R##_##P)(const trf__bf16_call *x) \
@@ -381,20 +369,64 @@ void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 #define TRF__BF16_PAIRS 0
 #endif
 
-#if TRF__TILES && TRF__BF16_PAIRS
-#define TRF__BF16_TILES 1
-TRF__TILE_PRODUCT(trf__bf16_tile_product, TRF__TILE_BF16)
-TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
+#if TRF__SHUFFLES && TRF__REAL_BYTES == 4
+/* A block in pairs: 32 numbers of each row, then the next 32. */
+TRF__FN void trf__bf16_pairs_block(trf_real *block, trf__view a, int64_t rows, int64_t deep)
+{
+#if TRF__BF16_PAIRS
+    const int fast = trf__has_dpbf16() && (a.row == 1 || a.column == 1);
+#endif
+    uint32_t *to = (uint32_t *)(void *)block;
+    int64_t t, i;
+    for (t = 0; t < deep; t += 32)
+        for (i = 0; i < rows; i += 16) {
+            trf__view x = trf__view_of(a.at + i * a.row + t * a.column, a.row, a.column);
+            int64_t n = trf__min64(16, rows - i);
+#if TRF__BF16_PAIRS
+            if (fast) trf__bf16_pairs16(to, x, n, deep - t, 0);
+            else
+#endif
+            trf__bf16_pairs_plain(to, x, n, deep - t);
+            to += 16 * n;
+        }
+}
+
+/* The same call for kernels that count bytes. */
+TRF__FN trf__tile_call trf__bf16_call_bytes(const trf__bf16_call *x)
 {
     trf__tile_call call = { (char *)(void *)x->c, (size_t)x->ldc * 4,
                             (const char *)(const void *)x->first, (size_t)x->first_row * 4, 64,
                             (const char *)(const void *)x->a, 64, (size_t)x->block_rows * 64,
                             (const char *)(const void *)x->w, (size_t)x->w_step * 4,
                             trf__ceil_div(x->k, TRF__BF16_DEEP) };
-    trf__bf16_tile_product(call, rows, panels);
+    return call;
+}
+#endif
+
+#if TRF__TILES && TRF__BF16_PAIRS
+#define TRF__BF16_TILES 1
+TRF__TILE_PRODUCT(trf__bf16_tile_product, TRF__TILE_BF16)
+TRF__FN void trf__bf16_tiles(const trf__bf16_call *x, int64_t rows, int64_t panels)
+{
+    trf__bf16_tile_product(trf__bf16_call_bytes(x), rows, panels);
 }
 #else
 #define TRF__BF16_TILES 0
+#endif
+
+#undef TRF__BF16_MMLA
+#if TRF__ARM && TRF__REAL_BYTES == 4
+#define TRF__BF16_MMLA 1
+#if !defined(TRF__BFMMLA)       /* a test emulates the instruction */
+#define TRF__BFMMLA trf__bfmmla
+#endif
+TRF__ARM_PRODUCT(trf__bf16_mmla_product, TRF__BFMMLA)
+TRF__FN void trf__bf16_mmla(const trf__bf16_call *x, int64_t rows, int64_t panels)
+{
+    trf__bf16_mmla_product(trf__bf16_call_bytes(x), rows, panels);
+}
+#else
+#define TRF__BF16_MMLA 0
 #endif
 
 /* tiles: C is written in whole tiles of sixteen rows. The scratch has several blocks of A, and B is
@@ -419,6 +451,10 @@ static const trf__bf16_kernel trf__bf16_kernels[] = {
 #if TRF__BF16_PAIRS
     { "AVX-512 BF16", trf__has_dpbf16, 0, TRF__BF16_ROWS, TRF__BF16_MOST, TRF__BF16_BLOCK,
       TRF__DEEP, 16, trf__bf16_pairs_block, trf__bf16_pairs },
+#endif
+#if TRF__BF16_MMLA
+    { "BFMMLA", trf__has_mmla, 0, TRF__BF16_ROWS, TRF__BF16_MOST, TRF__BF16_BLOCK, TRF__DEEP, 16,
+      trf__bf16_pairs_block, trf__bf16_mmla },
 #endif
     { "vectors", trf__has_c, 0, TRF__BF16_ROWS, TRF__BF16_PANELS, TRF__BF16_BLOCK, TRF__DEEP, 32,
       trf__bf16_block, trf__bf16_vectors }

@@ -5,6 +5,7 @@
 #include "base/vector.h"
 #include "cpu/gemm.h"
 #include "cpu/amx.h"
+#include "cpu/arm.h"
 
 // >>int8           products of eight-bit integers
 //
@@ -179,10 +180,11 @@ void trf__int8_avx2(int32_t *sums, const char *x, size_t x_step, int64_t rows, c
 // vpdpbusd multiplies unsigned by signed bytes and adds four products to a sum of 32 bits. x is
 // stored as r + 128, and each sum begins with -128 times the sum of its row of q.
 
-#if TRF__X86 && TRF__WIDEST >= 32
+#if (TRF__X86 && TRF__WIDEST >= 32) || TRF__ARM
 /* R rows and P panels, whose sums are registers. Four numbers of a panel are PARTS vectors, and a
-   row of C has row_sums sums. One row waits for weights, so it prefetches. */
-#define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, SET, DOT, STORE) \
+   row of C has row_sums sums. One row waits for weights, so it prefetches. FIRST: of what the panel
+   has behind its scales. */
+#define TRF__VNNI_ROWS(R, P, NAME, TARGET, VECTOR, PARTS, LOAD, FIRST, SET, DOT, STORE) \
 TARGET static TRF__UNUSED \
 void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x, size_t x_step, \
                       const char *w, size_t w_step, int64_t k) \
@@ -193,8 +195,8 @@ void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x
     int r, p; \
     TRF__UNROLL for (r = 0; r < R; r++) \
         TRF__UNROLL for (p = 0; p < P * PARTS; p++) \
-            sum[r][p] = LOAD((const VECTOR *)(const void *)(w + (size_t)(p / PARTS) * w_step + \
-                             (size_t)(p % PARTS) * part + trf__int8_sums_at(k))); \
+            sum[r][p] = FIRST((const VECTOR *)(const void *)(w + (size_t)(p / PARTS) * w_step + \
+                              (size_t)(p % PARTS) * part + trf__int8_sums_at(k))); \
     for (t = 0; t < k; t += 4) { \
         VECTOR column[P * PARTS]; \
         TRF__UNROLL for (p = 0; p < P * PARTS; p++) { \
@@ -216,12 +218,14 @@ void TRF__NAMED(NAME##_##R##_##P)(int32_t *sums, int64_t row_sums, const char *x
         TRF__UNROLL for (p = 0; p < P * PARTS; p++) \
             STORE((VECTOR *)(void *)(sums + r * row_sums + 16 / PARTS * p), sum[r][p]); \
 }
+#endif
 
+#if TRF__X86 && TRF__WIDEST >= 32
 #if TRF__WIDEST == 64
 #define TRF__VNNI TRF__TARGET("avx512f,avx512bw,avx512vl,avx512vnni")
 #define TRF__VNNI_512(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_vnni, TRF__VNNI, __m512i, 1, _mm512_loadu_si512, \
-                   _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_storeu_si512)
+                   _mm512_loadu_si512, _mm512_set1_epi32, _mm512_dpbusd_epi32, _mm512_storeu_si512)
 #define TRF__EACH_VNNI_512(X) \
     TRF__EACH_ROWS(X, 1) TRF__EACH_ROWS(X, 2) TRF__EACH_ROWS(X, 3) TRF__EACH_ROWS(X, 4)
 TRF__EACH_VNNI_512(TRF__VNNI_512)
@@ -254,8 +258,8 @@ TRF__FN int trf__has_vnni(void)
 #define TRF__AVX_VNNI_TARGET TRF__TARGET("avx2,avxvnni")
 #define TRF__VNNI_256(R, P) \
     TRF__VNNI_ROWS(R, P, trf__int8_avx_vnni, TRF__AVX_VNNI_TARGET, __m256i, 2, \
-                   _mm256_loadu_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32, \
-                   _mm256_storeu_si256)
+                   _mm256_loadu_si256, _mm256_loadu_si256, _mm256_set1_epi32, \
+                   _mm256_dpbusd_avx_epi32, _mm256_storeu_si256)
 #define TRF__EACH_VNNI_256(X) X(1, 4) X(2, 2) X(3, 2) TRF__EACH_ROWS(X, 1)
 TRF__EACH_VNNI_256(TRF__VNNI_256)
 
@@ -299,6 +303,41 @@ TRF__FN void trf__int8_tiles(int32_t *sums, const char *x, size_t x_step, int64_
 }
 TRF__FN int trf__int8_has_tiles(void) { return trf__has_vnni() && trf__has_tiles(); }
 #endif
+
+#if TRF__ARM
+/* x and q are signed: sums begin with 0. */
+#define TRF__SDOT_LOAD(at) vld1q_s32((const int32_t *)(at))
+#define TRF__SDOT_FIRST(at) vdupq_n_s32(0)
+#define TRF__SDOT_STORE(at, sum) vst1q_s32((int32_t *)(at), sum)
+#define TRF__SDOT_ROWS(R, P) \
+    TRF__VNNI_ROWS(R, P, trf__int8_sdot, , int32x4_t, 4, TRF__SDOT_LOAD, TRF__SDOT_FIRST, \
+                   vdupq_n_s32, trf__sdot, TRF__SDOT_STORE)
+TRF__EACH_ROWS(TRF__SDOT_ROWS, 1)
+
+TRF__FN void trf__int8_sdot(int32_t *sums, const char *x, size_t x_step, int64_t rows,
+                            const char *w, size_t w_step, int64_t n_panels, int64_t k)
+{
+    int64_t p;
+    for (p = 0; p < n_panels; p++, w += w_step, sums += 16)
+        switch (rows) {
+#define TRF__CASE(R, P) case R: \
+            trf__int8_sdot_##R##_##P(sums, 16 * n_panels, x, x_step, w, w_step, k); break;
+        TRF__EACH_ROWS(TRF__CASE, 1)
+#undef TRF__CASE
+        default: break;
+        }
+}
+
+TRF__ARM_PRODUCT(trf__int8_smmla_product, trf__smmla)
+TRF__FN void trf__int8_smmla(int32_t *sums, const char *x, size_t x_step, int64_t rows,
+                             const char *w, size_t w_step, int64_t n_panels, int64_t k)
+{
+    static const int32_t zeros[16] = {0};
+    trf__tile_call call = { (char *)sums, (size_t)n_panels * 64, (const char *)zeros, 0, 0, x,
+                            x_step, TRF__INT8_DEEP, w, w_step, trf__ceil_div(k, TRF__INT8_DEEP) };
+    trf__int8_smmla_product(call, rows, n_panels);
+}
+#endif
 TRF__FN int trf__has_c(void) { return 1; }
 
 /* flip: 0x80 if the kernel reads r + 128. A product of fewer than `least` rows takes the next
@@ -323,6 +362,10 @@ static const trf__int8_kernel trf__int8_kernels[] = {
     { "AVX-VNNI", trf__has_avx_vnni, 0x80, 0, TRF__INT8_ROWS, 1, trf__int8_avx_vnni },
 #endif
     { "AVX2", trf__has_avx2, 0, 0, TRF__INT8_SIGNED_ROWS, 1, trf__int8_avx2 },
+#endif
+#if TRF__ARM
+    { "I8MM", trf__has_mmla, 0, 0, TRF__INT8_ROWS, 1, trf__int8_smmla },
+    { "DotProd", trf__has_sdot, 0, 0, TRF__INT8_ROWS, 1, trf__int8_sdot },
 #endif
     { "C", trf__has_c, 0, 0, TRF__INT8_ROWS, 1, trf__int8_plain }
 };

@@ -348,7 +348,8 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 {
     trf_bad_line line = {fault, why, path, number, side};
     const trf_dataset_options *o = &d->options;
-    int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE;
+    int unreadable = fault == TRF_FAULT_UNREADABLE || fault == TRF_FAULT_LINE ||
+                     fault == TRF_FAULT_ENCODING;
     ++*(unreadable ? &d->unreadable : &d->left_out);
     if (o->bad_line ? !o->bad_line(o->user, &line) : !unreadable) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, number, "line", "line %lld: %s", (long long)number, why);

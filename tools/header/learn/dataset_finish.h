@@ -17,6 +17,7 @@
 #include "data/corpus.h"
 #include "data/corpus_calls.h"
 #include "learn/recipe.h"
+#include "learn/learn.h"
 #include "learn/choose.h"
 #include "learn/dataset.h"
 #include "learn/dataset_ids.h"
@@ -286,6 +287,8 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
     TRF__TRY(trf_recipe_find(r, &d->stats, err));
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
     r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
+    r->learning.say = d->options.say;
+    r->learning.user = d->options.user;
     if (d->options.kind == TRF_DATA_TEXTS) r->config.target_eos = 0;    /* their ids contain EOS */
     return TRF_OK;
 }
@@ -504,6 +507,32 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                                           f->outer_blanks ? "some" : "none", err);
     if (status == TRF_OK && data->labels) status = trf_model_set_metadata(*model, "labels",
                                                                           data->labels, err);
+    if (status == TRF_OK) return TRF_OK;
+    trf_model_destroy(*model);
+    *model = NULL;
+    return status;
+}
+
+TRF__COLD
+TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
+                                     trf_error *err)
+{
+    trf_trainer *trainer = NULL;
+    trf_status status;
+    if (report) memset(report, 0, sizeof *report);
+    TRF__TRY(trf__begin(model, "model", err));
+    *model = NULL;
+    TRF__TRY(trf__begin(data, "data", err));
+    if (!data->finished) TRF__TRY(trf_dataset_finish(data, err));
+    if (!data->corpus)
+        return trf__fail(err, TRF_E_STATE, -1, "data",
+                         "a data set with the callback `pair` keeps nothing to learn from");
+    TRF__TRY(trf_dataset_create_model(data, model, err));
+    status = trf_trainer_create(&trainer, *model, &data->recipe.training, err);
+    if (status == TRF_OK)
+        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data),
+                           &data->recipe.learning, report, err);
+    trf_trainer_destroy(trainer);
     if (status == TRF_OK) return TRF_OK;
     trf_model_destroy(*model);
     *model = NULL;

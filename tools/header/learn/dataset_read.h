@@ -124,6 +124,7 @@ TRF__FN const char *trf__line_fault(const char *line, size_t n, int64_t most, tr
     fault = trf_find_invalid_utf8(line, n);
     if (memchr(line, 0, n)) return "expected text, got a NUL byte";
     if (fault < 0) return NULL;
+    *kind = TRF_FAULT_ENCODING;
     snprintf(why, 80, "expected UTF-8, got the byte 0x%02X at offset %lld",
              (unsigned)(unsigned char)line[fault], (long long)fault);
     return why;

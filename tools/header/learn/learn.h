@@ -50,6 +50,7 @@ typedef struct trf__learner {
     int64_t known;                  /* updates in all, or TRF_ENDLESS */
     double timed, update_seconds;   /* when timing began; seconds of an update */
     int plans;                      /* 1: planned here, and no validation has been timed yet */
+    double said;                    /* trf__seconds at the last line for `say` */
     trf_learn_report *report;
 } trf__learner;
 
@@ -100,6 +101,26 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
                      "to validate on), progress, or the corpus's epochs");
 }
 
+/* Gives `say` a line, at most one a second, and one at the end. */
+TRF__FN void trf__learn_say(trf__learner *l, int at_end)
+{
+    static const char *const names[TRF_METRIC_COUNT] = {"loss", "error rate", "accuracy", "score"};
+    const trf_early_stopping *s = &l->trainer->learning.stopping;
+    double now;
+    char line[200], best[80] = "";
+    if (!l->o->say || !l->first_rank || !l->report->updates) return;
+    now = trf__seconds();
+    if (!at_end && now - l->said < 1) return;
+    l->said = now;
+    if (s->best_update)
+        snprintf(best, sizeof best, ", best %s on held-out pairs %.4g after update %lld",
+                 names[l->o->metric], s->best, (long long)s->best_update);
+    snprintf(line, sizeof line, "%s%lld update%s, %.0f s: loss %.4g%s", at_end ? "done: " : "",
+             (long long)l->trainer->step, trf__plural(l->trainer->step), now - l->began,
+             l->report->last.loss, best);
+    l->o->say(l->o->user, line);
+}
+
 /* Calls the progress callback. Its result other than 0 ends the run. */
 TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
 {
@@ -108,6 +129,7 @@ TRF__FN void trf__tell_progress(trf__learner *l, trf_learn_progress *p)
     p->stopping = &l->trainer->learning.stopping;
     p->batches = l->batches;
     if (l->o->progress && l->o->progress(l->o->user, p)) l->stopped = 1;
+    trf__learn_say(l, 0);
 }
 
 /* Calls `save`, within the loop at most once for an update. */
@@ -561,6 +583,7 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
         if (err) *err = said;
     }
     report->stopping = trainer->learning.stopping;
+    trf__learn_say(&l, 1);
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     /* after an error, too, the model has the best weights; the error stays that of the run */
     else if (l.has_best) (void)trf__learn_leave(&l, NULL);

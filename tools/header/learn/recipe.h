@@ -29,7 +29,8 @@
 // explains the choice to the user.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20000000 };     /* tokens of both sides */
+/* tokens of both sides */
+enum { TRF__FEW_TOKENS = 100000, TRF__SMALL_DATA = 1000000, TRF__LARGE_DATA = 20000000 };
 
 TRF_API trf_learn_options trf_learn_defaults(void)
 {
@@ -81,6 +82,14 @@ TRF__FN int trf__labels_texts(const trf_data_stats *a)
     return a->n_labels && (a->head == TRF_HEAD_MEAN || a->head == TRF_HEAD_FIRST);
 }
 
+/* Little text of few symbols: two layers learn it as well as four, in half the time, and often
+   within a few hundred updates. */
+TRF__FN int trf__learns_soon(const trf_data_stats *a)
+{
+    return a->kind == TRF_ENCODER_DECODER && !trf__is_language(a) &&
+           trf__new_tokens(a) < TRF__FEW_TOKENS;
+}
+
 /* Chooses the model: base for much data, tiny for little, and a size between. */
 TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
@@ -97,6 +106,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     }
     if (symbols) c->d_ff = 512;
     if (trf__labels_texts(a)) c->encoder_layers = 2;
+    if (trf__learns_soon(a)) c->encoder_layers = c->decoder_layers = 2;
     /* the caller may require a width; n_heads must divide it */
     if (a->d_model) c->d_model = a->d_model;
     while (c->d_model % c->n_heads) c->n_heads--;
@@ -220,6 +230,11 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
          : leading / recipe->corpus.batch_tokens;
     recipe->learning = trf_learn_defaults();
     recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
+    if (trf__learns_soon(stats)) {
+        recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);
+        recipe->learning.patience = (int32_t)(trf__clamp(pass, 100, 1000) * 10 /
+                                              (double)recipe->learning.valid_every);
+    }
     recipe->learning.fit = TRF_FIT_ALL;
     if (stats->updates) {
         recipe->learning.updates = stats->updates;

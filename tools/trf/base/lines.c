@@ -124,10 +124,12 @@ int next_line(struct reader *r)
     }
     at = trf_find_invalid_utf8(r->line, r->length);
     r->fault = memchr(r->line, 0, r->length) ? "a NUL byte" : at >= 0 ? r->not_utf8 : NULL;
-    if (r->fault == r->not_utf8)
+    if (r->fault == r->not_utf8) {
+        r->kind = TRF_FAULT_ENCODING;
         snprintf(r->not_utf8, sizeof r->not_utf8,
                  "expected UTF-8, got the byte 0x%02X at offset %lld",
                  (unsigned)(unsigned char)r->line[at], (long long)at);
+    }
     return 1;
 }
 
@@ -210,8 +212,10 @@ void cut_pair(struct pair_reader *p)
         column = 3;
     }
     if (r->fault == r->not_utf8 && p->source && p->target && is_utf8(p->source) &&
-        is_utf8(p->target))
-        r->fault = NULL;            /* it is in an unused column */
+        is_utf8(p->target)) {       /* it is in an unused column */
+        r->fault = NULL;
+        r->kind = TRF_FAULT_UNREADABLE;
+    }
     p->lacks_tab = !r->fault && column == 2;
     if (r->fault) p->fault = r->fault;
     else if (p->exactly_two && column == 2) p->fault = "no tab between source and target";

@@ -32,7 +32,6 @@ int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const 
         say("%s:%lld: %s (--strict)", file, (long long)line, why);
         return d->status = FAILED;
     }
-    d->not_utf8 += !strncmp(why, "expected UTF-8", 14);
     if (before < 5) say("left out: %s:%lld: %s", file, (long long)line, why);
     return DONE;
 }
@@ -57,7 +56,7 @@ static void say_remedy(const struct data *d)
     const struct settings *s = d->s;
     int most = 0, i;
     for (i = 1; i < TRF_FAULT_COUNT; i++) if (d->skips[i] > d->skips[most]) most = i;
-    if (d->not_utf8 > d->skips[most] / 2)
+    if (most == TRF_FAULT_ENCODING)
         say("they are not UTF-8 but probably Latin-1 or Windows-1252: iconv -f windows-1252 -t "
             "utf-8 %s", training_file(s, 0));
     else if (most == TRF_FAULT_LONG)
@@ -73,7 +72,7 @@ int say_skips(const struct data *d, int64_t trained_on, int refuses)
 {
     static const char *const names[TRF_FAULT_COUNT] = {"unreadable", "too long", "empty",
                                                        "empty on one side", "without their labels",
-                                                       "longer than --max-line-bytes"};
+                                                       "longer than --max-line-bytes", "not UTF-8"};
     const char *lines = d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line";
     char list[256] = "";
     int64_t all = 0;

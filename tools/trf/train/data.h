@@ -13,7 +13,7 @@ struct data {
     int64_t n_held;             /* lines for validation */
     uint64_t *held_hashes;      /* (n_held), see held_out_hash */
     char *first[2];             /* line 1, malloc'd */
-    int64_t skips[TRF_FAULT_COUNT], not_utf8;   /* lines that are left out; some of the first kind */
+    int64_t skips[TRF_FAULT_COUNT];     /* lines that are left out */
     int32_t longest;            /* tokens of the longest side of a pair to learn from */
     int status;                 /* of a failure that is reported already, or DONE */
     /* When the lines are split: makes the vocabularies that it can. */
