@@ -137,6 +137,10 @@ void find_languages(const struct published *p, const struct table *all, struct t
             add_language(tags, text + 2, n - 4);
     }
     if (!tags->languages) return;
+    if (json_text(p->config, "tokenizer_class") &&
+        !strcmp(json_text(p->config, "tokenizer_class"), "PreTrainedTokenizerFast"))
+        inform_line("%s: the class PreTrainedTokenizerFast puts no tag of a language before a text, "
+                    "but trf does", p->folder);
     while (rule->is != p->is || rule->legacy != legacy) rule++;
     tags->source = rule->source;
     tags->target = rule->target;
