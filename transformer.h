@@ -29,12 +29,12 @@
 //    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //    cc -O2 -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //   For GPUs, everything in one file
-//    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
+//    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA app.c -lopenblas -lcublasLt -lm
 //
 //   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). The
 //     widest that the CPU has compute. With -march=native the program has kernels for this CPU
-//     alone, and compiles faster. With -Os, on Windows, and if nvcc compiles everything, it has
-//     those of the compiler's flags.
+//     alone, and compiles faster. With -Os and on Windows it has those of the compiler's flags. On
+//     ARM64 it uses sdot, smmla and bfmmla where the CPU has them.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -158,8 +158,9 @@
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>int8 >>int8-vnni
-//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
+//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
+//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3
+//                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
 //                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
@@ -1607,8 +1608,9 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
-   BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are used, and large
-         products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16 computes with the same
+   BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are
+         used, and large products are no faster than with FULL; "cuBLAS". TRF_PRECISION_BF16
+         computes with the same
    INT8  "AMX", "AVX-512 VNNI", "AVX-VNNI", "AVX2", (ARM64) "I8MM", "DotProd", or "C"
    NULL: the device or the build does not have these weights, or device is NULL or not valid. */
 TRF_API const char *trf_product_kernel(const trf_device *device, trf_weights weights);
@@ -3576,10 +3578,10 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
                            i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
-/* Texts in, a trained model out: calls trf_dataset_finish (unless you have), makes the model, trains
-   it by the recipe until an end, and leaves the best weights in it. The model belongs to the caller;
-   it is NULL after a failure, TRF_E_CANCELLED included. To change the recipe, call
-   trf_dataset_finish yourself before. The report may be NULL. */
+/* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
+   recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
+   it. The model belongs to the caller; it is NULL after a failure, TRF_E_CANCELLED included. The
+   report may be NULL. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);
 
@@ -3838,7 +3840,7 @@ int madvise(void *, size_t, int);
 #define TRF__INLINE static inline
 #define TRF__PRINTF(a, b)
 #endif
-#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
+#if TRF__GNU && defined(__x86_64__) && !defined(TRF_SCALAR)
 #define TRF__X86 1
 #include <immintrin.h>
 #else
@@ -3881,8 +3883,11 @@ int madvise(void *, size_t, int);
 
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
-#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc rejects this pragma */
+#elif TRF__GNU
 #define TRF__UNROLL _Pragma("GCC unroll 16")
+#if defined(__CUDACC__)                 /* nvcc does not know the pragma, and passes it on */
+#pragma nv_diag_suppress 1675
+#endif
 #else
 #define TRF__UNROLL
 #endif
@@ -7825,7 +7830,7 @@ TRF_API trf_device trf_device_default(void)
 #define TRF__PREFETCH(p) (void)(p)
 #define TRF__PREFETCH_L2(p) (void)(p)
 #endif
-#if TRF__GNU && defined(__SSE2__) && !defined(__CUDACC__)
+#if TRF__GNU && defined(__SSE2__)
 /* keeps a vector in a register; without this, compilers load it again at each use */
 #define TRF__HOLD(vector) __asm__("" : "+v"(vector))
 #else
@@ -8275,13 +8280,12 @@ typedef struct trf__tile_call {
 TRF__FN int trf__lends_tiles(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
-    unsigned a, b, c, d, low, high;
+    unsigned a, b, c, d, low;
     uint64_t known = 0;
     long refused, what = ask ? 0x1023L : 0x1021L, which = ask ? 18L : (long)(intptr_t)&known;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;           /* OSXSAVE */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return 0;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    (void)high;
+    __asm__ volatile("xgetbv" : "=a"(low) : "c"(0) : "rdx");
     if ((low >> 17 & 3) != 3) return 0;
     __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(what), "S"(which)
                      : "rcx", "r11", "memory");
@@ -9293,7 +9297,7 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
     }
 }
 
-// >>bf16-pairs     two products at once, and the choice of a kernel
+// >>bf16-pairs     two products at once
 
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
@@ -9470,6 +9474,8 @@ void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 #else
 #define TRF__BF16_PAIRS 0
 #endif
+
+// >>bf16-kernels   blocks in pairs, tiles, ARM64, and the choice of a kernel
 
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
 /* A block in pairs: 32 numbers of each row, then the next 32. */
@@ -9813,7 +9819,7 @@ TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t st
     TRF__TILE_LOAD(6, b + (j) * 1024, 64); \
     if (wide) TRF__TILE_LOAD(7, b + b_panel + (j) * 1024, 64);
 #define TRF__BF16X3_ADD(n) \
-    TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); \
+    { TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); } \
     TRF__TILE_BF16(0, 4, 6); \
     if (tall) TRF__TILE_BF16(2, 5, 6); \
     if (wide) TRF__TILE_BF16(1, 4, 7); \
@@ -16053,9 +16059,10 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
     uint32_t c = ~crc->value, next;
     int k;
     /* the 32 bits so far act on the first four of sixteen bytes */
-    for (; n >= 16; n -= 16, p += 16, c = next)
+    for (; n >= 16; n -= 16, p += 16, c = next) {
         TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
             next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
+    }
     for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
     crc->value = ~c;
 }
@@ -38612,6 +38619,9 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 
 #endif /* TRF_IMPLEMENTATION */
 
+#if defined(__CUDACC__)
+#pragma nv_diag_default 1675
+#endif
 #undef TRF__ONCE
 #endif /* implementation or column */
 
@@ -38633,4 +38643,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1129879025
+// Made from the files in tools/header by `make header`. CRC of the lines above: 547143929

@@ -8,6 +8,7 @@
 #     apt-get install --no-install-recommends gcc g++ clang libopenblas-dev musl-tools qemu-user wine64 nodejs \
 #         emscripten gcc-mingw-w64-x86-64 gcc-aarch64-linux-gnu libc6-dev-arm64-cross \
 #         gcc-s390x-linux-gnu libc6-dev-s390x-cross gcc-i686-linux-gnu libc6-dev-i386-cross
+#     dpkg --add-architecture arm64 && apt-get update && apt-get install --no-install-recommends libcmocka-dev:arm64
 #
 # Two jobs run at a time. On an emulated processor examples/copy.c trains for fewer updates.
 
@@ -64,6 +65,16 @@ fi
 port "musl, static" musl-gcc "-std=c99 -static" -lm        # it has no cblas.h
 port "i686 with SSE2" i686-linux-gnu-gcc "-std=c99 -msse2 -mfpmath=sse -static $bare" -lm
 port "ARM64, by qemu" aarch64-linux-gnu-gcc "-std=c99 -static $bare" -lm qemu-aarch64
+# The suites of 8 and of 16 bits on processors with smmla and bfmmla, with sdot alone, and with neither.
+arm=aarch64-linux-gnu-gcc
+for suite in test_int8 test_bf16; do
+    if has $arm && has qemu-aarch64 && [ -f "$($arm -print-file-name=libcmocka.so)" ]; then
+        job "ARM64, by qemu: $suite" "$arm -O2 $bare -DTRF_NO_SLOW_WARNING -I'$root' -I'$root/tests' \
+                '$root/tests/$suite.c' -o suite -lcmocka -lm && for cpu in max cortex-a76 cortex-a57; do
+                    qemu-aarch64 -cpu \$cpu ./suite >out 2>&1 || { tail -n 20 out; exit 1; }
+                done && echo '3 passed, 0 failed'"
+    else missing "ARM64, by qemu: $suite" "$arm, qemu-aarch64 or cmocka"; fi
+done
 # There -std=c99 computes floats in double (FLT_EVAL_METHOD 1), which the header refuses.
 port "s390x, whose numbers are big-endian, by qemu" s390x-linux-gnu-gcc "-std=gnu99 -static $bare" -lm qemu-s390x
 

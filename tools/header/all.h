@@ -208,6 +208,9 @@ extern "C" {
 
 #endif /* TRF_IMPLEMENTATION */
 
+#if defined(__CUDACC__)
+#pragma nv_diag_default 1675
+#endif
 #undef TRF__ONCE
 #endif /* implementation or column */
 

@@ -515,9 +515,9 @@ TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
                            i is column i of trf_classify and trf_tag */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
-/* Texts in, a trained model out: calls trf_dataset_finish (unless you have), makes the model, trains
-   it by the recipe until an end, and leaves the best weights in it. The model belongs to the caller;
-   it is NULL after a failure, TRF_E_CANCELLED included. To change the recipe, call
-   trf_dataset_finish yourself before. The report may be NULL. */
+/* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
+   recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
+   it. The model belongs to the caller; it is NULL after a failure, TRF_E_CANCELLED included. The
+   report may be NULL. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);

@@ -53,7 +53,7 @@ int madvise(void *, size_t, int);
 #define TRF__INLINE static inline
 #define TRF__PRINTF(a, b)
 #endif
-#if TRF__GNU && defined(__x86_64__) && !defined(__CUDACC__) && !defined(TRF_SCALAR)
+#if TRF__GNU && defined(__x86_64__) && !defined(TRF_SCALAR)
 #define TRF__X86 1
 #include <immintrin.h>
 #else
@@ -96,8 +96,11 @@ int madvise(void *, size_t, int);
 
 #if defined(__clang__)
 #define TRF__UNROLL _Pragma("unroll")
-#elif TRF__GNU && !defined(__CUDACC__)      /* nvcc rejects this pragma */
+#elif TRF__GNU
 #define TRF__UNROLL _Pragma("GCC unroll 16")
+#if defined(__CUDACC__)                 /* nvcc does not know the pragma, and passes it on */
+#pragma nv_diag_suppress 1675
+#endif
 #else
 #define TRF__UNROLL
 #endif

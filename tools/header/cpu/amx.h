@@ -58,13 +58,12 @@ typedef struct trf__tile_call {
 TRF__FN int trf__lends_tiles(int ask)
 {
     const unsigned wanted = 1u << 22 | 1u << 24 | 1u << 25;    /* BF16, TILE, INT8 */
-    unsigned a, b, c, d, low, high;
+    unsigned a, b, c, d, low;
     uint64_t known = 0;
     long refused, what = ask ? 0x1023L : 0x1021L, which = ask ? 18L : (long)(intptr_t)&known;
     if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0;           /* OSXSAVE */
     if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & wanted) != wanted) return 0;
-    __asm__ volatile("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
-    (void)high;
+    __asm__ volatile("xgetbv" : "=a"(low) : "c"(0) : "rdx");
     if ((low >> 17 & 3) != 3) return 0;
     __asm__ volatile("syscall" : "=a"(refused) : "a"(158L), "D"(what), "S"(which)
                      : "rcx", "r11", "memory");

@@ -191,7 +191,7 @@ TRF__FN void trf__bf16_vectors(const trf__bf16_call *x, int64_t rows, int64_t pa
     }
 }
 
-// >>bf16-pairs     two products at once, and the choice of a kernel
+// >>bf16-pairs     two products at once
 
 #undef TRF__BF16_PAIRS
 #undef TRF__BF16_TILES
@@ -368,6 +368,8 @@ void trf__bf16_pairs(const trf__bf16_call *x, int64_t rows, int64_t panels)
 #else
 #define TRF__BF16_PAIRS 0
 #endif
+
+// >>bf16-kernels   blocks in pairs, tiles, ARM64, and the choice of a kernel
 
 #if TRF__SHUFFLES && TRF__REAL_BYTES == 4
 /* A block in pairs: 32 numbers of each row, then the next 32. */

@@ -114,7 +114,7 @@ TRF__FN void trf__bf16x3_panels(uint32_t *to, const trf_real *panels, int64_t st
     TRF__TILE_LOAD(6, b + (j) * 1024, 64); \
     if (wide) TRF__TILE_LOAD(7, b + b_panel + (j) * 1024, 64);
 #define TRF__BF16X3_ADD(n) \
-    TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); \
+    { TRF__UNROLL for (i = 0; i < 16; i++) TRF__PREFETCH(a + 3 * part + 1024 * (n) + 64 * i); } \
     TRF__TILE_BF16(0, 4, 6); \
     if (tall) TRF__TILE_BF16(2, 5, 6); \
     if (wide) TRF__TILE_BF16(1, 4, 7); \

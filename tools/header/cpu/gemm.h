@@ -35,7 +35,7 @@
 #define TRF__PREFETCH(p) (void)(p)
 #define TRF__PREFETCH_L2(p) (void)(p)
 #endif
-#if TRF__GNU && defined(__SSE2__) && !defined(__CUDACC__)
+#if TRF__GNU && defined(__SSE2__)
 /* keeps a vector in a register; without this, compilers load it again at each use */
 #define TRF__HOLD(vector) __asm__("" : "+v"(vector))
 #else

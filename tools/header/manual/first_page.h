@@ -29,12 +29,12 @@
 //    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //    cc -O2 -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
 //   For GPUs, everything in one file
-//    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA -Xcompiler -march=native app.c -lopenblas -lcublasLt -lm
+//    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA app.c -lopenblas -lcublasLt -lm
 //
 //   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). The
 //     widest that the CPU has compute. With -march=native the program has kernels for this CPU
-//     alone, and compiles faster. With -Os, on Windows, and if nvcc compiles everything, it has
-//     those of the compiler's flags.
+//     alone, and compiles faster. With -Os and on Windows it has those of the compiler's flags. On
+//     ARM64 it uses sdot, smmla and bfmmla where the CPU has them.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
 //   - If the linker does not find the CUDA libraries, add -L/usr/local/cuda/lib64.
 //   - With GCC, -std=c99 and the other strict modes turn fused multiply-add off. That makes the
@@ -158,8 +158,9 @@
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
 //   >>cpu              the backend that every machine has: the ops in the paper's order
-//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>int8 >>int8-vnni
-//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-products >>bf16x3 >>format-table
+//                     >>gemm >>gemm-kernels >>panels >>formats >>amx >>arm >>int8 >>int8-vnni
+//                     >>int8-products >>bf16 >>bf16-pairs >>bf16-kernels >>bf16-products >>bf16x3
+//                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
 //                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge

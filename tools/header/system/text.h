@@ -192,9 +192,10 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
     uint32_t c = ~crc->value, next;
     int k;
     /* the 32 bits so far act on the first four of sixteen bytes */
-    for (; n >= 16; n -= 16, p += 16, c = next)
+    for (; n >= 16; n -= 16, p += 16, c = next) {
         TRF__UNROLL for (next = 0, k = 0; k < 16; k++)
             next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
+    }
     for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
     crc->value = ~c;
 }
