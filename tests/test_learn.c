@@ -187,6 +187,12 @@ static void in_one_call(void **state)
     FAILS(trf_dataset_train(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "model", -1);
     FAILS(trf_dataset_train(NULL, &model, NULL, &err), TRF_E_INVALID_ARG, "data", -1);
     trf_dataset_destroy(data);
+    OK(trf_dataset_create(&data, &options, &err));      /* it finishes what is not finished */
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_train(data, &model, NULL, &err));
+    assert_non_null(model);
+    trf_model_destroy(model);
+    trf_dataset_destroy(data);
 }
 
 static void same_as_trf(void **state)

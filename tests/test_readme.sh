@@ -31,7 +31,7 @@ done <named
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
 for command in train translate generate classify tag embed score eval inspect attention average quantize import \
     export prepare plot report; do
-    "$trf" $command --help
+    "$trf" $command --help all
 done >help
 cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
     grep -o -e '--[a-z][a-z-]*[a-z]' |

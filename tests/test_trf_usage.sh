@@ -179,7 +179,7 @@ for command in train translate score inspect attention; do
     expect 0 "help of $command" "usage: trf $command" "$trf" $command --help
     expect 2 "unknown option of $command" "unknown option" "$trf" $command --nonsense-of-this-kind
 done
-expect 0 "defaults in the help" "default 1e-05; paper: 1e-06" "$trf" train --help
+expect 0 "defaults in the help" "default 1e-05; paper: 1e-06" "$trf" train --help all
 expect 2 "an option that is misspelled" "did you mean --d-model?" "$trf" train --d-modle 3
 expect 2 "an option that is ambiguous" "--batch-tokens --batch-sentences" "$trf" train --batch 3
 expect 2 "an option without a value" "needs a value" "$trf" train --d-model
@@ -394,18 +394,56 @@ expect 2 "an option that trf does not know" "unknown option '--nonsense'; all co
 expect 2 "a command that is nearly completion" "did you mean 'trf completion'" "$trf" completon
 expect 0 "help about completion" "usage: trf completion bash|zsh" "$trf" completion --help
 expect 0 "trf help completion" "usage: trf completion bash|zsh" "$trf" help completion
-expect 0 "a rule is the only default" "(default: max-length - 1)$" "$trf" train --help
+expect 0 "a rule is the only default" "(default: max-length - 1)$" "$trf" train --help all
 expect 2 "completion of another shell" "completion takes bash or zsh, got 'tcsh'" "$trf" completion tcsh
 expect 0 "a man page" '^\.TH TRF 1' "$trf" help --man
 cp out trf.1
 for two in "(default.*(default: from" "Without it: .*(default"; do
     check "no option has two defaults: $two" sh -c "! grep '$two' trf.1"
 done
+# Names of other programs: every name of the table, with every command of its row. getopt_long takes the beginning of
+# an option's name itself.
+commands_of() { case $1 in TRAIN) echo train ;; TRANSLATE) echo translate ;; GENERATE) echo generate ;;
+    SCORE) echo score ;; CLASSIFY) echo classify ;; TAG) echo tag ;; EMBED) echo embed ;;
+    SHOWS) echo translate classify tag embed ;;
+    RUNS) echo translate score generate classify tag embed ;; esac; }
+awk '/^    \{[A-Z]/ { row = "" } { row = row $0 } /\},$/ && row ~ /^    \{[A-Z]/ { print row; row = "" }' \
+    "$source/tools/trf/base/foreign.c" | sed 's/" *"//g' >rows
+names=0 wrong=
+while IFS='"' read -r bits theirs _ ours _; do
+    for bit in $(echo "$bits" | tr -c 'A-Z' ' '); do
+        for command in $(commands_of "$bit"); do
+            "$trf" $command --help all >help.all
+            for option in $(echo "$ours" | grep -o -e '--[a-z0-9-]*'); do
+                grep -q -e "^  $option\( \|$\|\[\)" help.all || wrong="$wrong $command:$option"
+            done
+            for name in $theirs; do
+                names=$((names + 1))
+                dashes=--
+                [ ${#name} -gt 1 ] && [ "$name" != ngl ] || dashes=-
+                "$trf" $command "$dashes$name" 3 2>err </dev/null
+                grep -q -F "unknown option '$dashes$name': trf calls it $ours" err ||
+                    [ "$(grep -c "^  --$name" help.all)" -eq 1 ] || wrong="$wrong $command:$dashes$name"
+            done
+        done
+    done
+done <rows
+check "$names names of other programs have their options: wrong are ($wrong)" [ $names -gt 200 -a -z "$wrong" ]
+expect 2 "an underscore is a dash" "unknown option '--batch_tokens': trf calls it --batch-tokens" "$trf" train --batch_tokens 3
+expect 0 "the short help" "^All [0-9]* options: trf train --help all" "$trf" train --help
+check "the short help has about twenty options" eval '[ "$(grep -c "^  --" out)" -le 22 ]'
+expect 1 "a folder where a model file is needed" "trf import $source/tests/golden/import/bart --output FILE" "$trf" translate \
+    --model "$source/tests/golden/import/bart" train.digits
+expect 1 "a folder to start from" "trf import $source/tests/golden/import/bart --output FILE" "$trf" train \
+    --init-from "$source/tests/golden/import/bart" --tsv train.tsv --model m --updates 1
+expect 1 "the safetensors of another program" "trf import $source/tests/golden/import/bart --output FILE" "$trf" \
+    translate --model "$source/tests/golden/import/bart/model.safetensors" train.digits
+
 missing=
 commands=$("$trf" --help | sed -n 's/^  \([a-z][a-z]*\)  .*/\1/p')
 check "the man page has commands: $commands" test "$(echo "$commands" | wc -l)" -ge 10
 for command in $commands; do
-    for option in $("$trf" $command --help | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'); do
+    for option in $("$trf" $command --help all | sed -n 's/^  --\([a-z0-9-]*\).*/\1/p'); do
         grep -q "^.fB.-.-$(echo "$option" | sed 's/-/.-/g').fR" trf.1 \
             || missing="$missing $command:$option"
     done
@@ -413,7 +451,7 @@ done
 check "the man page has every option ($missing)" test -z "$missing"
 check "the man page has as many options as the help" test "$(grep -c '^.fB.-.-' trf.1)" -eq \
     "$(for command in $commands; do
-    "$trf" $command --help | grep '^  --'; done | wc -l)"
+    "$trf" $command --help all | grep '^  --'; done | wc -l)"
 if command -v man >/dev/null && man --version 2>/dev/null | grep -q 'man-db\|^man 2'; then
     man -l --warnings -E UTF-8 trf.1 2>roff >/dev/null
     check "the man page is shown without a warning" test ! -s roff

@@ -263,6 +263,7 @@ extern const int n_rows;
 struct command {
     int bit;
     const char *name, *summary, *usage, *text, *after;
+    const char *often;      /* options that --help shows, between blanks; NULL: it shows all */
 };
 
 extern const struct command commands[];         /* commands.c */
@@ -597,6 +598,7 @@ int check_device(const struct settings *s);     /* that --device and related opt
 trf_load_options load_options(const struct settings *s);
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
                const trf_vocab **target);
+int check_model_file(const char *path);          /* as check_readable; a folder has a hint */
 int load_refused(const char *path, const trf_error *err);   /* reports it; the exit status */
 int copy_model(struct settings *s, const char *from, const char *to);
 /* Reports which vocabulary the file lacks. */

@@ -75,16 +75,28 @@ void default_text(const struct row *row, char *text, size_t size)
     if (used < size) snprintf(text + used, size - used, ")");
 }
 
-static void print_help(const struct command *command)
+/* Whether `list`, names between blanks, has a name. */
+static int lists(const char *list, const char *name)
+{
+    char with[64];
+    snprintf(with, sizeof with, " %s ", name);
+    return strstr(list, with) != NULL;
+}
+
+static void print_help(const struct command *command, int all)
 {
     enum { COLUMN = 30 };
+    const char *often = all ? NULL : command->often;
     char defaults[256], sentence[1024];
-    int i, width;
+    int i, width, n = 0;
     printf("usage: %s\n\n", command->usage);
     puts(command->text);
     for (i = 0; i < n_rows; i++) {
         const struct row *row = &rows[i];
         if (!(row->commands & command->bit)) continue;
+        n += row->kind != HEADING;
+        if (often && n == 1 && row->kind != HEADING) puts("\nOptions that are used most:");
+        if (often && (row->kind == HEADING || !lists(often, row->name))) continue;
         if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
         width = printf("  --%s%s%s%s", row->name,
                        row->kind == MAYBE ? " [" : row->argument ? " " : "",
@@ -94,6 +106,7 @@ static void print_help(const struct command *command)
         snprintf(sentence, sizeof sentence, "%s%s", row->help, defaults);
         print_wrapped(sentence, COLUMN, width);
     }
+    if (often) printf("\nAll %d options: trf %s --help all\n", n, command->name);
     printf("\n%s\n", command->after);
 }
 
@@ -121,16 +134,27 @@ int distance(const char *a, const char *b)
     return cost[n];
 }
 
-static void say_unknown(const struct command *command, const char *argument)
+/* `dashes` is "-" or "--". */
+static void say_unknown(const struct command *command, const char *dashes, const char *argument)
 {
-    char name[64], several[512] = "";
-    const char *nearest = NULL;
+    char name[64], several[512] = "", plain[64];
+    const char *nearest = NULL, *ours;
     int i, best = INT32_MAX;
-    if (strncmp(argument, "--", 2)) {
-        say("unknown option '%s'; all options: %s --help", argument, program);
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument, "="), argument);
+    for (i = 0; i == 0 || name[i - 1]; i++) plain[i] = name[i] == '_' ? '-' : name[i];
+    for (i = 0; i < n_rows && strcmp(plain, name); i++)
+        if ((rows[i].commands & command->bit) && !strcmp(rows[i].name, plain)) {
+            say("unknown option '--%s': trf calls it --%s", name, plain);
+            return;
+        }
+    if ((ours = ours_for(command->bit, plain)) != NULL) {
+        say("unknown option '%s%s': trf calls it %s", dashes, name, ours);
         return;
     }
-    snprintf(name, sizeof name, "%.*s", (int)strcspn(argument + 2, "="), argument + 2);
+    if (!dashes[1]) {
+        say("unknown option '-%s'; all options: %s --help all", name, program);
+        return;
+    }
     for (i = 0; i < n_rows; i++) {
         int far;
         if (!(rows[i].commands & command->bit) || rows[i].kind == HEADING) continue;
@@ -143,7 +167,7 @@ static void say_unknown(const struct command *command, const char *argument)
     if (*several) say("'--%s' is short for several options:%s", name, several);
     else if (nearest && best <= 1 + (int)strlen(name) / 3)
         say("unknown option '--%s'; did you mean --%s?", name, nearest);
-    else say("unknown option '--%s'; all options: %s --help", name, program);
+    else say("unknown option '--%s'; all options: %s --help all", name, program);
 }
 
 /* Fills s from argv. Returns -1 to run the command, or the exit status. */
@@ -166,7 +190,10 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
     options[n].val = HELP;
     opterr = 0;
     while ((code = getopt_long(argc, argv, output ? ":ho:" : ":h", options, NULL)) != -1) {
-        if (code == HELP || code == 'h') { print_help(command); return DONE; }
+        if (code == HELP || code == 'h') {
+            print_help(command, optind < argc && !strcmp(argv[optind], "all"));
+            return DONE;
+        }
         if (code == ':') { say("%s needs a value", argv[optind - 1]); return USAGE; }
         if (code == '?' && optopt == HELP) { say("--help takes no value"); return USAGE; }
         if (code == '?' && optopt >= FIRST) {
@@ -174,10 +201,14 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
             return USAGE;
         }
         if (code == '?' && optopt) {
-            say("unknown option '-%c'; all options: %s --help", optopt, program);
+            /* "-ngl": getopt_long stands before the rest of it */
+            const char letter[2] = {(char)optopt, 0};
+            const char *whole = optind < argc && argv[optind][0] == '-' &&
+                                argv[optind][1] == optopt ? argv[optind] + 1 : letter;
+            say_unknown(command, "-", ours_for(command->bit, whole) ? whole : letter);
             return USAGE;
         }
-        if (code == '?') { say_unknown(command, argv[optind - 1]); return USAGE; }
+        if (code == '?') { say_unknown(command, "--", argv[optind - 1] + 2); return USAGE; }
         if (code == 'o') code = output;
         if (rows[code - FIRST].kind == MAYBE && !optarg && optind < argc &&
             choice_number(rows[code - FIRST].argument, argv[optind]) >= 0)

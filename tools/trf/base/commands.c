@@ -32,7 +32,10 @@ const struct command commands[] = {
      "    trf train ... --resume                  the same command, continued from its checkpoint\n"
      "    mpirun -n 4 trf train ...               the same command, by four processes",
      "Exit status: 0 success; 1 an error; 2 a wrong command line; 128 + N stopped by signal N,\n"
-     "with a checkpoint unless --checkpoint '' turned it off."},
+     "with a checkpoint unless --checkpoint '' turned it off.",
+     " objective source target tsv text valid-tsv model init-from size vocab-size "
+     "updates epochs minutes batch-tokens learning-rate dropout resume device "
+     "precision threads "},
     {TRANSLATE, "translate", "translate lines", "trf translate --model FILE [FILE] [options]",
      "Translates each line. Line n of the output always belongs to line n of the input. A line\n"
      "without tokens gives an empty line. A line that is too long for the model or not UTF-8\n"
@@ -45,7 +48,10 @@ const struct command commands[] = {
      "\n"
      "    trf translate --model de-en.safetensors < new.de > new.en\n"
      "    trf translate --model de-en.safetensors new.de --beam 5 --n-best 5",
-     EXIT_TEXT},
+     EXIT_TEXT,
+     " input output model n-best scores json alignments unknown search-rule beam "
+     "alpha max-length-b source-language target-language prefixes ban phrase "
+     "interactive weights threads "},
     {GENERATE, "generate", "continue a text", "trf generate --model FILE [TEXT] [options]",
      "Continues --prompt or each line of --input with a language model (trf train --objective\n"
      "causal); without either, the text starts from nothing. An encoder-decoder model writes an\n"
@@ -60,7 +66,10 @@ const struct command commands[] = {
      "\n"
      "    trf generate --model shakespeare.safetensors 'To be' --temperature 0.8\n"
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
-     EXIT_TEXT},
+     EXIT_TEXT,
+     " prompt input output model count seed temperature top-k top-p min-p max-tokens "
+     "repetition-penalty no-repeat-ngram end special json batch weights device "
+     "threads "},
     {CLASSIFY, "classify", "label each line", "trf classify --model FILE [FILE] [options]",
      "Writes the most probable label of each line; the labels are those of trf train --objective\n"
      "classify or pretrain. An empty line gives an empty line. A line that is too long for the\n"

@@ -1,6 +1,8 @@
 // trf: devices, models, and messages of the library in terms of options. See base.h.
 
 #include "base.h"
+
+#include <sys/stat.h>
 #if defined(LOADS_OPENBLAS)
 #include "openblas.h"
 #endif
@@ -117,12 +119,32 @@ trf_load_options load_options(const struct settings *s)
     return load;
 }
 
+static int is_folder(const char *path)
+{
+    struct stat there;
+    return !stat(path, &there) && S_ISDIR(there.st_mode);
+}
+
+static int refuse_folder(const char *path)
+{
+    say("%s: a folder, where a model file is needed: trf import %s --output FILE makes one of a "
+        "published model's folder", path, path);
+    return FAILED;
+}
+
+int check_model_file(const char *path)
+{
+    return path && is_folder(path) ? refuse_folder(path) : check_readable(path);
+}
+
 int load_refused(const char *path, const trf_error *err)
 {
+    const char *end = strrchr(path, '/');
+    if (is_folder(path)) return refuse_folder(path);
     if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
-    say("%s: a safetensors file of another program; trf needs one written by trf train or "
-        "transformer.h",
-        path);
+    say("%s: a safetensors file of another program: trf import %.*s --output FILE makes a model "
+        "file of a published model's folder", path, end > path ? (int)(end - path) : 1,
+        end > path ? path : end ? "/" : ".");
     return FAILED;
 }
 
@@ -181,10 +203,12 @@ int never_writes_unk(const trf_model *model)
 
 int check_decoder(const struct settings *s, const trf_model *model)
 {
+    trf_head head = trf_model_config(model)->head;
     if (trf_model_config(model)->kind != TRF_ENCODER_ONLY) return DONE;
-    say("%s: an encoder-only model has no decoder and writes no text: trf classify and trf tag "
-        "give labels",
-        s->model);
+    say("%s: an encoder-only model has no decoder and writes no text: trf %s", s->model,
+        head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST ? "classify gives labels of its lines"
+        : head == TRF_HEAD_TOKENS ? "tag gives labels of its words"
+        : "embed gives vectors of its lines");
     return FAILED;
 }
 

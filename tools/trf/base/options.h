@@ -4,6 +4,7 @@
 //   values.c          values as texts, and which options are given
 //   options.c         the table; its parts about models and searches are in options_model.h and
 //                     options_search.h
+//   foreign.c         what other programs call them
 //   settings.c        defaults; what options do besides
 // SPDX-License-Identifier: MIT
 
@@ -41,6 +42,9 @@ void then_sentencepiece(struct settings *s);
 void then_dropout(struct settings *s);
 void then_rule(struct settings *s);
 void then_device(struct settings *s);
+
+/* foreign.c: what an option of another program is called here, or NULL */
+const char *ours_for(int command, const char *theirs);
 
 /* values.c: the number of the choice `text` in "a|b|c", or -1 */
 int choice_number(const char *choices, const char *text);

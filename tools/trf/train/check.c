@@ -190,9 +190,9 @@ int check_read(const struct settings *s)
     int i;
     data_files(s, files);
     for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
-    return check_readable(s->resume ? NULL : s->train.init_from) ||
+    return check_model_file(s->resume ? NULL : s->train.init_from) ||
                    check_readable(s->train.token_file) ||
-                   check_readable(s->resume ? NULL : s->train.vocab_from) ||
+                   check_model_file(s->resume ? NULL : s->train.vocab_from) ||
                    check_readable(s->train.source_sentencepiece) ||
                    check_readable(s->train.target_sentencepiece)
                ? FAILED
