@@ -213,7 +213,7 @@ METRICS  = $(wildcard tools/metrics/*.[ch]) $(UNICODE)
 $(BUILD)/test_metrics: $(METRICS)
 $(BUILD)/test_compose: $(patsubst %,tools/trf/base/%,compose.c text.c base.h) $(UNICODE)
 $(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c options_model.h options_search.h values.c \
-                         command_line.c options.h base.h) tools/metrics/metrics.h
+                         command_line.c foreign.c options.h base.h) tools/metrics/metrics.h
 $(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
 
 $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags

@@ -10,6 +10,7 @@
 #include "../tools/trf/base/settings.c"
 #include "../tools/trf/base/options.c"
 #include "../tools/trf/base/values.c"
+#include "../tools/trf/base/foreign.c"
 #include "../tools/trf/base/command_line.c"
 #include "../tools/metrics/metrics.h"
 

@@ -9,13 +9,13 @@ awk 'BEGIN {
 small='--encoder-layers 1 --decoder-layers 1 --threads 1'
 
 expect 0 "what the data decide" \
-    "^model: 4 encoder and 4 decoder layers, d_model 128, d_ff 256, for [0-9]* tokens of few symbols$" \
+    "^model: 2 encoder and 2 decoder layers, d_model 128, d_ff 256, for [0-9]* tokens of few symbols$" \
     "$trf" train --tsv turns.tsv --threads 1 --updates 1 --model all
 for line in "batches: at most 512 tokens a side in an update" \
     "rate: rises to 0.00221 in 1 update, then falls as 1 / sqrt(number of updates)" \
     "dropout: 0.1 on embeddings and sublayers, for [0-9]* tokens of few symbols" \
     "label smoothing: 0.1, because the best answer is wanted" \
-    "end: after the 1 planned update; a validation every 100 updates"; do
+    "end: after the 1 planned update; a validation every 50 updates"; do
     check "once: $line" [ "$(grep -c "^$line$" err)" = 1 ]
 done
 check "the recipe tells nothing in other words too" eval '! grep -q "^schedule:\|d_ff [0-9]*, [0-9]* head" err'
