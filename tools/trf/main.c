@@ -24,7 +24,7 @@
 /* The functions of the commands, in the order of the table. */
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
-    command_embed, command_score, command_eval, command_inspect, command_attention,
+    command_tokenize, command_tokenize, command_embed, command_score, command_eval, command_inspect, command_attention,
     command_average, command_quantize, command_import, command_export, command_prepare,
     command_plot, command_report
 };
@@ -43,10 +43,25 @@ static void print_overview(FILE *file)
                   "  trf completion bash  a completion script for bash (or zsh)\n");
 }
 
+/* MODEL is the first argument of a command, or --model. Commands with other arguments find it in
+   the settings, those without among the arguments. Returns the number of the first argument. */
+static int place_model(const struct command *command, struct settings *s, int first, int argc,
+                       char **argv)
+{
+    if (command->bit & (INSPECT | QUANTIZE | EXPORT) && s->model) argv[--first] = (char *)s->model;
+    if (!(command->bit & (TRANSLATE | GENERATE | CLASSIFY | TAG | EMBED | SCORE | PREPARE |
+                           TOKENIZE | DETOKENIZE)) ||
+        s->model || first == argc)
+        return first;
+    s->model = argv[first];
+    s->model_is_argument = 1;
+    return first + 1;
+}
+
 static int run_connected(const struct command *command, int argc, char **argv)
 {
     static struct settings s;
-    int status;
+    int status, first;
     set_defaults(&s);
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return check_output(stdout, NULL);
@@ -63,7 +78,9 @@ static int run_connected(const struct command *command, int argc, char **argv)
     if (command->bit & TRAIN) signal(SIGPIPE, SIG_IGN);
     status = join_ranks(&s, command->bit & TRAIN);
     if (!status && command->bit & (RUN | ATTENTION)) status = check_device(&s);
-    return status ? status : runs[command - commands](&s, argc - optind, argv + optind);
+    if (status) return status;
+    first = place_model(command, &s, optind, argc, argv);
+    return runs[command - commands](&s, argc - first, argv + first);
 }
 
 static int run_command(const struct command *command, int argc, char **argv)

@@ -148,6 +148,7 @@ struct train_settings {
 struct answer_settings {
     int32_t unknown;                                            /* enum on_unknown */
     int32_t search_rule;                                        /* a preset */
+    int32_t ids, side;              /* of tokenize and detokenize */
     int32_t interactive, scores, token_scores, alignments, attention, truncate, split,
         columns;
     int64_t labels_shown;
@@ -200,6 +201,7 @@ struct settings {
     const char *source, *target, *tsv, *columns;                /* pairs */
     const char *source_language, *target_language;
     const char *model, *input, *output;
+    int model_is_argument;          /* no option --model named it */
     uint64_t seed;
     int64_t max_line_bytes;
     int32_t objective, pooling, batch, json, resume, overwrite, quiet;
@@ -225,6 +227,7 @@ enum {
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
     QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384, EXPORT = 32768, PREPARE = 65536,
     RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
+    TOKENIZE = 1 << 18, DETOKENIZE = 1 << 19,
     FROM_DATA = 1 << 17         /* without the option the value follows from the data */
 };
 
@@ -600,6 +603,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
                const trf_vocab **target);
 int check_model_file(const char *path);          /* as check_readable; a folder has a hint */
 int load_refused(const char *path, const trf_error *err);   /* reports it; the exit status */
+int model_refused(const struct settings *s, const trf_error *err);      /* the same of s->model */
 int copy_model(struct settings *s, const char *from, const char *to);
 /* Reports which vocabulary the file lacks. */
 void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source,

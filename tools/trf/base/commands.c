@@ -36,7 +36,7 @@ const struct command commands[] = {
      " objective source target tsv text valid-tsv model init-from size vocab-size "
      "updates epochs minutes batch-tokens learning-rate dropout resume device "
      "precision threads "},
-    {TRANSLATE, "translate", "translate lines", "trf translate --model FILE [FILE] [options]",
+    {TRANSLATE, "translate", "translate lines", "trf translate MODEL [FILE] [options]",
      "Translates each line. Line n of the output always belongs to line n of the input. A line\n"
      "without tokens gives an empty line. A line that is too long for the model or not UTF-8\n"
      "gives an empty line, a message with its number, and exit status 1 at the end. With\n"
@@ -52,7 +52,7 @@ const struct command commands[] = {
      " input output model n-best scores json alignments unknown search-rule beam "
      "alpha max-length-b source-language target-language prefixes ban phrase "
      "interactive weights threads "},
-    {GENERATE, "generate", "continue a text", "trf generate --model FILE [TEXT] [options]",
+    {GENERATE, "generate", "continue a text", "trf generate MODEL [TEXT] [options]",
      "Continues --prompt or each line of --input with a language model (trf train --objective\n"
      "causal); without either, the text starts from nothing. An encoder-decoder model writes an\n"
      "output for its input. A single text appears token by token; several texts are drawn --batch\n"
@@ -70,7 +70,7 @@ const struct command commands[] = {
      " prompt input output model count seed temperature top-k top-p min-p max-tokens "
      "repetition-penalty no-repeat-ngram end special json batch weights device "
      "threads "},
-    {CLASSIFY, "classify", "label each line", "trf classify --model FILE [FILE] [options]",
+    {CLASSIFY, "classify", "label each line", "trf classify MODEL [FILE] [options]",
      "Writes the most probable label of each line; the labels are those of trf train --objective\n"
      "classify or pretrain. An empty line gives an empty line. A line that is too long for the\n"
      "model or not UTF-8 gives an empty line, a message, and exit status 1 at the end. A model\n"
@@ -78,7 +78,7 @@ const struct command commands[] = {
      "\n"
      "    trf classify --model languages.safetensors lines > labels",
      EXIT_TEXT},
-    {TAG, "tag", "label each word", "trf tag --model FILE [FILE] [options]",
+    {TAG, "tag", "label each word", "trf tag MODEL [FILE] [options]",
      "Writes as many labels for each line as it has words; the labels are those of trf train\n"
      "--objective tag. An empty line gives an empty line. A line that is too long for the model\n"
      "or not UTF-8 gives an empty line, a message, and exit status 1 at the end. A word of\n"
@@ -86,8 +86,23 @@ const struct command commands[] = {
      "\n"
      "    trf tag --model parts-of-speech.safetensors lines > labels",
      EXIT_TEXT},
+    {TOKENIZE, "tokenize", "show the tokens of each line",
+     "trf tokenize MODEL [FILE] [options]",
+     "Writes the tokens of each line, as the model's vocabulary cuts it, with blanks between them.\n"
+     "Line n of the output belongs to line n of the input. A token that is a blank is written as\n"
+     "U+2581, and one that is a control character as <0x0A>. BOS and EOS are not written.\n"
+     "\n"
+     "    trf tokenize de-en.safetensors lines\n"
+     "    trf tokenize de-en.safetensors lines --ids",
+     EXIT_TEXT, NULL},
+    {DETOKENIZE, "detokenize", "make text of tokens", "trf detokenize MODEL [FILE] [options]",
+     "Makes a text of each line of tokens, as trf tokenize writes them. A line with a token that\n"
+     "the vocabulary does not have gives an empty line, a message, and exit status 1 at the end.\n"
+     "\n"
+     "    trf tokenize model lines --ids | trf detokenize model --ids",
+     EXIT_TEXT, NULL},
     {EMBED, "embed", "a vector for each line, or the lines nearest to a text",
-     "trf embed --model FILE [--query TEXT] [FILE...] [options]",
+     "trf embed MODEL [--query TEXT] [FILE...] [options]",
      "Writes a vector of d-model numbers for each line, with spaces between them: the rows of the\n"
      "encoder's output, pooled. Any model with an encoder will do. A vector does not depend on the\n"
      "other lines; with --products cblas, its last digits may. If the name of --output ends in\n"
@@ -104,7 +119,7 @@ const struct command commands[] = {
      "    trf embed --model de-en.safetensors lines --index vectors.npy < questions",
      EXIT_TEXT},
     {SCORE, "score", "log-probability of given translations",
-     "trf score --model FILE (SOURCE-FILE TARGET-FILE | PAIRS-FILE | TEXT-FILE) [options]",
+     "trf score MODEL (SOURCE-FILE TARGET-FILE | PAIRS-FILE | TEXT-FILE) [options]",
      "Writes a line for each pair: the natural log-probability of the target given the source; a\n"
      "tab; the number of target tokens, EOS included. A pair cannot be scored if it is too long,\n"
      "is not UTF-8, or has a line without a partner because the other file is shorter. Such a\n"
@@ -231,7 +246,7 @@ const struct command commands[] = {
      "    trf export sst2.safetensors --as bert --output sst2",
      EXIT_TEXT},
     {PREPARE, "prepare", "write texts as a token file, for data larger than memory",
-     "trf prepare --model FILE --output FILE [FILES] [options]",
+     "trf prepare MODEL --output FILE [FILES] [options]",
      "Cuts texts into tokens and writes their ids into a file. trf train --token-file reads from\n"
      "it the pairs of each batch. FILES have pairs (source, tab, target) or, for a model that\n"
      "learns from text, documents. A folder stands for its files in the order of their names; '-'\n"

@@ -148,6 +148,14 @@ int load_refused(const char *path, const trf_error *err)
     return FAILED;
 }
 
+int model_refused(const struct settings *s, const trf_error *err)
+{
+    int status = load_refused(s->model, err);
+    if (s->model_is_argument)
+        say("'%s' is taken for the model: the first argument is, without --model", s->model);
+    return status;
+}
+
 void say_no_vocabulary(const char *path, const trf_config *config, const trf_vocab *source,
                        const trf_vocab *target)
 {
@@ -174,7 +182,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     load.weights = s->search.weights;
     if (trf_model_load(model, s->model, &load, &err)) {
-        if (err.status != TRF_E_STATE) return load_refused(s->model, &err);
+        if (err.status != TRF_E_STATE) return model_refused(s, &err);
         say("%s: its weights have 8 bits: use --weights int8, or no --weights", s->model);
         return FAILED;
     }

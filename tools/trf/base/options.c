@@ -71,7 +71,8 @@ const struct row rows[] = {
      "hold out about N training pairs for validation if there are no validation files; 0: none. "
      "Pairs with the same source are held out together if there are at most four of them. With "
      "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
-    {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, LONG_COUNT,
+    {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT |
+     TOKENIZE | DETOKENIZE, LONG_COUNT,
      "max-line-bytes", AT(max_line_bytes), "N",
      "most bytes of a line of input. A longer one is told, and left out like one that is not UTF-8",
      NULL},
@@ -82,7 +83,7 @@ const struct row rows[] = {
      "go on if more than half of the lines cannot be trained on", NULL},
     {TRAIN | PREPARE, FLAG, "keep-empty", AT(train.keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
-    {TRANSLATE | CLASSIFY | TAG | EMBED, TEXT, "input", AT(input), "FILE",
+    {TRANSLATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
      "or with '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(answer.prefixes), "FILE",
@@ -91,19 +92,28 @@ const struct row rows[] = {
      "Before it stands the tag of the target language, or the token with which an imported model "
      "begins its answers",
      NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "output", AT(output), "FILE",
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "output",
+     AT(output), "FILE",
      "file for the results; without it, or with '-': standard output", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, FLAG, "overwrite",
-     AT(overwrite), NULL, "let --output replace an existing file", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE | REPORT, FLAG,
+     "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "resume", AT(resume), NULL,
      "continue an --output that was interrupted. Until it is complete, it is called OUTPUT.part. "
      "The input, the model and the options must be the same", NULL},
     {TRAIN, TEXT, "model", AT(model), "FILE",
      "the model file to write (safetensors). From the first validation on, it holds the best "
      "model so far", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, TEXT, "model", AT(model), "FILE",
-     "the model file, written by trf train. A checkpoint works too: it has the weights of the "
-     "last update, without the average of --ema", NULL},
+    {TOKENIZE | DETOKENIZE, FLAG, "ids", AT(answer.ids), NULL, "ids instead of the tokens' texts",
+     NULL},
+    {TOKENIZE | DETOKENIZE, CHOICE, "side", AT(answer.side), "source|target",
+     "the vocabulary of which side, if the model has two", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "model",
+     AT(model), "FILE",
+     "the model file, written by trf train; --model may be omitted before its name, if this is the "
+     "first argument. A checkpoint works too: it has the weights of the last update, without the "
+     "average of --ema", NULL},
+    {INSPECT | QUANTIZE | EXPORT, TEXT, "model", AT(model), "FILE",
+     "the model file; --model may be omitted before its name", NULL},
     {PREPARE, TEXT, "model", AT(model), "FILE",
      "the model whose vocabularies make the tokens: of an earlier training run, or of one with "
      "--updates 1 on a part of the text", NULL},

@@ -249,6 +249,7 @@ static void print_metadata(const struct report *r, int ours)
 static const char *not_for_files(const struct settings *s)
 {
     static const size_t of_files[] = {AT(json),
+                                      AT(model),
                                       AT(inspect.trace),
                                       AT(inspect.source_length),
                                       AT(inspect.target_length),

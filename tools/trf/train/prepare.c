@@ -429,7 +429,7 @@ int command_prepare(struct settings *s, int argc, char **argv)
     if ((status = check_inputs(s, argc, argv)) || (status = check_existing(s, &complete)))
         return status;
     if (complete) return DONE;
-    if (trf_model_load(&model, s->model, &load, &err)) return load_refused(s->model, &err);
+    if (trf_model_load(&model, s->model, &load, &err)) return model_refused(s, &err);
     p.began = p.shown = now();
     p.terminal = !quiet && isatty(STDERR_FILENO);
     status = settle(s, model, p.vocab);
