@@ -58,7 +58,7 @@ expect 0 "generate counts the unknown letters of a prompt" \
 check "generate writes a prompt with unknown letters as it was given" grep -q '^The Café: fox' out
 check "generate tells of unknown letters of a prompt once" test "$(grep -c unknown err)" -eq 1
 expect 0 "generate takes a prompt without unknown letters" "" \
-    "$trf" generate --model letters --prompt 'the fox' --max-tokens 5
+    "$trf" generate --model letters --prompt 'the fox' --max-tokens 5 --seed 1
 check "generate says nothing of a prompt without unknown letters" test ! -s err
 printf 'the fox\nÄ the\n\n' >starts
 expect 0 "generate counts the unknown letters of lines" \
@@ -112,7 +112,7 @@ check "generate writes beyond the max-length as well as before" \
 check "generate goes on with a prompt longer than the max-length" \
     grep -q '^one two three four five six seven eight nine$' out
 expect 0 "generate takes a prompt longer than the max-length" "" \
-    "$trf" generate --model pieces --max-tokens 40 --min-tokens 40 --prompt "$(cat count)"
+    "$trf" generate --model pieces --max-tokens 40 --min-tokens 40 --prompt "$(cat count)" --seed 1
 check "generate says nothing of a prompt longer than the max-length" test ! -s err
 
 # half the bytes, and the same answers or nearly

@@ -35,8 +35,8 @@ static void print_overview(FILE *file)
     fprintf(file, "trf %s: trains and runs transformers on lines of text\n\n", TRF_VERSION);
     fprintf(file, "usage: trf COMMAND [options]\n\n");
     for (i = 0; i < n_commands; i++)
-        fprintf(file, "  %-10s %s\n", commands[i].name, commands[i].summary);
-    fprintf(file, "\n  trf COMMAND --help   all options of a command, with their defaults\n"
+        fprintf(file, "  %-11s %s\n", commands[i].name, commands[i].summary);
+    fprintf(file, "\n  trf COMMAND --help   what a command does, and its options (--help all: every one)\n"
                   "  trf --help           this text\n"
                   "  trf --version        the version, and how this program was built\n"
                   "  trf help --man       the help of all commands as a man page\n"

@@ -232,6 +232,28 @@ static const char *answer_text(struct translating *t, const int32_t *source, int
 }
 
 /* Writes the answers to a line: one line, or with --n-best several. */
+/* The number of the source token with the largest weight in a row of attention. */
+static int64_t aligned_with(const trf_real *row, int32_t n_source)
+{
+    int64_t best = 0, j;
+    for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
+    return best;
+}
+
+/* A tab, and "0-0 1-2": numbers of source and target tokens, in the order of the target. */
+static int write_pharaoh(struct translating *t, const int32_t *source, int32_t n_source,
+                         const struct answer *a)
+{
+    int32_t i;
+    fputc('\t', t->lines.out);
+    if (!a || !a->n) return DONE;
+    if (read_answer_attention(t, source, n_source, a)) return FAILED;
+    for (i = 0; i < a->n; i++)
+        fprintf(t->lines.out, "%s%lld-%d", i ? " " : "",
+                (long long)aligned_with(attention_of(t, a, i), n_source), (int)i);
+    return DONE;
+}
+
 static int write_lines(struct translating *t, const struct batch_line *line, const int32_t *source,
                        int32_t n_source, const struct answer *answers, size_t count)
 {
@@ -246,7 +268,9 @@ static int write_lines(struct translating *t, const struct batch_line *line, con
         if (!text) return FAILED;
         if (n_best) fprintf(out, "%lld\t%d\t", (long long)line->number, (int)rank + 1);
         if (n_best || t->s->answer.scores) fprintf(out, "%.6f\t", score);
-        fprintf(out, "%s\n", text);
+        fputs(text, out);
+        if (t->s->answer.alignments && write_pharaoh(t, source, n_source, a)) return FAILED;
+        fputc('\n', out);
     }
     return DONE;
 }
@@ -261,17 +285,14 @@ static int write_attention(struct translating *t, const int32_t *source, int32_t
                            const struct answer *a)
 {
     FILE *out = t->lines.out;
-    int64_t i, j;
+    int64_t i;
     if (trf_model_config(t->model)->kind != TRF_ENCODER_DECODER) return DONE;
     if (read_answer_attention(t, source, n_source, a)) return FAILED;
     if (t->s->answer.alignments) {
         fputs(",\"alignment\":[", out);
-        for (i = 0; i < a->n; i++) {
-            const trf_real *row = attention_of(t, a, (int32_t)i);
-            int64_t best = 0;
-            for (j = 1; j < n_source; j++) if (row[j] > row[best]) best = j;
-            fprintf(out, "%s%lld", i ? "," : "", (long long)best);
-        }
+        for (i = 0; i < a->n; i++)
+            fprintf(out, "%s%lld", i ? "," : "",
+                    (long long)aligned_with(attention_of(t, a, (int32_t)i), n_source));
         fputc(']', out);
     }
     if (t->s->answer.attention) print_json_attention(out, &t->attention, t->s->answer.attention);
@@ -452,8 +473,8 @@ static int check_attention(const struct settings *s, const trf_vocab *vocab)
 
 static int check_options(const struct settings *s)
 {
-    if ((s->answer.alignments || s->answer.attention || s->answer.token_scores) && !s->json) {
-        say("--alignments, --attention and --token-scores need --json");
+    if ((s->answer.attention || s->answer.token_scores) && !s->json) {
+        say("--attention and --token-scores need --json");
         return USAGE;
     }
     if (s->answer.unknown == UNKNOWN_COPY && s->search.ban_unk) {

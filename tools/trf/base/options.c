@@ -399,7 +399,9 @@ const struct row rows[] = {
     {TRANSLATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
      "with --json: add the log-probability of each token; EOS is the last", NULL},
     {TRANSLATE, FLAG, "alignments", AT(answer.alignments), NULL,
-     "with --json: for each target token, add the source token with the largest attention weight",
+     "for each target token, add the source token with the largest attention weight: behind a "
+     "tab, as 0-0 1-2 (source-target, from 0), or with --json as a list. trf tokenize shows the "
+     "tokens",
      NULL},
     {TRANSLATE, MAYBE, "attention", AT(answer.attention), "mean|all",
      "with --json: add the attention weights. mean, or the option alone: the mean of the heads of "
@@ -428,7 +430,8 @@ const struct row rows[] = {
     {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
      "with --json: add the tokens drawn and the log-probability of each; EOS is the last", NULL},
     {GENERATE, HEADING, "Sampling (applied in this order)", 0, NULL, NULL, NULL},
-    {GENERATE, SEED, "seed", AT(seed), "N", "the same seed draws the same texts", NULL},
+    {GENERATE, SEED, "seed", AT(seed), "N",
+     "the same seed draws the same texts (default: another one in each call, which is told)", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
      "divide the positive logits of tokens that have occurred by X, and multiply the negative ones "
      "by X (Keskar et al. 2019)", NULL},
