@@ -115,6 +115,28 @@ expect 0 "generate takes a prompt longer than the max-length" "" \
     "$trf" generate --model pieces --max-tokens 40 --min-tokens 40 --prompt "$(cat count)" --seed 1
 check "generate says nothing of a prompt longer than the max-length" test ! -s err
 
+# --stop: an answer ends before the text, whatever its tokens, alone or in a batch
+counting='--model pieces --temperature 0 --max-tokens 7'
+whole=$("$trf" generate $counting --prompt 'one two' 2>err)
+for stop in five 'r fi' x ' three'; do
+    for count in 1 2; do
+        "$trf" generate $counting --prompt 'one two' --stop "$stop" --stop nothing --count $count >out 2>err
+        check "generate --stop '$stop' --count $count" [ "$(sort -u out)" = "${whole%%"$stop"*}" ]
+    done
+done
+check "--stop ends a text in the middle" [ "${whole%%five*}" != "$whole" ]
+"$trf" generate $counting --prompt 'one two' --stop five --json >out 2>err
+check "generate --stop --json says so" grep -q '"ended":"stop"' out
+expect 2 "--stop without a text" "--stop takes a text" "$trf" generate $counting --stop ''
+printf 'one two\nthree\n' | "$trf" generate $counting --interactive >out 2>err
+check "generate --interactive answers each line of standard input" [ "$(wc -l <out)" -eq 2 ]
+check "in its order" [ "$(head -n 1 out)" = "$whole" ]
+expect 2 "generate --interactive beside --prompt" "not both" "$trf" generate $counting --interactive --prompt one
+check "two calls draw two texts" sh -c "[ \"\$('$trf' generate --model letters --max-tokens 40 --min-tokens 40 2>a)\" != \
+    \"\$('$trf' generate --model letters --max-tokens 40 --min-tokens 40 2>b)\" ]"
+again=$(sed -n 's/.*--seed \([0-9]*\) draws the same again.*/\1/p' a)
+check "and say with which seed to draw them again" [ -n "$again" ]
+
 # half the bytes, and the same answers or nearly
 for weights in bf16 f16; do
     expect 0 "average --weights $weights takes one model" "" \

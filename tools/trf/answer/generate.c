@@ -28,6 +28,7 @@ struct generating {
     int32_t from; /* of the growing text: its ids are decoded from this one on, */
     size_t written;                 /* and so many bytes of that text are written */
     int joined;                     /* 1: something after the prompt is written */
+    int stopped;                    /* 1: a text of --stop has ended it */
     int32_t limit;                  /* tokens of a prompt; 0: any number */
     int64_t drawn, unusable;        /* texts begun, lines that could not be */
     int64_t beyond;                 /* texts longer than the longest text of the training */
@@ -79,6 +80,31 @@ static int doubles_space(const char *given, const char *text, size_t begin)
            (begin == 0 || text[begin - 1] != ' ');
 }
 
+/* Where the first text of --stop begins in `bytes` bytes, or `bytes`. */
+static size_t stop_in(const struct settings *s, const char *text, size_t bytes)
+{
+    int i;
+    for (i = 0; i < s->generate.stops.n; i++) {
+        const char *stop = s->generate.stops.item[i];
+        size_t n = strlen(stop), at;
+        for (at = 0; at + n <= bytes; at++) if (!memcmp(text + at, stop, n)) { bytes = at; break; }
+    }
+    return bytes;
+}
+
+/* How many bytes at the end may be the beginning of such a text: they wait. */
+static size_t may_stop(const struct settings *s, const char *text, size_t bytes)
+{
+    size_t most = 0, n;
+    int i;
+    for (i = 0; i < s->generate.stops.n; i++) {
+        const char *stop = s->generate.stops.item[i];
+        for (n = strlen(stop) - 1; n > most; n--)
+            if (n <= bytes && !memcmp(text + bytes - n, stop, n)) most = n;
+    }
+    return most;
+}
+
 /* Writes the new part of a single text. An unfinished character decodes to up to three U+FFFD: its
    bytes wait. */
 static void write_growth(struct generating *t, int finished)
@@ -93,6 +119,13 @@ static void write_growth(struct generating *t, int finished)
     for (end = bytes;
          !finished && end >= 3 && bytes - end < 9 && !memcmp(text + end - 3, "\xEF\xBF\xBD", 3);)
         end -= 3;
+    if (t->s->generate.stops.n && end > t->written) {
+        const char *fresh = text + t->written;
+        size_t stop = stop_in(t->s, fresh, end - t->written);
+        t->stopped = stop < end - t->written;
+        end = t->written + stop;
+        if (!t->stopped && !finished) end -= may_stop(t->s, fresh, stop);
+    }
     if (end > t->written) {
         if (!t->joined) t->written += (size_t)doubles_space(prompt_text(t, 0), text, t->written);
         t->joined = 1;
@@ -118,11 +151,15 @@ static void write_whole(struct generating *t)
         const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
         const char *given = prompt_text(t, (size_t)i);
         int32_t n = put_ids(t, prompt, t->prompts.lengths[i], answer);
-        size_t bytes, begin = prompt_bytes(t, prompt, t->prompts.lengths[i]);
+        size_t bytes, begin = prompt_bytes(t, prompt, t->prompts.lengths[i]), stop;
+        const char *ended;
         const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
         t->failed |= !text;
         if (!text) return;
-        begin += (size_t)(begin < bytes && doubles_space(given, text, begin));
+        stop = begin < bytes ? begin + stop_in(t->s, text + begin, bytes - begin) : bytes;
+        begin += (size_t)(begin < stop && doubles_space(given, text, begin));
+        ended = stop < bytes ? "stop" : answer->ended == TRF_ENDED_EOS ? "end" : "length";
+        bytes = stop;
         if (t->s->json) {
             char *whole = format_text("%s%*s", given, (int)(bytes - begin), "");
             memcpy(whole + strlen(given), text + begin, bytes - begin);
@@ -130,8 +167,7 @@ static void write_whole(struct generating *t)
             print_json_text(t->out, whole, strlen(given) + bytes - begin);
             free(whole);
             print_json_field(t->out, "log_probability", answer->log_probability);
-            fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"", (int)answer->n,
-                    answer->ended == TRF_ENDED_EOS ? "end" : "length");
+            fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"", (int)answer->n, ended);
             if (t->s->answer.token_scores) {
                 print_json_tokens(t->out, "drawn", t->vocab, answer->ids, answer->n);
                 print_json_list(t->out, "token_log_probabilities", answer->log_probabilities,
@@ -144,6 +180,22 @@ static void write_whole(struct generating *t)
             fputc('\n', t->out);
         }
     }
+}
+
+/* Whether every text of the batch has a text of --stop, or has ended. */
+static int all_stopped(struct generating *t)
+{
+    const int32_t *prompt = t->prompts.ids;
+    int32_t i, all = t->s->generate.stops.n > 0;
+    for (i = 0; i < (int32_t)t->prompts.count && all; prompt += t->prompts.lengths[i++]) {
+        const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
+        int32_t n = put_ids(t, prompt, t->prompts.lengths[i], answer);
+        size_t bytes, begin = prompt_bytes(t, prompt, t->prompts.lengths[i]);
+        const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
+        all = text && (answer->ended == TRF_ENDED_EOS ||
+                       (begin < bytes && stop_in(t->s, text + begin, bytes - begin) < bytes - begin));
+    }
+    return all;
 }
 
 /* Tokens of the longest text of the training; or, if the file does not say it, as in imported
@@ -193,19 +245,21 @@ static int draw(struct generating *t)
         batch.target = sequences_of(&t->firsts);
     } else batch.target = sequences_of(&t->prompts);
     batch.ordinal = t->drawn;
-    t->from = t->joined = 0;
+    t->from = t->joined = t->stopped = 0;
     t->written = prompt_bytes(t, t->prompts.ids, t->prompts.lengths[0]);
     if (trf_sampler_begin(t->sampler, &batch, &err)) {
         say_error("beginning", &err);
         return FAILED;
     }
     if (alone) fputs(prompt_text(t, 0), t->out);
-    while (live && !t->failed) {
-        if (trf_sampler_step(t->sampler, alone ? 1 : INT32_MAX, &live, &err)) {
+    while (live && !t->failed && !t->stopped) {
+        int32_t steps = alone ? 1 : t->s->generate.stops.n ? 32 : INT32_MAX;
+        if (trf_sampler_step(t->sampler, steps, &live, &err)) {
             say_error("generating", &err);
             return FAILED;
         }
         if (alone) write_growth(t, !live);
+        else t->stopped = live && all_stopped(t);
         if (ferror(t->out)) return check_output(t->out, t->s->output);
     }
     if (alone) fputc('\n', t->out);
@@ -282,7 +336,7 @@ static int begin(struct generating *t, const char *text)
 static int begin_lines(struct generating *t)
 {
     int status = open_reader(&t->in, t->s->input), got = 0;
-    if (!status && isatty(fileno(t->in.file))) t->s->batch = 1;
+    if (!status && (t->s->answer.interactive || isatty(fileno(t->in.file)))) t->s->batch = 1;
     while (!status && (got = next_line(&t->in)) > 0) {
         status = t->in.fault ? leave_out(t, t->in.fault) : begin(t, t->in.line);
     }
@@ -306,7 +360,7 @@ int command_generate(struct settings *s, int argc, char **argv)
 {
     struct generating t;
     trf_error err;
-    int status;
+    int status, i;
     memset(&t, 0, sizeof t);
     t.s = s;
     if (argc > 1 || (argc && (s->generate.prompt || s->input))) {
@@ -320,6 +374,12 @@ int command_generate(struct settings *s, int argc, char **argv)
     if (argc) s->generate.prompt = argv[0];
     if (s->generate.prompt && s->input) { say("give --prompt or --input, not both"); return USAGE; }
     if (s->answer.token_scores && !s->json) { say("--token-scores needs --json"); return USAGE; }
+    if (s->answer.interactive && s->generate.prompt) {
+        say("--interactive reads lines: give --prompt or --interactive, not both");
+        return USAGE;
+    }
+    for (i = 0; i < s->generate.stops.n; i++)
+        if (!*s->generate.stops.item[i]) { say("--stop takes a text, got none"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
     if (!status) status = read_rules(s, NULL, t.source_vocab, t.vocab, &t.rules);
@@ -345,7 +405,9 @@ int command_generate(struct settings *s, int argc, char **argv)
         t.out = t.output.file;
         const trf_config *config = trf_model_config(t.model);
         t.limit = config->kind == TRF_DECODER_ONLY ? 0 : source_limit(config);
-        if (config->kind == TRF_ENCODER_DECODER && !s->generate.prompt && !s->input) s->input = "-";
+        if ((config->kind == TRF_ENCODER_DECODER || s->answer.interactive) && !s->generate.prompt &&
+            !s->input)
+            s->input = "-";
         status = s->input ? begin_lines(&t)
             : begin(&t, s->generate.prompt ? s->generate.prompt : "");
     }

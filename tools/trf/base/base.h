@@ -161,7 +161,7 @@ struct rule_settings {
     struct texts bans, phrases, ends;
 };
 
-struct generate_settings { const char *prompt; int32_t count, special; };
+struct generate_settings { const char *prompt; int32_t count, special; struct texts stops; };
 struct embed_settings { int32_t unit_vectors, top; const char *query, *index; };
 
 struct eval_settings {

@@ -90,6 +90,8 @@ static const struct foreign { int commands; const char *theirs, *ours; } foreign
     {GENERATE, "batch-size b", "--batch"},
     {GENERATE, "min-new-tokens min-length", "--min-tokens"},
     {GENERATE, "bad-words-ids", "--ban"},
+    {GENERATE, "r reverse-prompt stop-sequences stop-strings", "--stop"},
+    {GENERATE, "i", "--interactive"},
     {CLASSIFY | TAG | EMBED | SCORE, "batch-size mini-batch per-device-eval-batch-size", "--batch"},
     {SHOWS, "i file input-file", "--input"},
     {RUNS, "m models path model-path model-name-or-path checkpoint", "--model"},

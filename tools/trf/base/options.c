@@ -425,6 +425,9 @@ const struct row rows[] = {
     {GENERATE, TEXTS, "end", AT(rules.ends), "TOKEN",
      "a token that ends a text as EOS does, instead of those that an imported folder names "
      "(eos_token_id); may be given several times. TOKEN is the text of a token, or else an id", NULL},
+    {GENERATE, TEXTS, "stop", AT(generate.stops), "TEXT",
+     "end a text before what is drawn contains TEXT, whatever its tokens; may be given several "
+     "times", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
@@ -547,7 +550,7 @@ const struct row rows[] = {
      "largest number of sentences searched at a time", NULL},
     {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N",
      "largest number of source tokens searched at a time", NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(answer.interactive), NULL,
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(answer.interactive), NULL,
      "answer each line at once; this is the default if the input is a terminal", NULL},
     {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
