@@ -1,13 +1,14 @@
 #!/bin/sh
-# README.md, run as it stands: sh tests/test_readme.sh build/trf
+# README.md and the pages of the folders, run as they stand: sh tests/test_readme.sh build/trf
 #
-# The page's blocks are executed in order, in a copy of the checkout that has what was built. A ```sh block is commands;
-# a ```c block with a main is a program, saved as app.c; a ```text block is output, each line of which the commands must
-# print, in the page's order, with the same words (numbers may differ). A line of it that begins with "english> " is
-# what the demo's reader types.
+# The blocks of README, tools/trf, examples and tools are executed in this order, in a copy of the checkout that has
+# what was built. A ```sh block is commands; a ```c block with a main is a program, saved as app.c if it defines
+# TRF_IMPLEMENTATION, else as answer.c; a ```text block is output, each line of which the commands must print, in the
+# pages' order, with the same words (numbers may differ). A line of it that begins with "english> " is what the demo's
+# reader types.
 #
 # Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data
-# that the page takes for granted (train.en and so on) are made up below and have nothing to learn. To save time the
+# that the pages take for granted (train.en and so on) are made up below and have nothing to learn. To save time the
 # optimiser is off where a program is only built; `make install` finds trf as `make build/trf` left it.
 
 . "$(dirname "$0")/trf.sh"
@@ -15,10 +16,26 @@ page=$source/README.md
 built=$(dirname "$trf")
 
 # --- the page as a page ----------------------------------------------------------------------------------------------
-check "README has the chapter Reference" grep -q '^# Reference$' "$page"
+pages="$page $source/tools/trf/README.md $source/examples/README.md $source/tools/README.md"
+check "README has at most 1,300 words" [ "$(wc -w <"$page")" -le 1300 ]
+
+# Links of all pages lead to files, and to headings in them.
+for from in $pages "$source"/tools/*.md "$source"/tools/*/*.md "$source"/tests/README.md "$source"/.github/*.md \
+    "$source"/examples/studies/README.md; do
+    grep -o '](\([^)]*\))' "$from" | sed 's/^](//; s/)$//' | grep -v '^https*:' | sort -u >links
+    while read -r link; do
+        to=$(dirname "$from")/${link%%#*}
+        [ -n "${link%%#*}" ] || to=$from
+        check "a link of ${from#"$source"/}: $link" [ -e "$to" ]
+        case $link in *'#'*)
+            check "a heading that ${from#"$source"/} names: $link" eval 'sed -n "s/^##* //p" "$to" | tr "A-Z " "a-z-" |
+                tr -d ",.\`()" | grep -q -x -e "${link#*#}"' ;;
+        esac
+    done <links
+done
 
 # Files that a page names, but not those that its reader makes.
-cat "$page" "$source"/tools/*.md "$source"/tools/*/*.md "$source"/tests/README.md |
+cat $pages "$source"/tools/*/*.md "$source"/tools/api-changes.md "$source"/tests/README.md |
     sed 's/https:[^)]*//g' |
     grep -o -e '\(tools\|tests\|examples\)/[A-Za-z0-9_./-]*[A-Za-z0-9]' | sort -u >named
 while read -r file; do check "$file, which a page names, is there" [ -e "$source/$file" ]; done <named
@@ -29,16 +46,17 @@ while read -r file; do
 done <named
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
-for command in train translate generate classify tag embed score eval inspect attention average quantize import \
-    export prepare plot report; do
+for command in train translate generate classify tag tokenize detokenize embed score eval inspect attention average \
+    quantize import export prepare plot report; do
     "$trf" $command --help all
 done >help
-cat "$page" "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
+cat $pages "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
     grep -o -e '--[a-z][a-z-]*[a-z]' |
-    grep -v -x -e --help | sort -u >named
+    grep -v -x -e --help -e --allow-run-as-root -e --hostfile | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options of trf" [ -s named ]
-grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' "$page" | tr -d '`' | grep -v build | sort -u |
+grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' $pages | sed 's/^[^:]*://' | tr -d '`' |
+    grep -v build | sort -u |
     while read -r _ target; do
     grep -q "^$target:" "$source/Makefile" || echo "make $target"
 done >missing
@@ -67,7 +85,7 @@ built_before
 awk '
     /^```[a-z]/ { kind = substr($0, 4); file = sprintf("blocks/%02d.%s", ++n, kind); next }
     /^```$/ { file = ""; next }
-    file { print >file }' "$page"
+    file { print >file }' $pages
 check "README has blocks of sh, of c and of text" \
     eval '[ -n "$(ls blocks/*.sh)" ] && [ -n "$(ls blocks/*.c)" ] && [ -n "$(ls blocks/*.text)" ]'
 
@@ -100,12 +118,14 @@ cat blocks/*.text | sed -n 's/^english> //p' >typed
 commands()
 {
     sed -e '/^apt-get/d' -e '/^make test/d' -e "$blas" -e '/trf train /s/$/ --updates 30 --batch-tokens 256/' \
-        -e '/^cc -O2 .*-DTRF_NO_CBLAS/s/-O2/-O0/' -e '/^cc -O2 .*pkg-config/s/-O2/-O0/' "$1"
+        -e '/^cc -O2 .*pkg-config/s/-O2/-O0/' "$1"
 }
 : >printed
 for block in blocks/*; do
     case $block in
-    *.c)    ! grep -q '^int main' "$block" || cp "$block" copy/app.c ;;
+    *.c)    name=answer.c
+            ! grep -q TRF_IMPLEMENTATION "$block" || name=app.c
+            ! grep -q '^int main' "$block" || cp "$block" copy/$name ;;
     *.sh)   case $(cat "$block") in
             *mpirun*) command -v mpirun >/dev/null && command -v mpicc >/dev/null ||
                 { echo "left out: MPI"; continue; } ;;
@@ -151,5 +171,6 @@ x86_64)
 *) echo "left out: the size of a program" ;;
 esac
 check "README's program that only translates gives the answers of trf" \
-    eval '(cd copy && ./raw en-de.safetensors <test.en) | cmp - copy/test.out'
+    eval '(cd copy && build/trf translate en-de.safetensors new.txt >new.out && ./raw en-de.safetensors <new.txt) |
+        cmp - copy/new.out'
 finish

@@ -307,7 +307,8 @@ for option in norm-place generator-bias schedule attention-dropout activation-dr
         grep -q "(default $value with"'
 done
 check "the help's default of --norm-place tells what presets decide" eval \
-    '"$trf" train --help all | tr "\n" " " | tr -s " " | grep -q "with --recipe auto; pytorch: post-norm; paper: post-norm"'
+    '"$trf" train --help all | tr "\n" " " | tr -s " " |
+    grep -q "with --recipe auto; pytorch: post-norm; paper: post-norm"'
 awk 'BEGIN {
     for (i = 0; i < 90000; i++)
         printf "%d %d %d %d %d\t%d %d %d %d %d\n", i % 7, i % 11, i % 13, i % 17, i % 19,

@@ -171,7 +171,8 @@ expect 2 "translate: --prefixes and the input cannot both be standard input" \
     sed -e 's/.*"alignment":\[\([0-9,]*\)\].*/\1/' -e 's/^{.*//' |
     awk -F , '{ for (i = 1; i <= NF; i++) printf("%s%s-%d", (i > 1 ? " " : ""), $i, i - 1); print "" }' >pharaoh
 expect 0 "translate --alignments writes them behind a tab" "" "$trf" translate --model good --input three --alignments
-check "translate --alignments: the same as with --json" eval 'cut -f 2 out | cmp - pharaoh && [ "$(grep -c - pharaoh)" -ge 2 ]'
+check "translate --alignments: the same as with --json" eval 'cut -f 2 out | cmp - pharaoh &&
+    [ "$(grep -c - pharaoh)" -ge 2 ]'
 printf 'nine\n' >prefixes
 expect 0 "translate --prefixes: an answer begins with its prefix" "^nine" "$trf" translate --model good --input three \
     --prefixes prefixes

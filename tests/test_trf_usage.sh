@@ -429,11 +429,12 @@ while IFS='"' read -r bits theirs _ ours _; do
     done
 done <rows
 check "$names names of other programs have their options: wrong are ($wrong)" [ $names -gt 200 -a -z "$wrong" ]
-expect 2 "an underscore is a dash" "unknown option '--batch_tokens': trf calls it --batch-tokens" "$trf" train --batch_tokens 3
+expect 2 "an underscore is a dash" "unknown option '--batch_tokens': trf calls it --batch-tokens" \
+    "$trf" train --batch_tokens 3
 expect 0 "the short help" "^All [0-9]* options: trf train --help all" "$trf" train --help
 check "the short help has about twenty options" eval '[ "$(grep -c "^  --" out)" -le 22 ]'
-expect 1 "a folder where a model file is needed" "trf import $source/tests/golden/import/bart --output FILE" "$trf" translate \
-    --model "$source/tests/golden/import/bart" train.digits
+expect 1 "a folder where a model file is needed" "trf import $source/tests/golden/import/bart --output FILE" \
+    "$trf" translate --model "$source/tests/golden/import/bart" train.digits
 expect 1 "a folder to start from" "trf import $source/tests/golden/import/bart --output FILE" "$trf" train \
     --init-from "$source/tests/golden/import/bart" --tsv train.tsv --model m --updates 1
 expect 1 "the safetensors of another program" "trf import $source/tests/golden/import/bart --output FILE" "$trf" \
