@@ -6,11 +6,12 @@
                                    translate well
            echo "the dog sees a cat" | ./translate --quick
    prints  the loss as it falls, ten translations, the share of 1,000 new sentences that came out
-           exactly right (97.6 %), then one translation for each line of standard input:
+           exactly right (97.6 %), where the model is, then one translation for each line of standard input:
                english> I know that the dog helps the old king
                ich weiß , dass der hund dem alten könig hilft .
            It leaves translate.safetensors behind, which `trf translate` and examples/raw.c use.
-   exits   with 1 if a call failed or, without --quick, fewer than 95 % were right.
+   exits   with 1 if a call failed or, without --quick, fewer than 95 % were right; with 2 if it
+           does not know an argument
 
    A test sentence combines words that no training sentence combines: tools/data/grammar.h. */
 #define TRF_IMPLEMENTATION
@@ -63,14 +64,17 @@ static void tidy(char *line)
     memcpy(line + n, strchr(line + n, '?') ? " ?" : " .", 3);
 }
 
-static void translate_lines(trf_translator *translator)
+static void translate_lines(trf_translator *translator, const trf_vocab *english)
 {
     char line[GRAMMAR_TEXT + 4], german[2 * GRAMMAR_TEXT];
+    int32_t unknown;
     trf_error err;
     for (;;) {
         fprintf(stderr, "english> ");
         if (!fgets(line, GRAMMAR_TEXT, stdin)) break;
         tidy(line);
+        if (!trf_vocab_count_unknown(english, line, &unknown, NULL, &err) && unknown)
+            fprintf(stderr, "(%d of these words were not in the training)\n", (int)unknown);
         if (trf_translate_text(translator, line, german, sizeof german, &err)) puts(err.message);
         else puts(german);
         fflush(stdout);
@@ -87,6 +91,7 @@ int main(int argc, char **argv)
     trf_trainer *trainer = NULL; trf_translator *translator = NULL;
     trf_recipe *recipe;
     grammar_sentence s;
+    if (argc > 1 + quick) { fprintf(stderr, "usage: translate [--quick]\n"); return 2; }
     options.updates = updates;
     options.held_out = -1;                      /* the tests are enough */
     if (trf_dataset_create(&data, &options, &err)) goto done;
@@ -112,7 +117,10 @@ int main(int argc, char **argv)
     if (trf_model_save(model, "translate.safetensors", &err)) goto done;
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
     right = count_right(translator, &err);
-    if (right >= 0) translate_lines(translator);
+    if (right >= 0) {
+        printf("the model is in translate.safetensors\n");
+        translate_lines(translator, trf_model_source_vocab(model));
+    }
 done:
     if (right < 0) fprintf(stderr, "%s\n", err.message);
     trf_translator_destroy(translator); trf_trainer_destroy(trainer);
