@@ -182,6 +182,7 @@ help:
 	@echo '                CHANGED=1: those in functions that differ from the last commit, CHANGED=HEAD~3: from that one'
 	@echo 'make install    header, trf with man page and completion for bash and zsh, files for pkg-config and CMake,'
 	@echo '                under PREFIX=$(PREFIX); make uninstall removes them'
+	@echo 'make release    the header as two files, declarations and implementation, in $(BUILD)/release'
 	@echo 'make header     joins transformer.h from tools/header, as each build does; make parts [EDITED=FILE]: takes'
 	@echo '                an edit of transformer.h, or of FILE, back into tools/header'
 	@echo 'make clean      removes $(BUILD)/'
@@ -340,6 +341,10 @@ sed $(call filling,VERSION,$(VERSION)) $(call filling,PREFIX,$(PREFIX)) $(call f
   $(call filling,LIBRARIES,$(strip $(LINK))) \
   tools/cmake/$1.in >"$2/$1" && chmod 644 "$2/$1"
 endef
+# The header as two files: declarations and implementation.
+release: transformer.h
+	sh tools/header/release.sh $(BUILD)/release
+
 install: $(BUILD)/trf
 	install -d "$(TO)/include" "$(TO)/bin" "$(TO)/lib/pkgconfig" "$(PACKAGE)" "$(MAN)" "$(BASH)" "$(ZSH)"
 	install -m 644 transformer.h "$(TO)/include"
@@ -362,4 +367,4 @@ clean:
 	rm -rf $(BUILD)
 
 .PHONY: FORCE all header parts cuda demo studies test check check-cuda check-ports check-defaults registers help bench \
-        bench-peers lint mutate install uninstall clean
+        bench-peers lint mutate release install uninstall clean

@@ -661,6 +661,7 @@
 #include <stdint.h>
 
 #define TRF_VERSION "0.3.0"
+#define TRF_VERSION_NUMBER 300          /* 10000 major + 100 minor + patch */
 
 #if defined(TRF_STATIC) && defined(__GNUC__)
 #define TRF_API static __attribute__((unused))
@@ -924,6 +925,8 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
    "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
    model logs a warning. */
 TRF_API const char *trf_build_info(void);
+/* TRF_VERSION_NUMBER of the implementation that is linked. */
+TRF_API int32_t trf_version(void);
 
 // -----------------------------------------------------------------------------------------------
 // >>api-config     what a model is, and the conventions in which systems differ
@@ -15650,6 +15653,8 @@ TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
 }
 
 /* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
+TRF_API int32_t trf_version(void) { return TRF_VERSION_NUMBER; }
+
 TRF_API const char *trf_build_info(void)
 {
     return "transformer.h " TRF_VERSION
@@ -38643,4 +38648,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 547143929
+// Made from the files in tools/header by `make header`. CRC of the lines above: 458058731

@@ -170,6 +170,20 @@ can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
         "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O2 -I'$root' $cblas -c reasons.c -o reasons.o"
     job "gcc -O3 compiles the header without a warning" \
         "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
+if command -v clang >/dev/null; then
+    msvc="clang -std=c11 -fms-compatibility -fms-extensions -fgnuc-version=0 -U__clang__ -DTRF_NO_CBLAS -I'$root' -Wall -Wextra"
+    job "the public half uses no extension of GNU, by the rules of MSVC as far as clang knows them" \
+        "echo '#include \"transformer.h\"' >public.c && $msvc -Wpedantic -Werror -fsyntax-only public.c"
+    job "nor does the implementation" \
+        "$msvc -Werror -Wno-literal-range -Wno-unused-function -DTRF_NO_SLOW_WARNING -c all.c -o msvc.o"
+else echo "left out: MSVC's rules, by clang"; fi
+job "make release: two files of the same code, and a message for who defines TRF_IMPLEMENTATION" "
+    sh '$root/tools/header/release.sh' release && [ \$(wc -l <release/transformer.h) -le 4000 ] &&
+    printf '#define TRF_IMPLEMENTATION\\n#include \"transformer.h\"\\n' >whole.c &&
+    cc $cblas -O1 -DTRF_NO_SLOW_WARNING -I'$root' -c whole.c -o whole.o &&
+    cc $cblas -O1 -DTRF_NO_SLOW_WARNING -c release/transformer.c -o two.o &&
+    objdump -d whole.o | sed 1,3d >whole.text && objdump -d two.o | sed 1,3d | cmp - whole.text &&
+    no cc -DTRF_IMPLEMENTATION -fsyntax-only release/transformer.h 2>message && grep -q 'compile transformer.c' message"
 command -v nvcc >/dev/null &&
     job "nvcc compiles the header in one file without a warning" \
         "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 \

@@ -489,6 +489,9 @@ static void every_configuration(void **state)
         assert_int_equal(trf_file_count(file), trf_model_parameter_count(model));
         assert_string_equal(trf_file_metadata(file, "trf.format"), "9");
         assert_string_equal(trf_file_metadata(file, "trf.version"), TRF_VERSION);
+        snprintf(text, sizeof text, "%d.%d.%d", (int)trf_version() / 10000,
+                 (int)trf_version() / 100 % 100, (int)trf_version() % 100);
+        assert_string_equal(text, TRF_VERSION);
         assert_string_equal(trf_file_metadata(file, "trf.content"), "model");
         snprintf(text, sizeof text, "%d", (int)config.positions);
         assert_string_equal(trf_file_metadata(file, "trf.config.positions"), text);

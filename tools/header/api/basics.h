@@ -251,3 +251,5 @@ TRF_API trf_status trf_tensor_write(const trf_tensor *tensor, const trf_real *nu
    "not optimised" if GCC or Clang compiled it without -O; with such code, creating or loading a
    model logs a warning. */
 TRF_API const char *trf_build_info(void);
+/* TRF_VERSION_NUMBER of the implementation that is linked. */
+TRF_API int32_t trf_version(void);

@@ -408,6 +408,8 @@ TRF__FN void *trf__device_zeroed(const trf__run *run, size_t bytes)
 }
 
 /* One string literal, assembled by the preprocessor: it needs no memory and no initialization. */
+TRF_API int32_t trf_version(void) { return TRF_VERSION_NUMBER; }
+
 TRF_API const char *trf_build_info(void)
 {
     return "transformer.h " TRF_VERSION
