@@ -3584,7 +3584,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
    it. The model belongs to the caller; it is NULL after a failure, TRF_E_CANCELLED included. The
-   report may be NULL. */
+   report may be NULL. TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no
+   learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);
 
@@ -37515,6 +37516,11 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     if (!data->corpus)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "a data set with the callback `pair` keeps nothing to learn from");
+    if (data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise)
+        return trf__fail(err, TRF_E_STATE, -1, "noise",
+                         "an encoder learns hidden ids: call trf_dataset_finish, then set "
+                         "learning.noise of trf_dataset_recipe");
+    trf_corpus_rewind(data->corpus);
     TRF__TRY(trf_dataset_create_model(data, model, err));
     status = trf_trainer_create(&trainer, *model, &data->recipe.training, err);
     if (status == TRF_OK)
@@ -38648,4 +38654,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 458058731
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2000448913

@@ -171,7 +171,8 @@ can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
     job "gcc -O3 compiles the header without a warning" \
         "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
 if command -v clang >/dev/null; then
-    msvc="clang -std=c11 -fms-compatibility -fms-extensions -fgnuc-version=0 -U__clang__ -DTRF_NO_CBLAS -I'$root' -Wall -Wextra"
+    msvc="clang -std=c11 -fms-compatibility -fms-extensions -fgnuc-version=0 -U__clang__ -DTRF_NO_CBLAS"
+    msvc="$msvc -I'$root' -Wall -Wextra"
     job "the public half uses no extension of GNU, by the rules of MSVC as far as clang knows them" \
         "echo '#include \"transformer.h\"' >public.c && $msvc -Wpedantic -Werror -fsyntax-only public.c"
     job "nor does the implementation" \

@@ -145,8 +145,9 @@ static void in_one_call(void **state)
 {
     enum { UPDATES = 12 };
     trf_dataset_options options = trf_dataset_defaults();
-    trf_dataset *data;
-    trf_model *model;
+    trf_dataset_options hidden = options;
+    trf_dataset *data, *sources;
+    trf_model *model, *again;
     trf_learn_report report;
     lines said;
     char *one, *steps;
@@ -185,13 +186,20 @@ static void in_one_call(void **state)
     FAILS(trf_dataset_train(data, &model, &report, &err), TRF_E_CANCELLED, "cancel", -1);
     assert_null(model);
     FAILS(trf_dataset_train(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "model", -1);
+    hidden.kind = TRF_DATA_SOURCES;
+    OK(trf_dataset_create(&sources, &hidden, &err));
+    for (n = 0; n < 30; n++) OK(trf_dataset_add(sources, NULL, n % 2 ? "a b c" : "b c a", &err));
+    FAILS(trf_dataset_train(sources, &model, NULL, &err), TRF_E_STATE, "noise", -1);
+    trf_dataset_destroy(sources);
     FAILS(trf_dataset_train(NULL, &model, NULL, &err), TRF_E_INVALID_ARG, "data", -1);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &options, &err));      /* it finishes what is not finished */
     OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
     OK(trf_dataset_train(data, &model, NULL, &err));
-    assert_non_null(model);
+    OK(trf_dataset_train(data, &again, NULL, &err));    /* twice the same */
+    assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
     trf_model_destroy(model);
+    trf_model_destroy(again);
     trf_dataset_destroy(data);
 }
 

@@ -518,6 +518,7 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
    it. The model belongs to the caller; it is NULL after a failure, TRF_E_CANCELLED included. The
-   report may be NULL. */
+   report may be NULL. TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no
+   learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);

@@ -527,6 +527,11 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
     if (!data->corpus)
         return trf__fail(err, TRF_E_STATE, -1, "data",
                          "a data set with the callback `pair` keeps nothing to learn from");
+    if (data->options.kind == TRF_DATA_SOURCES && !data->recipe.learning.noise)
+        return trf__fail(err, TRF_E_STATE, -1, "noise",
+                         "an encoder learns hidden ids: call trf_dataset_finish, then set "
+                         "learning.noise of trf_dataset_recipe");
+    trf_corpus_rewind(data->corpus);
     TRF__TRY(trf_dataset_create_model(data, model, err));
     status = trf_trainer_create(&trainer, *model, &data->recipe.training, err);
     if (status == TRF_OK)
