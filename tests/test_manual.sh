@@ -55,7 +55,10 @@ prints()
     check "the manual's $1 prints $3 lines like: $2" [ "$(grep -c -x -E "$2" "$1.out")" -eq "$3" ]
     check "the manual's $1 prints $4 lines in all, with those like: $2" [ "$(wc -l <"$1.out")" -eq "$4" ]
 }
-prints program1 '14 July 2001 -> 2001-07-14' 1 1
+check "the manual's program1 ends with 0" sh -c "./program1 >program1.out"
+check "the manual's program1 says how training goes, at most once a second" eval \
+    '[ "$(grep -c -v "updates*, [0-9]* s: loss " program1.out)" -eq 1 ] && [ "$(wc -l <program1.out)" -ge 3 ]'
+check "the manual's program1 prints the date at last" [ "$(tail -n 1 program1.out)" = "14 July 2001 -> 2001-07-14" ]
 prints program2 'the cat (sees|helps|hears|likes) the (dog|cat|king|girl|bird)' 4 4
 prints program3 'German: 1\.00' 1 1
 prints program4 'update (50|100|150|200)  loss [0-9.]+' 4 4

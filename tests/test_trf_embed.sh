@@ -351,7 +351,8 @@ expect 1 "embed: a language model is refused" "causal.m: a decoder-only model ha
 silent "embed: a language model"
 expect 1 "embed: a model file that is not there is refused" "missing" "$trf" embed --model missing digits
 expect 1 "embed: a file that is no model is refused" "digits" "$trf" embed --model digits digits
-expect 2 "embed: no --model is refused" "give --model FILE" "$trf" embed digits
+expect 1 "embed: without --model the first argument is the model" "'digits' is taken for the model" "$trf" embed digits
+expect 2 "embed: no model is refused" "give --model FILE" "$trf" embed
 expect 2 "embed: an unknown --pooling is refused with the values that exist" \
     "--pooling takes mean|first|max, got 'last'" "$trf" embed --model good --pooling last digits
 expect 2 "embed: an unknown --normalize is refused with the values that exist" "--normalize takes no|yes, got '2'" \

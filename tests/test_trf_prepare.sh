@@ -414,7 +414,9 @@ expect 1 "tokens of another vocabulary" "written with another vocabulary" "$trf"
     --valid-size 0 --updates 1 --vocab-from letters --model y.model
 
 # --- refusals ---------------------------------------------------------------------------------------------------------
-expect 2 "trf prepare without a model" "give --model" "$trf" prepare --output x.tokens train.tsv
+expect 2 "trf prepare without a model" "give --model" "$trf" prepare --output x.tokens
+expect 1 "trf prepare: the first argument is the model" "'train.tsv' is taken for the model" "$trf" prepare \
+    --output x.tokens train.tsv
 expect 2 "trf prepare without an output" "give --output" "$trf" prepare --model start train.tsv
 expect 2 "trf prepare with a source alone" "give --source FILE and --target FILE" "$trf" prepare --model start \
     --output x.tokens \
