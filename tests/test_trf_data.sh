@@ -341,4 +341,33 @@ check "an unknown target of the beginning counts too" eval \
     '"$trf" train --tsv train.tsv --init-from m --valid-size 0 --updates 1 --model n 2>/dev/null &&
     "$trf" inspect n | grep -q "target.unknown: [1-9]"'
 
+# --- several files --------------------------------------------------------------------------------
+mkdir many && head -n 100 train.tsv >many/1.tsv && tail -n +101 train.tsv | head -n 100 >many/2.tsv &&
+    tail -n +201 train.tsv >many/3.tsv && : >many/.hidden
+tiny='--decoder-layers 1 --d-model 16 --d-ff 16 --n-heads 1 --updates 3 --threads 1'
+plain="$tiny --encoder-layers 1"
+for way in "--tsv train.tsv" "--tsv many/1.tsv --tsv many/2.tsv --tsv many/3.tsv" "--tsv many" \
+    "--tsv many/1.tsv --tsv rest"; do
+    rm -rf rest && mkdir rest && cp many/2.tsv many/3.tsv rest
+    n=$((${n:-0} + 1))
+    expect 0 "train $way" "" "$trf" train $way $plain --model several.$n --checkpoint ''
+    check "the same model from $way" same several.1 several.$n
+done
+mkdir texts && cut -f 1 many/1.tsv >texts/a && cut -f 1 many/2.tsv >texts/b && cat texts/a texts/b >both
+for way in "--text both" "--text texts/a --text texts/b" "--text texts"; do
+    lm=$((${lm:-0} + 1))
+    expect 0 "train $way" "" "$trf" train --objective causal $way $tiny --model lines.$lm --checkpoint ''
+    check "the same language model from $way" same lines.1 lines.$lm
+done
+expect 0 "each file of a folder is a document" "" "$trf" train --objective causal --text texts --documents file \
+    --tokens characters $tiny --valid-size 0 --model documents --checkpoint ''
+expect 1 "a model in the folder of the texts" "'many/m' would be written into the folder of the texts, 'many'" \
+    "$trf" train --tsv many $plain --model many/m
+expect 1 "a log in it" "'many/log' would be written" "$trf" train --tsv many $plain --model m --log many/log
+mkdir hollow
+expect 1 "a folder without files" "'hollow' has no files" "$trf" train --tsv hollow $plain --model m
+expect 1 "a second file that is missing" "cannot read 'missing'" "$trf" train --tsv train.tsv \
+    --tsv missing $plain --model m
+expect 2 "another option twice" "--seed is given twice" "$trf" train --tsv train.tsv --seed 1 --seed 2 $plain --model m
+
 finish

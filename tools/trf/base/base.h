@@ -119,6 +119,7 @@ struct train_settings {
     const char *next_sentences;     /* a text to make pairs of; or NULL */
     const char *valid_source, *valid_target, *valid_tsv;
     const char *text, *valid_text;                              /* data that are no pairs */
+    struct texts more_tsv, more_text;   /* --tsv and --text given again */
     const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
     int64_t valid_size;
     int64_t hold_out;               /* trf prepare: of so many pairs one; 0: none */
@@ -601,6 +602,7 @@ int check_device(const struct settings *s);     /* that --device and related opt
 trf_load_options load_options(const struct settings *s);
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
                const trf_vocab **target);
+int is_folder(const char *path);
 int check_model_file(const char *path);          /* as check_readable; a folder has a hint */
 int load_refused(const char *path, const trf_error *err);   /* reports it; the exit status */
 int model_refused(const struct settings *s, const trf_error *err);      /* the same of s->model */

@@ -170,6 +170,15 @@ static void say_unknown(const struct command *command, const char *dashes, const
     else say("unknown option '--%s'; all options: %s --help all", name, program);
 }
 
+/* Where the second and later files of an option go, if it may be given several times. */
+static struct texts *more_files(const struct command *command, struct settings *s,
+                                const struct row *row)
+{
+    if (!(command->bit & TRAIN)) return NULL;
+    return row_writes(row, AT(tsv)) ? &s->train.more_tsv
+           : row_writes(row, AT(train.text)) ? &s->train.more_text : NULL;
+}
+
 /* Fills s from argv. Returns -1 to run the command, or the exit status. */
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv)
 {
@@ -216,6 +225,8 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
         if (rows[code - FIRST].kind == TEXTS) {
             if (set_value(&rows[code - FIRST], s, optarg)) return USAGE;
         } else if (s->given[code - FIRST]) {
+            struct texts *more = more_files(command, s, &rows[code - FIRST]);
+            if (more && more->n < MAX_TEXTS) { more->item[more->n++] = optarg; continue; }
             say("--%s is given twice", rows[code - FIRST].name);
             return USAGE;
         }

@@ -119,10 +119,10 @@ trf_load_options load_options(const struct settings *s)
     return load;
 }
 
-static int is_folder(const char *path)
+int is_folder(const char *path)
 {
     struct stat there;
-    return !stat(path, &there) && S_ISDIR(there.st_mode);
+    return path && !stat(path, &there) && S_ISDIR(there.st_mode);
 }
 
 static int refuse_folder(const char *path)
@@ -134,7 +134,7 @@ static int refuse_folder(const char *path)
 
 int check_model_file(const char *path)
 {
-    return path && is_folder(path) ? refuse_folder(path) : check_readable(path);
+    return is_folder(path) ? refuse_folder(path) : check_readable(path);
 }
 
 int load_refused(const char *path, const trf_error *err)

@@ -39,8 +39,10 @@ const struct row rows[] = {
      "source sentences, one per line; '-': standard input", NULL},
     {TRAIN | SCORE | PREPARE, TEXT, "target", AT(target), "FILE",
      "target sentences; line n belongs to line n of the source", NULL},
-    {TRAIN | SCORE, TEXT, "tsv", AT(tsv), "FILE",
-     "both sides in one file: source, tab, target", NULL},
+    {TRAIN, TEXT, "tsv", AT(tsv), "FILE",
+     "both sides in one file: source, tab, target. May be given several times, or be a folder: all "
+     "its files", NULL},
+    {SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file: source, tab, target", NULL},
     {TRAIN, TEXT, "next-sentences", AT(train.next_sentences), "FILE",
      "make pairs for classify or pretrain from a text with one sentence per line and empty lines "
      "between its documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
@@ -51,8 +53,8 @@ const struct row rows[] = {
     {SCORE | REPORT | PREPARE, TEXT, "columns", AT(columns), "S,T",
      "which columns of a TSV file are source and target, counted from 1. Without it, each line "
      "must have exactly two columns. Quotation marks are part of the text", NULL},
-    {TRAIN, TEXT, "text", AT(train.text), "FILE", "the training text, for causal, mask and span",
-     NULL},
+    {TRAIN, TEXT, "text", AT(train.text), "FILE",
+     "the training text, for causal, mask and span. May be given several times, or be a folder", NULL},
     {TRAIN | PREPARE, CHOICE, "documents", AT(train.documents), "lines|file",
      "what a document is. lines: each line; file: the whole file, where a line end is a token "
      "(only with characters, or with subwords that are learned here)", NULL},

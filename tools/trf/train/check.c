@@ -189,7 +189,14 @@ int check_read(const struct settings *s)
     const char *files[N_DATA];
     int i;
     data_files(s, files);
-    for (i = 0; i < N_DATA; i++) if (check_readable(files[i])) return FAILED;
+    for (i = 0; i < N_DATA; i++)
+        if (files[i] == s->tsv || files[i] == s->train.text ? check_texts(s, files[i])
+                                                            : check_readable(files[i]))
+            return FAILED;
+    for (i = 0; i < s->train.more_tsv.n; i++)
+        if (check_texts(s, s->train.more_tsv.item[i])) return FAILED;
+    for (i = 0; i < s->train.more_text.n; i++)
+        if (check_texts(s, s->train.more_text.item[i])) return FAILED;
     return check_model_file(s->resume ? NULL : s->train.init_from) ||
                    check_readable(s->train.token_file) ||
                    check_model_file(s->resume ? NULL : s->train.vocab_from) ||

@@ -469,13 +469,54 @@ static int finish(struct data *d)
     return FAILED;
 }
 
+static int reads_several(const struct settings *s)
+{
+    return s->train.more_text.n || is_folder(s->train.text);
+}
+
+/* A file of --tsv or --text. Behind a file that is one document comes its end. */
+static int read_one(struct data *d, const char *path)
+{
+    const trf_line end = {NULL, NULL, NULL, 0, 0, 1};
+    int status;
+    if (!d->s->train.text) return read_pairs(d, 0, NULL, NULL, path);
+    status = read_documents(d, 0, path);
+    return status || d->s->train.documents != DOCUMENTS_FILE || !reads_several(d->s)
+               ? status : add_line(d, &end);
+}
+
+/* The same, or all files of a folder. */
+static int read_path(struct data *d, const char *path)
+{
+    char **names;
+    size_t n, i;
+    int status;
+    if (!is_folder(path)) return read_one(d, path);
+    names = files_in(path, NULL, d->s, &n);
+    status = names ? DONE : FAILED;
+    for (i = 0; i < n; i++) {
+        if (!status) status = read_one(d, names[i]);
+        free(names[i]);
+    }
+    free(names);
+    return status;
+}
+
+static int read_texts(struct data *d, const char *first, const struct texts *more)
+{
+    int i, status = read_path(d, first);
+    for (i = 0; i < more->n && !status; i++) status = read_path(d, more->item[i]);
+    return status;
+}
+
 static int read_files(struct data *d)
 {
     const struct settings *s = d->s;
     int status = s->train.token_file       ? DONE     /* the pairs stay there */
-                 : s->train.text           ? read_documents(d, 0, s->train.text)
+                 : s->train.text           ? read_texts(d, s->train.text, &s->train.more_text)
                  : s->train.next_sentences ? read_next_sentences(d, s->train.next_sentences)
-                                     : read_pairs(d, 0, s->source, s->target, s->tsv);
+                 : s->tsv                  ? read_texts(d, s->tsv, &s->train.more_tsv)
+                                           : read_pairs(d, 0, s->source, s->target, NULL);
     if (status || !has_valid_file(s)) return status;
     return s->train.valid_text ? read_documents(d, 1, s->train.valid_text)
                          : read_pairs(d, 1, s->train.valid_source, s->train.valid_target,

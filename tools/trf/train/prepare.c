@@ -14,7 +14,6 @@
 #include "data.h"
 #include "hold_out.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -146,11 +145,6 @@ static int add_text_file(struct preparation *p, const char *path)
 // >>files          the texts, and folders of them
 // -----------------------------------------------------------------------------------------------
 
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
 /* What the token file is called until it is finished; malloc'd. */
 static char *part_of(const struct settings *s) { return format_text("%s.part", s->output); }
 
@@ -163,32 +157,6 @@ static int is_output(const struct settings *s, const char *path)
     return is;
 }
 
-/* The names of the texts in a folder, in byte order; malloc'd. NULL: reported. */
-static char **files_in(const struct settings *s, const char *folder, size_t *n)
-{
-    DIR *open = opendir(folder);
-    struct dirent *entry;
-    struct stat there;
-    char **names = NULL;
-    size_t capacity = 0;
-    *n = 0;
-    while (open && (entry = readdir(open))) {
-        char *path = format_text("%s/%s", folder, entry->d_name);
-        if (*entry->d_name == '.' || stat(path, &there) || !S_ISREG(there.st_mode) ||
-            is_output(s, path)) {
-            free(path);
-            continue;
-        }
-        names = grow(names, &capacity, *n + 1, sizeof *names);
-        names[(*n)++] = path;
-    }
-    if (open) closedir(open);
-    if (!open) say("cannot read '%s': %s", folder, strerror(errno));
-    else if (!*n) say("'%s' has no files", folder);
-    if (*n) qsort(names, *n, sizeof *names, by_name);
-    return names;
-}
-
 static int add_file(struct preparation *p, const char *path)
 {
     return learns_from_text(p->s) ? add_text_file(p, path) : add_pairs(p, NULL, NULL, path);
@@ -196,13 +164,11 @@ static int add_file(struct preparation *p, const char *path)
 
 static int add_path(struct preparation *p, const char *path)
 {
-    struct stat there;
     char **names;
     size_t n, i;
     int status;
-    if (!strcmp(path, "-") || stat(path, &there) || !S_ISDIR(there.st_mode))
-        return add_file(p, path);
-    names = files_in(p->s, path, &n);
+    if (!is_folder(path)) return add_file(p, path);
+    names = files_in(path, is_output, p->s, &n);
     status = names ? DONE : FAILED;
     for (i = 0; i < n; i++) {
         if (!status) status = add_file(p, names[i]);
