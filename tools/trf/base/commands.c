@@ -77,7 +77,7 @@ const struct command commands[] = {
      "with segments reads pairs: two texts with a tab between them.\n"
      "\n"
      "    trf classify --model languages.safetensors lines > labels",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {TAG, "tag", "label each word", "trf tag MODEL [FILE] [options]",
      "Writes as many labels for each line as it has words; the labels are those of trf train\n"
      "--objective tag. An empty line gives an empty line. A line that is too long for the model\n"
@@ -85,7 +85,7 @@ const struct command commands[] = {
      "invisible characters has no tokens; it gets a label from the words around it.\n"
      "\n"
      "    trf tag --model parts-of-speech.safetensors lines > labels",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {TOKENIZE, "tokenize", "show the tokens of each line",
      "trf tokenize MODEL [FILE] [options]",
      "Writes the tokens of each line, as the model's vocabulary cuts it, with blanks between them.\n"
@@ -117,7 +117,7 @@ const struct command commands[] = {
      "    trf embed --model de-en.safetensors lines --output vectors.npy\n"
      "    trf embed --model de-en.safetensors lines --query 'ein Hund bellt' --top 3\n"
      "    trf embed --model de-en.safetensors lines --index vectors.npy < questions",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {SCORE, "score", "log-probability of given translations",
      "trf score MODEL (SOURCE-FILE TARGET-FILE | PAIRS-FILE | TEXT-FILE) [options]",
      "Writes a line for each pair: the natural log-probability of the target given the source; a\n"
@@ -130,7 +130,7 @@ const struct command commands[] = {
      "the files too. The last line on standard error has the sums and the perplexity.\n"
      "\n"
      "    trf score --model de-en.safetensors test.de test.en > scores",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {EVAL, "eval", "BLEU, chrF and error rates against references",
      "trf eval REFERENCES [HYPOTHESES] [options]",
      "Compares lines with references: line n of one file belongs to line n of the other. Without\n"
@@ -145,7 +145,7 @@ const struct command commands[] = {
      "    trf eval test.en answers --metrics bleu,chrf++ --lowercase --json\n"
      "    trf eval test.en answers --by-length --worst 20\n"
      "    trf eval pronunciations.txt answers --alternatives --metrics exact,wer",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {INSPECT, "inspect", "describe a model, another safetensors file, or a planned model",
      "trf inspect (FILE | options of a model) [--trace] [--json]",
      "Shows metadata, and the type, shape, number of elements, mean, standard deviation, minimum\n"
@@ -162,7 +162,7 @@ const struct command commands[] = {
      "    trf inspect --shape gpt2\n"
      "    trf inspect --recipe paper --vocab-size 37000 --trace --source-length 9 "
      "--target-length 7",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {ATTENTION, "attention", "draw which tokens attend to which",
      "trf attention MODEL --source TEXT [--target TEXT] [options]",
      "Draws the attention of a model's heads while it reads a text: a row for each token that\n"
@@ -180,14 +180,14 @@ const struct command commands[] = {
      "    trf attention de-en.safetensors --source 'ein Hund bellt' --target 'a dog barks' "
      "--layer all\n"
      "    trf attention book.safetensors --source 'To be, or not' --layer 0 --head 3",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {AVERAGE, "average", "average several models", "trf average MODEL MODEL... --output FILE",
      "Writes a model with the mean weights of the given models or checkpoints. They must come\n"
      "from one training run (trf train --keep).\n"
      "\n"
      "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
      "    trf average model.safetensors --weights bf16 --output half.safetensors",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {QUANTIZE, "quantize", "write a model with weights of 8 or 16 bits",
      "trf quantize MODEL --weights int8 --output FILE",
      "Writes a smaller copy of a model. With int8, weights of matrices have 8 bits, and each row\n"
@@ -197,7 +197,7 @@ const struct command commands[] = {
      "trained further.\n"
      "\n"
      "    trf quantize model.safetensors --weights int8 --output small.safetensors",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {IMPORT, "import", "make a model file from a folder of Hugging Face",
      "trf import FOLDER|WEIGHTS --output FILE",
      "Reads config.json, the weights and the tokenizer of a model that another program has trained,\n"
@@ -219,7 +219,7 @@ const struct command commands[] = {
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {EXPORT, "export", "make a folder of Hugging Face from a model",
      "trf export MODEL --output FOLDER",
      "Writes config.json, model.safetensors in 32 bits, and the files of the tokenizer:\n"
@@ -244,7 +244,7 @@ const struct command commands[] = {
      "\n"
      "    trf export de-en.safetensors --output de-en\n"
      "    trf export sst2.safetensors --as bert --output sst2",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {PREPARE, "prepare", "write texts as a token file, for data larger than memory",
      "trf prepare MODEL --output FILE [FILES] [options]",
      "Cuts texts into tokens and writes their ids into a file. trf train --token-file reads from\n"
@@ -260,7 +260,7 @@ const struct command commands[] = {
      "    trf prepare --model start --output pairs.tokens --hold-out 5000 pairs.tsv more.tsv.gz\n"
      "    trf train --token-file pairs.tokens --vocab-from start --valid-tsv pairs.tokens.valid \\\n"
      "        --model de-en.safetensors",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {PLOT, "plot", "plot training logs",
      "trf plot LOG... [options]",
      "Draws logs of trf train --log, with all runs in one picture: training and validation loss,\n"
@@ -271,7 +271,7 @@ const struct command commands[] = {
      "\n"
      "    trf plot first.json second.json --output runs.svg\n"
      "    trf plot run.json --only loss,rate",
-     EXIT_TEXT},
+     EXIT_TEXT, NULL},
     {REPORT, "report", "write training runs, answers and attention as one HTML page",
      "trf report LOG... [--model FILE --data FILE] --output FILE",
      "Writes one HTML page that needs no network. It has a table of the runs with the\n"
@@ -285,7 +285,7 @@ const struct command commands[] = {
      "    trf report small.json large.json --model large.safetensors --data test.tsv "
      "--output report.html",
      "Exit status: 0 success; 1 an error, or a line of --data that the model could not read (the\n"
-     "page has the reason); 2 a wrong command line."},
+     "page has the reason); 2 a wrong command line.", NULL},
 };
 
 const int n_commands = (int)(sizeof commands / sizeof *commands);
