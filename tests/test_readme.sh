@@ -52,7 +52,7 @@ for command in train translate generate classify tag tokenize detokenize embed s
 done >help
 cat $pages "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
     grep -o -e '--[a-z][a-z-]*[a-z]' |
-    grep -v -x -e --help -e --allow-run-as-root -e --hostfile | sort -u >named
+    grep -v -x -e --help -e --version -e --allow-run-as-root -e --hostfile | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options of trf" [ -s named ]
 grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' $pages | sed 's/^[^:]*://' | tr -d '`' |
