@@ -8402,11 +8402,11 @@ TRF__FN int trf__may_have_tiles(void) { return 0; }
 //   bfmmla    C (2, 2) += A (2, 4) B (4, 2), of 16 bits
 //
 // A panel has four bytes of each of its sixteen rows, then the next four. A zip of both is eight
-// bytes of two rows: the operand B of the last two instructions. Two rows of x are their A. The
-// last one of an odd number is computed twice.
+// bytes of two rows: the operand B of the last two instructions. Two rows of x are the operand A.
+// The last row of an odd number is computed twice.
 //
-// The instructions are written as numbers: intrinsics and assemblers need flags or versions that
-// know them.
+// The code writes the instructions as numbers, because compilers and assemblers know their names
+// only with certain flags and versions.
 
 #undef TRF__ARM
 #if TRF__GNU && defined(__aarch64__) && defined(__AARCH64EL__) && !defined(TRF_SCALAR) && \
@@ -8440,8 +8440,7 @@ TRF__FN int trf__has_mmla(void)
 }
 
 /* An instruction by its number. The symbols .Ltrf_v0 to .Ltrf_v31 are the numbers of registers.
-   It is volatile, so that the compiler does not load all of a panel's vectors first, for which
-   there are too few registers. */
+   Without `volatile` the compiler loads all vectors of a panel first, and runs out of registers. */
 #define TRF__ARM_SUMS(NAME, NUMBER) \
 TRF__INLINE int32x4_t trf__##NAME(int32x4_t sum, int32x4_t x, int32x4_t q) \
 { \
@@ -8516,7 +8515,7 @@ TRF__ARM_PAIRS(NAME, 2, MMLA) \
 TRF__ARM_PAIRS(NAME, 3, MMLA) \
 TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 { \
-    const size_t last = rows % 2 == 0;          /* rows from the last even one to its partner */ \
+    const size_t last = rows % 2 == 0;          /* 0: the last pair is one row, twice */ \
     for (; panels > 0; panels--, x.b += x.b_panel, x.c += 64, x.first += x.first_panel) \
         switch ((rows + 1) / 2) { \
         case 1: NAME##_1(&x, last); break; \
@@ -34475,10 +34474,11 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
          : leading / recipe->corpus.batch_tokens;
     recipe->learning = trf_learn_defaults();
-    recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
-    if (trf__learns_soon(stats)) {
+    pass = trf__clamp(pass, 100, 1000);
+    recipe->learning.valid_every = (int64_t)pass;
+    if (trf__learns_soon(stats)) {              /* patience lasts as many updates */
         recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);
-        recipe->learning.patience = (int32_t)(trf__clamp(pass, 100, 1000) * 10 /
+        recipe->learning.patience = (int32_t)(pass * recipe->learning.patience /
                                               (double)recipe->learning.valid_every);
     }
     recipe->learning.fit = TRF_FIT_ALL;
@@ -38654,4 +38654,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2000448913
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2482431556

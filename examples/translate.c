@@ -6,7 +6,8 @@
                                    translate well
            echo "the dog sees a cat" | ./translate --quick
    prints  the loss as it falls, ten translations, the share of 1,000 new sentences that came out
-           exactly right (97.6 %), where the model is, then one translation for each line of standard input:
+           exactly right (97.6 %), where the model is, then one translation for each line of
+           standard input:
                english> I know that the dog helps the old king
                ich weiß , dass der hund dem alten könig hilft .
            It leaves translate.safetensors behind, which `trf translate` and examples/raw.c use.

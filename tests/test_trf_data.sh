@@ -368,6 +368,16 @@ mkdir hollow
 expect 1 "a folder without files" "'hollow' has no files" "$trf" train --tsv hollow $plain --model m
 expect 1 "a second file that is missing" "cannot read 'missing'" "$trf" train --tsv train.tsv \
     --tsv missing $plain --model m
+cp train.tsv mine && cp train.tsv kept.update-1
+expect 1 "the second file is no model to replace" "'mine' is the file that --tsv reads" \
+    "$trf" train --tsv many/1.tsv --tsv mine $plain --model mine
+expect 2 "nor a kept model" "'kept.update-1' is a name that training" \
+    "$trf" train --tsv many/1.tsv --tsv kept.update-1 $plain --keep 2 --model kept
+expect 1 "a folder by another name" "would be written into the folder of the texts" \
+    "$trf" train --tsv ./many/ $plain --model "$PWD/many/m"
+check "they stay as they were" eval 'same mine train.tsv && same kept.update-1 train.tsv'
+expect 2 "standard input twice" "only one of the files can be standard input" \
+    "$trf" train --tsv - --tsv - $plain --model m
 expect 2 "another option twice" "--seed is given twice" "$trf" train --tsv train.tsv --seed 1 --seed 2 $plain --model m
 
 finish

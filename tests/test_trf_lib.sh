@@ -63,21 +63,21 @@ check "generate says nothing of a prompt without unknown letters" test ! -s err
 printf 'the fox\nÄ the\n\n' >starts
 expect 0 "generate counts the unknown letters of lines" \
     "1 of 12 tokens of the input is unknown to the model, the first one in line 2$" \
-    "$trf" generate --model letters --input starts --max-tokens 3 --min-tokens 3 --count 2
+    "$trf" generate --seed 1 --model letters --input starts --max-tokens 3 --min-tokens 3 --count 2
 check "generate --count 2 writes each line twice, as it was given" \
     test "$(sed 's/...$//' out | tr '\n' '|')" = 'the fox|the fox|Ä the|Ä the|||'
-"$trf" generate --model letters --input starts --max-tokens 3 --min-tokens 3 --json >json 2>err
+"$trf" generate --seed 1 --model letters --input starts --max-tokens 3 --min-tokens 3 --json >json 2>err
 check "generate --json writes lines as they were given" \
     eval 'grep -q "^{\"text\":\"the fox" json && grep -q "^{\"text\":\"Ä the" json'
 check "train makes a language model of words" \
     "$trf" train $language --text fox --tokens words --updates 20 --warmup 10 --model words 2>err
 for prompt in 'the  Fox' 'the  Fox '; do
-    "$trf" generate --model words --prompt "$prompt" --max-tokens 2 --min-tokens 2 >out 2>err
+    "$trf" generate --seed 1 --model words --prompt "$prompt" --max-tokens 2 --min-tokens 2 >out 2>err
     check "generate puts one blank behind the prompt '$prompt'" eval 'grep -q "^the  Fox [a-z]* [a-z]*$" out'
 done
-"$trf" generate --model letters --count 50 --max-tokens 100 --temperature 3 >out
+"$trf" generate --seed 1 --model letters --count 50 --max-tokens 100 --temperature 3 >out
 check "generate draws no <unk>" test "$(grep -c '<unk>' out)" -eq 0
-"$trf" generate --model letters --count 50 --max-tokens 100 --temperature 3 --allow-unk yes >out
+"$trf" generate --seed 1 --model letters --count 50 --max-tokens 100 --temperature 3 --allow-unk yes >out
 check "generate --allow-unk yes draws <unk>" test "$(grep -c '<unk>' out)" -gt 10
 
 # log-probabilities of tokens: as many as tokens and an end; they add up
@@ -89,7 +89,7 @@ echo ab | "$trf" translate --model two --beam 5 --n-best 5 --json --token-scores
 check "translate --token-scores writes numbers that add up to the log-probability" sums <json
 check "translate --json writes no scores of tokens without --token-scores" \
     eval '! echo ab | "$trf" translate --model two --json | grep -q token_log'
-"$trf" generate --model letters --count 5 --json --token-scores --max-tokens 30 >json 2>err
+"$trf" generate --seed 1 --model letters --count 5 --json --token-scores --max-tokens 30 >json 2>err
 check "generate --token-scores writes numbers that add up to the log-probability" sums <json
 check "generate --token-scores writes the tokens that it draws" grep -q '"drawn":\["' json
 expect 2 "generate refuses --token-scores without --json" "token-scores needs --json" "$trf" generate --model letters \
@@ -144,7 +144,8 @@ for weights in bf16 f16; do
         "$trf" average letters --weights $weights --output half.$weights
     check "average --weights $weights makes a smaller file" test "$(wc -c <half.$weights)" -lt "$(wc -c <letters)"
     check "generate takes a model with weights as $weights" \
-        eval '"$trf" generate --model half.$weights --max-tokens 5 --prompt "the" >out 2>err && grep -q "^the" out'
+        eval '"$trf" generate --seed 1 --model half.$weights --max-tokens 5 --prompt "the" \
+            >out 2>err && grep -q "^the" out'
 done
 expect 2 "average refuses one model without --weights" "two or more models, or one model and --weights" "$trf" average \
     letters --output same

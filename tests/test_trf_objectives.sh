@@ -76,12 +76,13 @@ expect 2 "score: a language model refuses --source" "give only --target FILE" "$
     --source counting --target counting
 expect 2 "score: a translator refuses --target without --source" "give --source FILE and --target FILE" "$trf" score \
     --model good --target train.names
-expect 0 "generate: a prompt of 1202 words is taken" "^one two" "$trf" generate --model counter \
+expect 0 "generate: a prompt of 1202 words is taken" "^one two" "$trf" generate --seed 1 --model counter \
     --prompt "one two $(head -n 200 counting | tr '\n' ' ')"
 expect 0 "train --objective causal: a language model of characters is trained" "done: " "$trf" train \
     --objective causal --text counting --documents file --tokens characters --chunk 64 $quick --updates 60 \
     --model speller
-expect 0 "generate: a language model of characters writes a text" "" "$trf" generate --model speller --prompt "one" \
+expect 0 "generate: a language model of characters writes a text" "" \
+    "$trf" generate --seed 1 --model speller --prompt "one" \
     --max-tokens 40
 expect 0 "train --objective causal --pack: a language model of packed texts is trained" "done: " "$trf" train \
     --objective causal --text counting --pack --chunk 20 $quick --updates 20 --model m
@@ -234,7 +235,7 @@ stream="--objective causal --tokens words --max-length 12 --threads 1 --d-model 
 for more in "" --pack; do
     expect 0 "train on documents longer than a chunk${more:+, $more}" "^done" "$trf" train $stream $more \
         --text documents --updates 250 --model streamed
-    expect 0 "documents longer than a chunk${more:+, $more}: generate from nothing" "" "$trf" generate \
+    expect 0 "documents longer than a chunk${more:+, $more}: generate from nothing" "" "$trf" generate --seed 1 \
         --model streamed --count 50 --max-tokens 40
     check "documents longer than a chunk${more:+, $more}: all 50 texts begin where a document begins" \
         [ "$(grep -c '^BEGIN' out)" -eq 50 ]

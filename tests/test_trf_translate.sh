@@ -371,11 +371,13 @@ expect 0 "generate --temperature 0: the likeliest text is written" "^three three
     --input tagged --temperature 0
 expect 0 "generate --forced-first: the forced word is not part of the text" "^two$" "$trf" generate --model tags \
     --input tagged --temperature 0 --forced-first one
-expect 0 "generate --ban, --ban-file: 20 texts are drawn" "" "$trf" generate --model tags --input tagged --count 20 \
+expect 0 "generate --ban, --ban-file: 20 texts are drawn" "" \
+    "$trf" generate --seed 1 --model tags --input tagged --count 20 \
     --ban three --ban-file bans
 check "generate --ban, --ban-file: no text has a banned word, or banned words in a row" \
     eval '! grep -q -e three -e "one two" out'
-expect 0 "generate --no-repeat-ngram 1: 20 texts are drawn" "" "$trf" generate --model tags --input tagged --count 20 \
+expect 0 "generate --no-repeat-ngram 1: 20 texts are drawn" "" \
+    "$trf" generate --seed 1 --model tags --input tagged --count 20 \
     --no-repeat-ngram 1
 check "generate --no-repeat-ngram 1: no text has a word twice" \
     eval '! grep -q -e "three.*three" -e "two.*two" -e "one.*one" out'
@@ -389,7 +391,7 @@ expect 2 "generate: a negative --no-repeat-ngram is refused" "no-repeat-ngram" "
     --input tagged --no-repeat-ngram -1
 expect 0 "translate: --end by its text and by an id" "" "$trf" translate tagged --model tags --end three --end 2
 check "translate: no answer has the token that --end names" eval '! grep -q three out'
-expect 0 "generate: --end" "" "$trf" generate --model tags --input tagged --count 20 --end three
+expect 0 "generate: --end" "" "$trf" generate --seed 1 --model tags --input tagged --count 20 --end three
 check "generate: no text has the token that --end names" eval '! grep -q three out'
 expect 2 "generate: an unknown --end is refused with its name" "^trf generate: --end 'vier' is neither a token" \
     "$trf" generate --model tags --input tagged --end vier

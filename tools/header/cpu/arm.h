@@ -11,11 +11,11 @@
 //   bfmmla    C (2, 2) += A (2, 4) B (4, 2), of 16 bits
 //
 // A panel has four bytes of each of its sixteen rows, then the next four. A zip of both is eight
-// bytes of two rows: the operand B of the last two instructions. Two rows of x are their A. The
-// last one of an odd number is computed twice.
+// bytes of two rows: the operand B of the last two instructions. Two rows of x are the operand A.
+// The last row of an odd number is computed twice.
 //
-// The instructions are written as numbers: intrinsics and assemblers need flags or versions that
-// know them.
+// The code writes the instructions as numbers, because compilers and assemblers know their names
+// only with certain flags and versions.
 
 #undef TRF__ARM
 #if TRF__GNU && defined(__aarch64__) && defined(__AARCH64EL__) && !defined(TRF_SCALAR) && \
@@ -49,8 +49,7 @@ TRF__FN int trf__has_mmla(void)
 }
 
 /* An instruction by its number. The symbols .Ltrf_v0 to .Ltrf_v31 are the numbers of registers.
-   It is volatile, so that the compiler does not load all of a panel's vectors first, for which
-   there are too few registers. */
+   Without `volatile` the compiler loads all vectors of a panel first, and runs out of registers. */
 #define TRF__ARM_SUMS(NAME, NUMBER) \
 TRF__INLINE int32x4_t trf__##NAME(int32x4_t sum, int32x4_t x, int32x4_t q) \
 { \
@@ -125,7 +124,7 @@ TRF__ARM_PAIRS(NAME, 2, MMLA) \
 TRF__ARM_PAIRS(NAME, 3, MMLA) \
 TRF__FN void NAME(trf__tile_call x, int64_t rows, int64_t panels) \
 { \
-    const size_t last = rows % 2 == 0;          /* rows from the last even one to its partner */ \
+    const size_t last = rows % 2 == 0;          /* 0: the last pair is one row, twice */ \
     for (; panels > 0; panels--, x.b += x.b_panel, x.c += 64, x.first += x.first_panel) \
         switch ((rows + 1) / 2) { \
         case 1: NAME##_1(&x, last); break; \

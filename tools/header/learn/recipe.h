@@ -229,10 +229,11 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     pass = stats->updates_per_epoch ? (double)stats->updates_per_epoch
          : leading / recipe->corpus.batch_tokens;
     recipe->learning = trf_learn_defaults();
-    recipe->learning.valid_every = (int64_t)trf__clamp(pass, 100, 1000);
-    if (trf__learns_soon(stats)) {
+    pass = trf__clamp(pass, 100, 1000);
+    recipe->learning.valid_every = (int64_t)pass;
+    if (trf__learns_soon(stats)) {              /* patience lasts as many updates */
         recipe->learning.valid_every = (int64_t)trf__clamp(pass / 4, 50, 1000);
-        recipe->learning.patience = (int32_t)(trf__clamp(pass, 100, 1000) * 10 /
+        recipe->learning.patience = (int32_t)(pass * recipe->learning.patience /
                                               (double)recipe->learning.valid_every);
     }
     recipe->learning.fit = TRF_FIT_ALL;

@@ -142,6 +142,19 @@ static void write_growth(struct generating *t, int finished)
     t->written = bytes - rest;
 }
 
+/* The text of prompt and answer number i. What was drawn is from *begin to *end, in front of a text
+   of --stop; *bytes is the whole. NULL: reported. */
+static const char *text_drawn(struct generating *t, const int32_t *prompt, int32_t i,
+                              size_t *begin, size_t *end, size_t *bytes)
+{
+    int32_t n = put_ids(t, prompt, t->prompts.lengths[i], trf_sampler_at(t->sampler, i));
+    const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, bytes);
+    *begin = prompt_bytes(t, prompt, t->prompts.lengths[i]);
+    *end = *bytes;
+    if (text && *begin < *bytes) *end = *begin + stop_in(t->s, text + *begin, *bytes - *begin);
+    return text;
+}
+
 static void write_whole(struct generating *t)
 {
     const int32_t *prompt = t->prompts.ids;
@@ -150,21 +163,17 @@ static void write_whole(struct generating *t)
          prompt += t->prompts.lengths[i++]) {
         const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
         const char *given = prompt_text(t, (size_t)i);
-        int32_t n = put_ids(t, prompt, t->prompts.lengths[i], answer);
-        size_t bytes, begin = prompt_bytes(t, prompt, t->prompts.lengths[i]), stop;
-        const char *ended;
-        const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
+        size_t bytes, begin, end;
+        const char *text = text_drawn(t, prompt, i, &begin, &end, &bytes), *ended;
         t->failed |= !text;
         if (!text) return;
-        stop = begin < bytes ? begin + stop_in(t->s, text + begin, bytes - begin) : bytes;
-        begin += (size_t)(begin < stop && doubles_space(given, text, begin));
-        ended = stop < bytes ? "stop" : answer->ended == TRF_ENDED_EOS ? "end" : "length";
-        bytes = stop;
+        begin += (size_t)(begin < end && doubles_space(given, text, begin));
+        ended = end < bytes ? "stop" : answer->ended == TRF_ENDED_EOS ? "end" : "length";
         if (t->s->json) {
-            char *whole = format_text("%s%*s", given, (int)(bytes - begin), "");
-            memcpy(whole + strlen(given), text + begin, bytes - begin);
+            char *whole = format_text("%s%*s", given, (int)(end - begin), "");
+            memcpy(whole + strlen(given), text + begin, end - begin);
             fputs("{\"text\":", t->out);
-            print_json_text(t->out, whole, strlen(given) + bytes - begin);
+            print_json_text(t->out, whole, strlen(given) + end - begin);
             free(whole);
             print_json_field(t->out, "log_probability", answer->log_probability);
             fprintf(t->out, ",\"tokens\":%d,\"ended\":\"%s\"", (int)answer->n, ended);
@@ -176,7 +185,7 @@ static void write_whole(struct generating *t)
             fputs("}\n", t->out);
         } else {
             fputs(given, t->out);
-            write_text(t->out, text + begin, bytes - begin);
+            write_text(t->out, text + begin, end - begin);
             fputc('\n', t->out);
         }
     }
@@ -188,12 +197,9 @@ static int all_stopped(struct generating *t)
     const int32_t *prompt = t->prompts.ids;
     int32_t i, all = t->s->generate.stops.n > 0;
     for (i = 0; i < (int32_t)t->prompts.count && all; prompt += t->prompts.lengths[i++]) {
-        const trf_hypothesis *answer = trf_sampler_at(t->sampler, i);
-        int32_t n = put_ids(t, prompt, t->prompts.lengths[i], answer);
-        size_t bytes, begin = prompt_bytes(t, prompt, t->prompts.lengths[i]);
-        const char *text = bytes_of(t->vocab, t->ids, n, &t->text, &t->capacity, &bytes);
-        all = text && (answer->ended == TRF_ENDED_EOS ||
-                       (begin < bytes && stop_in(t->s, text + begin, bytes - begin) < bytes - begin));
+        size_t bytes, begin, end;
+        all = trf_sampler_at(t->sampler, i)->ended == TRF_ENDED_EOS ||
+              (text_drawn(t, prompt, i, &begin, &end, &bytes) && end < bytes);
     }
     return all;
 }

@@ -62,7 +62,8 @@ static const char *add_tokens(void *user, char why[300])
         if (*end) *end++ = 0;
         if ((id = read_token(t, at)) < 0) {
             if (n) drop_last(&b->side);
-            snprintf(why, 300, "the vocabulary has no token %s'%.80s'", t->s->answer.ids ? "with the id " : "", at);
+            snprintf(why, 300, "the vocabulary has no token %s'%.80s'",
+                     t->s->answer.ids ? "with the id " : "", at);
             return why;
         }
         if (n++) append_id(&b->side, id);

@@ -139,12 +139,14 @@ int check_model_file(const char *path)
 
 int load_refused(const char *path, const trf_error *err)
 {
-    const char *end = strrchr(path, '/');
+    char *folder;
     if (is_folder(path)) return refuse_folder(path);
     if (!strstr(err->message, "no trf.format")) return refused(NULL, err);
-    say("%s: a safetensors file of another program: trf import %.*s --output FILE makes a model "
-        "file of a published model's folder", path, end > path ? (int)(end - path) : 1,
-        end > path ? path : end ? "/" : ".");
+    folder = folder_of(path);
+    if (strlen(folder) > 1 && ends_with(folder, "/")) folder[strlen(folder) - 1] = 0;
+    say("%s: a safetensors file of another program: trf import %s --output FILE makes a model "
+        "file of a published model's folder", path, folder);
+    free(folder);
     return FAILED;
 }
 
@@ -152,7 +154,7 @@ int model_refused(const struct settings *s, const trf_error *err)
 {
     int status = load_refused(s->model, err);
     if (s->model_is_argument)
-        say("'%s' is taken for the model: the first argument is, without --model", s->model);
+        say("'%s' is taken for the model: without --model, the first argument is the model", s->model);
     return status;
 }
 

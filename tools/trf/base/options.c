@@ -428,15 +428,15 @@ const struct row rows[] = {
      "a token that ends a text as EOS does, instead of those that an imported folder names "
      "(eos_token_id); may be given several times. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, TEXTS, "stop", AT(generate.stops), "TEXT",
-     "end a text before what is drawn contains TEXT, whatever its tokens; may be given several "
-     "times", NULL},
+     "end a text in front of the first TEXT that is drawn, whatever its tokens; may be given "
+     "several times", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
      "with --json: add the tokens drawn and the log-probability of each; EOS is the last", NULL},
     {GENERATE, HEADING, "Sampling (applied in this order)", 0, NULL, NULL, NULL},
     {GENERATE, SEED, "seed", AT(seed), "N",
-     "the same seed draws the same texts (default: another one in each call, which is told)", NULL},
+     "the same seed draws the same texts (default: another one in each call; it is printed)", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
      "divide the positive logits of tokens that have occurred by X, and multiply the negative ones "
      "by X (Keskar et al. 2019)", NULL},

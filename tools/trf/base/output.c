@@ -72,6 +72,13 @@ int check_written(const struct settings *s, const char *option, const char *path
             say("--%s '%s' is the file that --%s reads", option, path, option_name(inputs[i]));
             return FAILED;
         }
+    for (i = 0; i < s->train.more_tsv.n + s->train.more_text.n; i++) {
+        int k = i - s->train.more_tsv.n;
+        if (!same_file(path, k < 0 ? s->train.more_tsv.item[i] : s->train.more_text.item[k]))
+            continue;
+        say("--%s '%s' is the file that --%s reads", option, path, k < 0 ? "tsv" : "text");
+        return FAILED;
+    }
     if (is_stream(path, STDIN_FILENO)) {
         say("--%s '%s' is the file that standard input reads", option, path);
         return FAILED;

@@ -21,6 +21,18 @@ int is_device(const char *path)
     return !stat(path, &there) && !S_ISREG(there.st_mode) && !S_ISDIR(there.st_mode);
 }
 
+/* Whether a file that an option names is one of those. */
+static int has_own_name(const char *option, const char *path, const char *model,
+                        const char *checkpoint)
+{
+    if (!path ||
+        (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-")))
+        return 0;
+    say("--%s '%s' is a name that training with --model '%s' uses for a file of its own, which it "
+        "replaces or removes: choose another name", option, path, model);
+    return 1;
+}
+
 /* No other file may have a name that saving `model` or `checkpoint` (or NULL) replaces or
    removes. */
 int check_own_names(const struct settings *s, const char *model, const char *checkpoint,
@@ -45,18 +57,16 @@ int check_own_names(const struct settings *s, const char *model, const char *che
                  {"source-sentencepiece", s->train.source_sentencepiece},
                  {"target-sentencepiece", s->train.target_sentencepiece},
                  {"checkpoint", checkpoint}};
+    int own = 0;
     size_t i;
-    for (i = 0; i < sizeof named / sizeof *named; i++) {
-        const char *path = named[i].path;
-        if (!path ||
-            (!is_own_name(path, model, ".update-") && !is_own_name(path, checkpoint, ".average-")))
-            continue;
-        say("--%s '%s' is a name that training with --model '%s' uses for a file of its own, "
-            "which it replaces or removes: choose another name",
-            named[i].option, path, model);
-        return USAGE;
-    }
-    return DONE;
+    int k;
+    for (i = 0; i < sizeof named / sizeof *named && !own; i++)
+        own = has_own_name(named[i].option, named[i].path, model, checkpoint);
+    for (k = 0; k < s->train.more_tsv.n && !own; k++)
+        own = has_own_name("tsv", s->train.more_tsv.item[k], model, checkpoint);
+    for (k = 0; k < s->train.more_text.n && !own; k++)
+        own = has_own_name("text", s->train.more_text.item[k], model, checkpoint);
+    return own ? USAGE : DONE;
 }
 
 /* Saving needs longer names in the same folder: of the unfinished file, and of an update
@@ -173,15 +183,23 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
 // >>read           files that training reads
 // -----------------------------------------------------------------------------------------------
 
-enum { N_DATA = 9 };
+enum { N_TEXTS = 2 + 2 * MAX_TEXTS, N_DATA = N_TEXTS + 7 };
 
+/* All files of the data; NULL: none. The first N_TEXTS, those of --tsv and --text, may be
+   folders. */
 static void data_files(const struct settings *s, const char *files[N_DATA])
 {
     const struct train_settings *t = &s->train;
-    const char *const all[N_DATA] = {s->source, s->target, s->tsv, t->text, t->next_sentences,
-                                     t->valid_source, t->valid_target, t->valid_tsv,
-                                     t->valid_text};
-    memcpy(files, all, sizeof all);
+    const char *const others[N_DATA - N_TEXTS] = {s->source, s->target, t->next_sentences,
+                                                  t->valid_source, t->valid_target, t->valid_tsv,
+                                                  t->valid_text};
+    int i;
+    for (i = 0; i < N_TEXTS; i++) files[i] = NULL;
+    files[0] = s->tsv;
+    files[1] = t->text;
+    for (i = 0; i < t->more_tsv.n; i++) files[2 + i] = t->more_tsv.item[i];
+    for (i = 0; i < t->more_text.n; i++) files[2 + MAX_TEXTS + i] = t->more_text.item[i];
+    memcpy(files + N_TEXTS, others, sizeof others);
 }
 
 int check_read(const struct settings *s)
@@ -190,13 +208,7 @@ int check_read(const struct settings *s)
     int i;
     data_files(s, files);
     for (i = 0; i < N_DATA; i++)
-        if (files[i] == s->tsv || files[i] == s->train.text ? check_texts(s, files[i])
-                                                            : check_readable(files[i]))
-            return FAILED;
-    for (i = 0; i < s->train.more_tsv.n; i++)
-        if (check_texts(s, s->train.more_tsv.item[i])) return FAILED;
-    for (i = 0; i < s->train.more_text.n; i++)
-        if (check_texts(s, s->train.more_text.item[i])) return FAILED;
+        if (i < N_TEXTS ? check_texts(s, files[i]) : check_readable(files[i])) return FAILED;
     return check_model_file(s->resume ? NULL : s->train.init_from) ||
                    check_readable(s->train.token_file) ||
                    check_model_file(s->resume ? NULL : s->train.vocab_from) ||

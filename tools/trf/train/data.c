@@ -475,8 +475,9 @@ static int reads_several(const struct settings *s)
 }
 
 /* A file of --tsv or --text. Behind a file that is one document comes its end. */
-static int read_one(struct data *d, const char *path)
+static int read_one(void *user, const char *path)
 {
+    struct data *d = user;
     const trf_line end = {NULL, NULL, NULL, 0, 0, 1};
     int status;
     if (!d->s->train.text) return read_pairs(d, 0, NULL, NULL, path);
@@ -485,27 +486,11 @@ static int read_one(struct data *d, const char *path)
                ? status : add_line(d, &end);
 }
 
-/* The same, or all files of a folder. */
-static int read_path(struct data *d, const char *path)
-{
-    char **names;
-    size_t n, i;
-    int status;
-    if (!is_folder(path)) return read_one(d, path);
-    names = files_in(path, NULL, d->s, &n);
-    status = names ? DONE : FAILED;
-    for (i = 0; i < n; i++) {
-        if (!status) status = read_one(d, names[i]);
-        free(names[i]);
-    }
-    free(names);
-    return status;
-}
-
 static int read_texts(struct data *d, const char *first, const struct texts *more)
 {
-    int i, status = read_path(d, first);
-    for (i = 0; i < more->n && !status; i++) status = read_path(d, more->item[i]);
+    int i, status = for_each_file(first, d->s, NULL, read_one, d);
+    for (i = 0; i < more->n && !status; i++)
+        status = for_each_file(more->item[i], d->s, NULL, read_one, d);
     return status;
 }
 

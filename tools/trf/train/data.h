@@ -36,10 +36,11 @@ int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const 
 int say_skips(const struct data *d, int64_t trained_on, int refuses);
 void end_data(struct data *d);
 
-/* folder.c: the files of a folder in byte order, but hidden ones and those that are left out;
-   malloc'd. NULL: reported. */
-char **files_in(const char *folder, int (*leaves_out)(const struct settings *s, const char *path),
-                const struct settings *s, size_t *n);
+/* folder.c: calls add for a file, or for each file of a folder, in byte order, but not for hidden
+   ones and those that leaves_out (or NULL) names. Ends at the first result that is not DONE. */
+int for_each_file(const char *path, const struct settings *s,
+                  int (*leaves_out)(const struct settings *s, const char *path),
+                  int (*add)(void *user, const char *path), void *user);
 int check_texts(const struct settings *s, const char *path);    /* of --tsv or --text, or NULL */
 
 #endif

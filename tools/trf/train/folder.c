@@ -11,8 +11,9 @@ static int by_name(const void *a, const void *b)
     return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-char **files_in(const char *folder, int (*leaves_out)(const struct settings *s, const char *path),
-                const struct settings *s, size_t *n)
+/* The names of the files in a folder, in byte order; malloc'd. NULL: reported. */
+static char **files_in(const char *folder, const struct settings *s,
+                       int (*leaves_out)(const struct settings *s, const char *path), size_t *n)
 {
     DIR *open = opendir(folder);
     struct dirent *entry;
@@ -37,16 +38,31 @@ char **files_in(const char *folder, int (*leaves_out)(const struct settings *s, 
     return names;
 }
 
+int for_each_file(const char *path, const struct settings *s,
+                  int (*leaves_out)(const struct settings *s, const char *path),
+                  int (*add)(void *user, const char *path), void *user)
+{
+    char **names;
+    size_t n, i;
+    int status;
+    if (!is_folder(path)) return add(user, path);
+    names = files_in(path, s, leaves_out, &n);
+    status = names ? DONE : FAILED;
+    for (i = 0; i < n; i++) {
+        if (!status) status = add(user, names[i]);
+        free(names[i]);
+    }
+    free(names);
+    return status;
+}
+
 /* Whether a file that training writes would be one of a folder's texts. */
 static int lies_in(const char *path, const char *folder)
 {
-    const char *slash = path ? strrchr(path, '/') : NULL;
-    char *beside;
-    int is;
-    if (!path || !*path) return 0;
-    beside = format_text("%.*s", slash > path ? (int)(slash - path) : 1,
-                         slash > path ? path : slash ? "/" : ".");
-    is = same_file(beside, folder);
+    char *beside = path && *path ? folder_of(path) : NULL;
+    struct stat x, y;
+    int is = beside && !stat(beside, &x) && !stat(folder, &y) && x.st_dev == y.st_dev &&
+             x.st_ino == y.st_ino;
     free(beside);
     return is;
 }

@@ -157,25 +157,10 @@ static int is_output(const struct settings *s, const char *path)
     return is;
 }
 
-static int add_file(struct preparation *p, const char *path)
+static int add_file(void *user, const char *path)
 {
+    struct preparation *p = user;
     return learns_from_text(p->s) ? add_text_file(p, path) : add_pairs(p, NULL, NULL, path);
-}
-
-static int add_path(struct preparation *p, const char *path)
-{
-    char **names;
-    size_t n, i;
-    int status;
-    if (!is_folder(path)) return add_file(p, path);
-    names = files_in(path, is_output, p->s, &n);
-    status = names ? DONE : FAILED;
-    for (i = 0; i < n; i++) {
-        if (!status) status = add_file(p, names[i]);
-        free(names[i]);
-    }
-    free(names);
-    return status;
 }
 
 static int add_all(struct preparation *p, int argc, char **argv)
@@ -184,8 +169,9 @@ static int add_all(struct preparation *p, int argc, char **argv)
     trf_error err;
     int i, status = DONE;
     if (s->source) return add_pairs(p, s->source, s->target, NULL);
-    if (argc == 0) status = add_path(p, "-");
-    for (i = 0; i < argc && !status; i++) status = add_path(p, argv[i]);
+    if (argc == 0) status = add_file(p, "-");
+    for (i = 0; i < argc && !status; i++)
+        status = for_each_file(argv[i], s, is_output, add_file, p);
     if (status) return status;
     p->of_line = 0;
     if (!trf_dataset_finish(p->data.set, &err)) return DONE;
