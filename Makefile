@@ -143,7 +143,7 @@ $(BUILD)/studies/out/%.md: $(BUILD)/studies/% FORCE
 	@mkdir -p $(@D)
 	$< --quick --threads 1 --output $(@D) >$@ || { cat $@; exit 1; }
 
-# What takes too long for every change: the other suites on the CUDA column, and its kernels under the race checker.
+# What takes too long for every change: the other suites with the CUDA backend, and its kernels under the race checker.
 check-cuda: $(LONG)
 	for t in $(LONG); do $$t || exit 1; done
 
@@ -165,13 +165,13 @@ lint:
 
 help:
 	@echo 'make            examples and the command line trf, in $(BUILD)/'
-	@echo 'make cuda       the same with the CUDA column, in $(BUILD)/cuda/: trf train --device cuda ...'
+	@echo 'make cuda       the same, with the CUDA backend, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
-	@echo 'make studies    the experiments of examples/studies in short: what tutorials claim, and what is measured'
+	@echo 'make studies    the short runs of examples/studies, which check what tutorials claim'
 	@echo 'make test       the suites, the examples and trf: four minutes; make test T=vocab: tests/test_vocab.c,'
 	@echo '                T=trf_train: tests/test_trf_train.sh'
-	@echo 'make check      besides, every way to build it, with every compiler that is here: twenty minutes; CI runs it'
-	@echo 'make check-cuda the other suites on the CUDA column, run by the CPU, and its race checker: half an hour'
+	@echo 'make check      also builds with every compiler found, in every way: twenty minutes; CI runs it'
+	@echo 'make check-cuda the other suites with the CUDA backend on the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of fourteen tasks without an option: hours'
 	@echo 'make registers  of each CUDA kernel; sh tools/bench/gpu.sh: tests and speed of a real GPU'
@@ -244,7 +244,7 @@ $(eval $(call variant,plain_,,$(OWN) -march=native))
 $(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(HEADERS)
 	$(TESTING) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -lcmocka -pthread $(LINK)
 
-# The CUDA column, run by the CPU: see tests/gpu_on_cpu.h.
+# The CUDA backend, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(CXX) -std=c++11 $(CFLAGS) $(NATIVE) -I. -Itests -c $< -o $@
@@ -282,7 +282,7 @@ $(BUILD)/%: examples/%.c $(BUILD)/transformer.o $(HEADERS)
 	$(COMPILE) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -pthread $(LINK)
 
 # With libsentencepiece trf learns subwords, with libcjson it imports models, with libzip those of PyTorch too, with
-# zlib it reads texts that gzip has packed. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
+# zlib it reads gzip files. OpenBLAS is loaded when a product asks for it, and not linked; another CBLAS
 # library is, and so is OpenBLAS where it cannot be loaded. MPI=1: trf train runs as several processes too; mpicc calls
 # the compiler with what Open MPI (OMPI_CC) or MPICH (MPICH_CC) needs. One file knows of MPI.
 LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filter Darwin,$(shell uname)) \

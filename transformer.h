@@ -363,8 +363,8 @@
 //     context        where blocks run [trf_context]
 //
 // PUBLISHED MODELS
-//   `trf import` makes a model file from a folder of Hugging Face, and `trf export` makes such a
-//   folder from a model file: transformers loads it and computes the same. Without these, a program
+//   `trf import` converts a Hugging Face model to a model file, and `trf export` writes the
+//   folder of one: transformers loads it and computes the same. Without these, a program
 //   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights
 //   whose names are ours load by trf_model_load with trf_load_options.config.
 //
@@ -34408,17 +34408,17 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     else snprintf(end, sizeof end, "after %d validations in a row without improvement",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
-             "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, for %lld tokens %s\n"
+             "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d (%lld tokens %s)\n"
              "batches: at most %d tokens a side in an update\n"
              "rate: rises to %.3g in %lld update%s, then falls as 1 / sqrt(number of updates)\n"
-             "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
+             "dropout: %g on embeddings and sublayers\n"
              "label smoothing: %g, because %s wanted\n"
              "end: %s; a validation every %lld update%s\n",
              (int)c->encoder_layers, (int)c->decoder_layers,
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
              (int)c->d_model, (int)c->d_ff, tokens, what, (int)r->training.source_tokens,
              r->training.learning_rate, (long long)r->training.warmup,
-             trf__plural(r->training.warmup), r->training.dropout, tokens, what,
+             trf__plural(r->training.warmup), r->training.dropout,
              r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
@@ -38654,4 +38654,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2482431556
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3404556134

@@ -71,7 +71,7 @@ static trf_status draw(trf_translator *translator, const trf_model *model, trf_e
         }
     }
     printf("\n\n  cross-attention, layer %d, head %d: %.0f %% of its weight is on the line\n",
-           (int)(best / heads) + 1, (int)(best % heads) + 1, 100 * most);
+           (int)(best / heads), (int)(best % heads), 100 * most);
     return TRF_OK;
 }
 

@@ -536,7 +536,7 @@ page_line()
 n=0
 grep -v -e CUDA <page/lines >page/plain
 while read -r line; do n=$((n + 1)); page_line "$line" "in$n"; done <page/plain
-# With the CUDA column; where no GPU can be used it says so, and the CPU goes on.
+# With the CUDA backend; where no GPU can be used it says so, and the CPU goes on.
 cat >page/gpu.c <<'END'
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

@@ -152,7 +152,7 @@ check "README's commands print what it shows, in its order" awk '
     END { if (at < n) print "not printed, or not in this order: " shown[at + 1]; exit at < n }' shown all
 
 # The picture is that of the demo's model: the same words, and a square for each two of them.
-(cd copy && build/trf attention translate.safetensors --source 'i know that the dog helps the old king .' --head mean \
+(cd copy && build/trf attention translate.safetensors --source-text 'i know that the dog helps the old king .' --head mean \
     --output picture.svg >table)
 for picture in copy/picture.svg "$source/tools/trf/look/attention.svg"; do
     sed -n 's/.*<text[^>]*>\(.*[^0-9.].*\)<\/text>.*/\1/p' "$picture"

@@ -372,7 +372,7 @@ cp train.tsv mine && cp train.tsv kept.update-1
 expect 1 "the second file is no model to replace" "'mine' is the file that --tsv reads" \
     "$trf" train --tsv many/1.tsv --tsv mine $plain --model mine
 expect 2 "nor a kept model" "'kept.update-1' is a name that training" \
-    "$trf" train --tsv many/1.tsv --tsv kept.update-1 $plain --keep 2 --model kept
+    "$trf" train --tsv many/1.tsv --tsv kept.update-1 $plain --keep-models 2 --model kept
 expect 1 "a folder by another name" "would be written into the folder of the texts" \
     "$trf" train --tsv ./many/ $plain --model "$PWD/many/m"
 check "they stay as they were" eval 'same mine train.tsv && same kept.update-1 train.tsv'

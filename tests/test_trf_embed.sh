@@ -128,10 +128,10 @@ expect 0 "training writes a wider model" "^done" "$trf" train --tsv train.tsv --
     --updates 2 --valid-size 0 --model wide
 head -n 300 more.digits >lines
 for kept in full bf16 int8; do
-    embed wide lines --weights $kept --products built-in --batch 1 --threads 1 >one
+    embed wide lines --weights $kept --products built-in --buffer 1 --threads 1 >one
     check "embed: --weights $kept: each of 300 lines has a vector" lines_are 300 one
     for run in "2 1" "32 2" "300 1" "1000 3"; do
-        embed wide lines --weights $kept --products built-in --batch ${run% *} --threads ${run#* } >got
+        embed wide lines --weights $kept --products built-in --buffer ${run% *} --threads ${run#* } >got
         check "embed: --weights $kept: batches of ${run% *} and ${run#* } threads change no bit" same one got
     done
     # The same line beside others.
@@ -184,7 +184,7 @@ check "embed: the text, read again, gives every bit of the array" same got wante
 check "embed: the array has 640 numbers" lines_are 640 got
 embed good test.digits --normalize no --pooling max >wanted
 expect 0 "embed: an array with --normalize no and --pooling max is written" "" "$trf" embed --model good test.digits \
-    --normalize no --pooling max --output max.npy --batch 7
+    --normalize no --pooling max --output max.npy --buffer 7
 numbers max.npy | awk '{ $1 = $1; print }' >got
 check "embed: an array with --normalize no and --pooling max has the numbers of the text" near got wanted
 : >nothing
@@ -310,7 +310,7 @@ check "embed: --query finds in --input and a file what it finds in one file" sam
 expect 0 "embed: --query finds the line itself, with cosine 1" "^1.0000	3 1$" \
     sh -c "printf '5\n3 1\n' | '$trf' embed --model good --query '3 1' --top 1"
 expect 0 "embed: --query with batches of 3 lists lines" "" "$trf" embed --model good --query '3 1' --top 5000 \
-    --batch 3 --products built-in very.many
+    --buffer 3 --products built-in very.many
 "$trf" embed --model good --query '3 1' --top 5000 --products built-in very.many 2>/dev/null | cmp -s - out
 check "embed: --query with batches of 3 lists what the default batches list" [ $? -eq 0 ]
 for pooling in first max; do

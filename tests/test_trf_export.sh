@@ -272,6 +272,27 @@ END
     check "$folder with a pair: the numbers have more than 5000 bytes" [ "$(wc -c <got)" -gt 5000 ]
 done
 
+# --- what training tells of the export is what trf export does -----------------------------------------
+pairs 300 1 >pairs.tsv
+n=0
+for what in "--tsv pairs.tsv" "--tsv pairs.tsv --tokens characters" "--tsv pairs.tsv --joint-vocabulary yes" \
+    "--objective causal --text pairs.tsv" "--objective mask --text pairs.tsv" "--objective classify --tsv pairs.tsv" \
+    "--tsv pairs.tsv --positions rotary"; do
+    n=$((n + 1)) more=
+    told="$what --valid-size 0 --updates 1 --threads 1"
+    "$trf" train $told --model told.$n 2>err
+    cp err told.err
+    if grep -q "^export: trf export cannot write it" err; then
+        expect 1 "a model that cannot be exported: $what" "fits no architecture" "$trf" export told.$n --output told.$n.no
+        more=$(sed -n "s/^export: .* training would need//p" told.err)
+        "$trf" train $told $more --model told.$n.fits 2>err
+    else cp told.$n told.$n.fits; fi
+    check "training tells as what trf export writes it: $what $more" grep -q "^export: trf export writes it as" err
+    type=$(sed -n 's/^export: trf export writes it as //p' err)
+    expect 0 "a model that training says can be exported: $what $more" ": $type, " "$trf" export told.$n.fits \
+        --output told.$n.folder
+done
+
 # --- models that trf train makes: the same numbers after export and import -----------------------------
 cut -f 2 train.tsv >text
 awk -F '\t' '{ print $2 "\t" (length($1) > 5 ? "long" : "short") }' train.tsv >labelled
@@ -517,8 +538,6 @@ expect 1 "export refuses a safetensors file of another program" "a safetensors f
     "$trf" export "$golden/bert/model.safetensors" --output no
 expect 2 "export refuses a command line without --output" "give --output FOLDER" "$trf" export bert.model
 expect 2 "export refuses a command line without a model" "give one model" "$trf" export --output no
-expect 2 "export refuses --format onnx" "format" "$trf" export bert.model --output no --format onnx
-expect 0 "export takes --format huggingface" "bert" "$trf" export bert.model --output named --format huggingface
 expect 1 "export reports a full disk" "File too large" sh -c "ulimit -f 4; '$trf' export bert.model --output no"
 awk 'BEGIN { for (i = 0; i < 3000; i++) print "number" i " number" i }' >many
 "$trf" train --objective causal --text many --tokens words --min-count 1 --vocab-size 4000 --d-model 2 --n-heads 1 \

@@ -139,14 +139,14 @@ for folder in marian bart t5 gpt2 llama; do
     gpt2|llama) "$trf" generate --model texts.model --temperature 0 --max-tokens 8 --input "$golden/$folder/lines.txt" \
         >got 2>err ;;
     *) "$trf" translate --model texts.model --beam 1 --max-length-a 0 --max-length-b 8 \
-        --ban-unk yes "$golden/$folder/lines.txt" 2>err |
+        --allow-unk no "$golden/$folder/lines.txt" 2>err |
            sed 's/<extra_id_[0-9]*>//g' >got ;;       # sentinels, which transformers leaves out of a text
     esac
     check "$folder: trf gives the answers of transformers" cmp got "$golden/$folder/answers.txt"
 done
 # BART begins answers and targets with <s>, which its generation_config.json names
 rm texts.model; "$trf" import "$golden/bart" --output texts.model 2>err
-bart="--model texts.model --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes"
+bart="--model texts.model --beam 1 --max-length-a 0 --max-length-b 8 --allow-unk no"
 expect 0 "translate --forced-first takes a special token by its name" "" \
     "$trf" translate $bart --forced-first "<s>" "$golden/bart/lines.txt"
 check "--forced-first <s> gives the answers that BART gives without the option" cmp out "$golden/bart/answers.txt"
@@ -424,7 +424,7 @@ fresh bart
 change 's/"bos_token_id": 0/&, "num_beams": 4, "no_repeat_ngram_size": 3, "length_penalty": 2.0/' generation_config.json
 change 's/"num_beams"/"min_length": 56, "early_stopping": true, &/' generation_config.json
 expect 0 "import tells the options that do what generate of transformers does" \
-    "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 --stop finished "\
+    "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 --stop-rule finished "\
 "--max-length-a 0 --max-length-b 20$" "$trf" import folder --output out.model
 fresh t5; change 's/"model_type": "t5"/"model_type": "mt5"/; s/T5ForC/MT5ForC/' config.json
 expect 0 "import takes an mT5" "mt5" "$trf" import folder --output out.model
@@ -438,7 +438,7 @@ refuses "a vocab.txt of BertJapaneseTokenizer" "none that trf reads for the toke
 fresh bart; rm folder/generation_config.json; change 's/"model_type"/"force_bos_token_to_be_generated": true, &/' \
     config.json
 expect 0 "import takes an old BART with force_bos_token_to_be_generated" "bart" "$trf" import folder --output old.model
-"$trf" translate --model old.model --beam 1 --max-length-a 0 --max-length-b 8 --ban-unk yes "$golden/bart/lines.txt" \
+"$trf" translate --model old.model --beam 1 --max-length-a 0 --max-length-b 8 --allow-unk no "$golden/bart/lines.txt" \
     >got 2>err
 check "an old BART with force_bos_token_to_be_generated begins its answers with bos" cmp -s got \
     "$golden/bart/answers.txt"
@@ -775,7 +775,7 @@ for folder in m2m_100 nllb mbart mbart50; do
     read -r from to <"$golden/$folder/languages.txt"
     to="--target-language $to"
     "$trf" translate --model $folder.model --source-language "$from" $to --beam 1 --max-length-a 0 --max-length-b 8 \
-        --ban-unk yes \
+        --allow-unk no \
         "$golden/$folder/lines.txt" >got 2>err
     check "$folder: translate gives the answers of transformers" cmp got "$golden/$folder/answers.txt"
 done
@@ -870,7 +870,7 @@ for folder in t5 llama; do
     llama) "$trf" generate --model out.model --temperature 0 --max-tokens 8 --input "$golden/$folder/lines.txt" >got \
         2>err ;;
     *) "$trf" translate --model out.model --beam 1 --max-length-a 0 --max-length-b 8 \
-        --ban-unk yes "$golden/$folder/lines.txt" 2>err |
+        --allow-unk no "$golden/$folder/lines.txt" 2>err |
            sed 's/<extra_id_[0-9]*>//g' >got ;;
     esac
     check "$folder with tokenizer.json alone gives the answers of transformers" cmp got "$golden/$folder/answers.txt"

@@ -84,34 +84,34 @@ recounted()
     "$trf" attention "$@" --json >seen 2>err
     check "attention: $name: the maps and their figures are those of a plain recount" recount "$causal" "$maps" <seen
 }
-recounted "cross, every layer and head" 0 4 translator --source '3 1 4' --target 'four one three' --layer all
-recounted "without --layer" 0 2 translator --source '3 1 4' --target 'four one three'
+recounted "cross, every layer and head" 0 4 translator --source-text '3 1 4' --target-text 'four one three' --layer all
+recounted "without --layer" 0 2 translator --source-text '3 1 4' --target-text 'four one three'
 check "attention: without --layer only layer 1, the last one, is shown" \
     eval 'grep -q "\"maps\":\[{\"layer\":1,\"head\":0," seen && ! grep -q "{\"layer\":0" seen'
 check "attention: rows of cross attention are the tokens of the target, with the end mark; columns are the source" \
     grep -q '"rows":\["four","one","three","</s>"\],"columns":\["3","1","4","</s>"\]' seen
-recounted "--layer 0 --head 1" 0 1 translator --source '3 1 4' --layer 0 --head 1
-recounted "--head mean" 0 1 translator --source '3 1 4' --head mean
-recounted "without --target" 0 2 translator --source '3 1 4 1 5'
+recounted "--layer 0 --head 1" 0 1 translator --source-text '3 1 4' --layer 0 --head 1
+recounted "--head mean" 0 1 translator --source-text '3 1 4' --head mean
+recounted "without --target-text" 0 2 translator --source-text '3 1 4 1 5'
 echo '3 1 4 1 5' | "$trf" translate --model translator >answer 2>/dev/null
-check "attention: without --target, the target is the answer of trf translate" \
+check "attention: without --target-text, the target is the answer of trf translate" \
     grep -q "\"answer\":\"$(cat answer)\"" seen
-recounted "--kind encoder" 0 4 translator --source '3 1 4' --kind encoder --layer all
+recounted "--kind encoder" 0 4 translator --source-text '3 1 4' --kind encoder --layer all
 check "attention: --kind encoder: rows and columns are the tokens of the source" \
     grep -q '"rows":\["3","1","4","</s>"\],"columns":\["3","1","4","</s>"\]' seen
-recounted "--kind decoder" 1 4 translator --source '3 1 4' --target 'four one three' --kind decoder --layer all
+recounted "--kind decoder" 1 4 translator --source-text '3 1 4' --target-text 'four one three' --kind decoder --layer all
 check "attention: --kind decoder: rows and columns begin with <s>, which the decoder reads first" \
     grep -q '"rows":\["<s>","four","one","three"\],"columns":\["<s>","four","one","three"\]' seen
-recounted "a language model" 1 4 speaker --source 'a good film' --layer all
+recounted "a language model" 1 4 speaker --source-text 'a good film' --layer all
 check "attention: a language model: the rows are <s> and every token of the text" \
     grep -q '"rows":\["<s>","a","good","film"\]' seen
-recounted "a classifier" 0 4 classifier --source 'a good film' --layer all
-recounted "a tagger" 0 2 tagger --source 'a good film'
-recounted "a model of hidden tokens" 0 2 masker --source 'a good film'
-recounted "one token on each side" 0 2 translator --source 3 --target two
-recounted "an empty --target" 0 2 translator --source '3 1' --target ''
-check "attention: an empty --target: the only row is the end mark" grep -q '"rows":\["</s>"\]' seen
-recounted "a decoder map of one row" 1 2 translator --source '3 1' --target '' --kind decoder
+recounted "a classifier" 0 4 classifier --source-text 'a good film' --layer all
+recounted "a tagger" 0 2 tagger --source-text 'a good film'
+recounted "a model of hidden tokens" 0 2 masker --source-text 'a good film'
+recounted "one token on each side" 0 2 translator --source-text 3 --target-text two
+recounted "an empty --target-text" 0 2 translator --source-text '3 1' --target-text ''
+check "attention: an empty --target-text: the only row is the end mark" grep -q '"rows":\["</s>"\]' seen
+recounted "a decoder map of one row" 1 2 translator --source-text '3 1' --target-text '' --kind decoder
 check "attention: a decoder map of one row has entropy 0, no share of the largest and no strongest link" \
     grep -q '"entropy":0,"share_of_largest":null,"strongest":null' seen
 
@@ -127,7 +127,7 @@ check "translate: --attention alone writes what --attention mean writes" same me
 check "translate: --attention all writes two layers" \
     eval '[ "$(grep -o "\]\]\],\[\[\[" all | wc -l)" -eq 1 ] && grep -q "\"attention\":\[\[\[\[" all'
 target=$("$trf" translate --model translator three 2>/dev/null)
-"$trf" attention translator --source '3 1 4' --target "$target" --layer all --json 2>/dev/null | tr '{' '\n' |
+"$trf" attention translator --source-text '3 1 4' --target-text "$target" --layer all --json 2>/dev/null | tr '{' '\n' |
     sed -n 's/.*"attention":\(\[\[.*\]\]\)}.*/\1/p' | tr -d '[]' | tr , '\n' >heads.numbers
 sed 's/}\]}$//' all | numbers >all.numbers
 check "translate: --attention all writes the numbers of trf attention" near all.numbers heads.numbers
@@ -149,7 +149,7 @@ expect 2 "translate: --attention of a language model is refused" "need source to
     "$trf" translate --model speaker three --json --attention all
 
 echo 'a good film' >film
-"$trf" attention classifier --source 'a good film' --layer all --json 2>/dev/null | tr '{' '\n' |
+"$trf" attention classifier --source-text 'a good film' --layer all --json 2>/dev/null | tr '{' '\n' |
     sed -n 's/.*"attention":\(\[\[.*\]\]\)}.*/\1/p' | tr -d '[]' | tr , '\n' >heads.numbers
 printf 'bad song\n\na good film\n' >films
 "$trf" classify --model classifier films --json --attention all >all 2>/dev/null
@@ -174,13 +174,13 @@ expect 2 "tag: --attention with --split is refused" "--split labels a line in pa
 
 # --- text and pictures ----------------------------------------------------------------------------
 expect 0 "attention: the terminal shows a map with a title" "^layer 1, head 1$" "$trf" attention translator \
-    --source '3 1 4'
+    --source-text '3 1 4'
 check "attention: the terminal shows a table of the entropies and strongest links" \
     grep -q "^layer  head  entropy  of the largest  strongest link$" out
 check "attention: the terminal counts and names the tokens of the columns" \
     grep -q "^columns: the source, 4 tokens: 3 1 4 </s>$" out
 expect 0 "attention: --output heads.svg draws and prints the table" "^    1     0  " \
-    "$trf" attention translator --source '3 1 4' --target 'four one' --output heads.svg
+    "$trf" attention translator --source-text '3 1 4' --target-text 'four one' --output heads.svg
 check "attention: --output heads.svg prints no map" eval '! grep -q "^layer 1, head" out'
 check "attention: --output heads.svg begins as SVG" grep -q '^<svg ' heads.svg
 check "attention: the SVG tells the value of each of its 24 squares" \
@@ -189,35 +189,35 @@ check "attention: the SVG names both heads" \
     eval 'grep -q ">layer 1, head 0<" heads.svg && grep -q ">layer 1, head 1<" heads.svg'
 cp heads.svg before.svg
 expect 1 "attention: a picture that is there is not replaced without --overwrite" "exists: --overwrite replaces it" \
-    "$real" attention translator --source '3 1 4' --output heads.svg
+    "$real" attention translator --source-text '3 1 4' --output heads.svg
 check "attention: a picture that is not replaced stays as it was" same heads.svg before.svg
 expect 1 "attention: --output that names the model file is refused" "is the file that --model reads" \
-    sh -c "cp translator t.svg; '$trf' attention t.svg --source '3 1 4' --output t.svg"
+    sh -c "cp translator t.svg; '$trf' attention t.svg --source-text '3 1 4' --output t.svg"
 check "attention: --output that names the model file leaves the model as it was" same translator t.svg
 expect 1 "attention: --output in a folder that is not there is refused" "cannot write 'no/such/a.svg'" \
-    "$trf" attention translator --source '3 1 4' --output no/such/a.svg
+    "$trf" attention translator --source-text '3 1 4' --output no/such/a.svg
 expect 2 "attention: --output a.txt, which is no picture, is refused" "takes an .svg, .png or .pdf, got 'a.txt'" \
-    "$trf" attention translator --source '3 1 4' --output a.txt
+    "$trf" attention translator --source-text '3 1 4' --output a.txt
 expect 2 "attention: --output -, standard output, is refused" "takes an .svg, .png or .pdf, got '-'" \
-    "$trf" attention translator --source '3 1 4' --output -
+    "$trf" attention translator --source-text '3 1 4' --output -
 mkdir -p nothing
 expect 1 "attention: without gnuplot a PNG is refused, and gnuplot is named" \
     "gnuplot, which draws .png, is not installed" env PATH="$here/nothing" "$real" attention translator \
-    --source '3 1 4' --output no.png
+    --source-text '3 1 4' --output no.png
 check "attention: without gnuplot no PNG is left" test ! -e no.png
 expect 0 "attention: without gnuplot an SVG is drawn" "" env PATH="$here/nothing" \
-    "$real" attention translator --source '3 1 4' --output yes.svg
+    "$real" attention translator --source-text '3 1 4' --output yes.svg
 if command -v gnuplot >/dev/null; then
-    expect 0 "attention: --output heads.png is drawn" "" "$trf" attention translator --source '3 1 4' --layer all \
+    expect 0 "attention: --output heads.png is drawn" "" "$trf" attention translator --source-text '3 1 4' --layer all \
         --output heads.png
     check "attention: heads.png is a PNG" eval '[ "$(head -c 4 heads.png | tail -c 3)" = PNG ]'
     check "attention: gnuplot says nothing when a PNG is drawn" test ! -s err
-    expect 0 "attention: --output heads.pdf is drawn" "" "$trf" attention translator --source '3 1 4' --output heads.pdf
+    expect 0 "attention: --output heads.pdf is drawn" "" "$trf" attention translator --source-text '3 1 4' --output heads.pdf
     check "attention: heads.pdf is a PDF" eval '[ "$(head -c 4 heads.pdf)" = %PDF ]'
 fi
 if [ -w /dev/full ]; then
     expect 1 "attention: a full disk is told" "cannot write standard output" \
-        sh -c "'$trf' attention translator --source '3 1 4' --json >/dev/full"
+        sh -c "'$trf' attention translator --source-text '3 1 4' --json >/dev/full"
 fi
 
 # --- hostile tokens -------------------------------------------------------------------------------
@@ -231,16 +231,16 @@ cut -f1 hostile.lines >hostile.sources
 n=0
 while IFS= read -r line; do
     n=$((n + 1))
-    expect 0 "attention: hostile tokens, line $n: an SVG is drawn" "" "$trf" attention hostile --source "$line" \
+    expect 0 "attention: hostile tokens, line $n: an SVG is drawn" "" "$trf" attention hostile --source-text "$line" \
         --output hostile$n.svg
     check "attention: hostile tokens, line $n: the SVG has no tag of theirs" \
         eval '! grep -q "<script\|&amp;amp;amp" hostile$n.svg && grep -q "</svg>" hostile$n.svg'
     check "attention: hostile tokens, line $n: neither the SVG nor the table has a control character" \
         eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out hostile$n.svg'
-    expect 0 "attention: hostile tokens, line $n: the terminal shows a map" "" "$trf" attention hostile --source "$line"
+    expect 0 "attention: hostile tokens, line $n: the terminal shows a map" "" "$trf" attention hostile --source-text "$line"
     check "attention: hostile tokens, line $n: the map in the terminal has no control character" \
         eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out'
-    "$trf" attention hostile --source "$line" --json >hostile.json 2>/dev/null
+    "$trf" attention hostile --source-text "$line" --json >hostile.json 2>/dev/null
     if command -v python3 >/dev/null; then
         check "attention: hostile tokens, line $n: JSON and SVG are well-formed" \
             python3 -c 'import json, sys, xml.dom.minidom
@@ -251,7 +251,7 @@ xml.dom.minidom.parse("hostile%s.svg" % sys.argv[1])' $n
     fi
     if command -v gnuplot >/dev/null; then
         expect 0 "attention: hostile tokens, line $n: gnuplot draws a PNG" "" \
-            "$trf" attention hostile --source "$line" --output hostile.png
+            "$trf" attention hostile --source-text "$line" --output hostile.png
         check "attention: hostile tokens, line $n: gnuplot says nothing" test ! -s err
     fi
 done <hostile.sources
@@ -259,72 +259,72 @@ mkdir pretends
 printf '#!/bin/sh\ncat >%s/script\n' "$here" >pretends/gnuplot
 chmod +x pretends/gnuplot
 expect 0 "attention: hostile tokens are sent to a gnuplot that only keeps what it gets" "" \
-    env PATH="$here/pretends:$PATH" "$real" attention hostile --source "%s 'x' $(sed -n 4p hostile.sources)" \
+    env PATH="$here/pretends:$PATH" "$real" attention hostile --source-text "%s 'x' $(sed -n 4p hostile.sources)" \
     --kind encoder --output no.pdf
 check "attention: gnuplot gets hostile tokens as texts: none begins with a quote" \
     eval 'grep -q "^set label .%s. at screen [0-9.]*,[0-9.]* right\$" script &&
     ! grep -q "\x27\x27" script && ! grep -q "$(printf "\360\237")" script'
-expect 1 "attention: a --source that is not UTF-8 is refused with the byte and its place" \
-    "^trf attention: --source: expected UTF-8, got the byte 0xE9 at offset 3" "$trf" attention translator \
-    --source "$(printf 'nin\351')"
-expect 1 "attention: a --target that is not UTF-8 is refused" "^trf attention: --target: expected UTF-8" \
-    "$trf" attention translator --source 3 --target "$(printf '\377')"
+expect 1 "attention: a --source-text that is not UTF-8 is refused with the byte and its place" \
+    "^trf attention: --source-text: expected UTF-8, got the byte 0xE9 at offset 3" "$trf" attention translator \
+    --source-text "$(printf 'nin\351')"
+expect 1 "attention: a --target-text that is not UTF-8 is refused" "^trf attention: --target-text: expected UTF-8" \
+    "$trf" attention translator --source-text 3 --target-text "$(printf '\377')"
 long=$(awk 'BEGIN { for (i = 0; i < 500; i++) printf "%d ", i * 7 % 10 }')
 expect 0 "attention: 500 tokens are drawn as SVG" "" \
-    "$trf" attention translator --source "$long" --kind encoder --output long.svg
+    "$trf" attention translator --source-text "$long" --kind encoder --output long.svg
 check "attention: the SVG of 500 tokens holds an image" grep -q '<image ' long.svg
 check "attention: the SVG of 500 tokens is smaller than 8 MB" test "$(wc -c <long.svg)" -lt 8000000
 if command -v gnuplot >/dev/null; then
     expect 0 "attention: 500 tokens are drawn as PNG" "" \
-        "$trf" attention translator --source "$long" --kind encoder --head 0 --output long.png
+        "$trf" attention translator --source-text "$long" --kind encoder --head 0 --output long.png
     check "attention: the PNG of 500 tokens is larger than 50 kB" test "$(wc -c <long.png)" -gt 50000
 fi
 expect 0 "attention: the terminal shows 500 tokens and the end mark" "501 tokens" \
-    "$trf" attention translator --source "$long" --kind encoder --head 0
+    "$trf" attention translator --source-text "$long" --kind encoder --head 0
 check "attention: the terminal shows 500 tokens as means of several cells" grep -q "^Each cell is the mean of" out
-expect 1 "attention: 600 tokens are refused with the number that the model takes" "--source: 600 tokens, at most 511" \
-    "$trf" attention translator --source "$long $(echo "$long" | cut -c 1-200)"
-expect 0 "attention: unknown words of --source are counted" "1 of 2 tokens of --source is unknown to the model" \
-    "$trf" attention translator --source '3 eleven' --target one
+expect 1 "attention: 600 tokens are refused with the number that the model takes" "--source-text: 600 tokens, at most 511" \
+    "$trf" attention translator --source-text "$long $(echo "$long" | cut -c 1-200)"
+expect 0 "attention: unknown words of --source-text are counted" "1 of 2 tokens of --source-text is unknown to the model" \
+    "$trf" attention translator --source-text '3 eleven' --target-text one
 
 # --- what is refused ------------------------------------------------------------------------------
-expect 2 "attention: no model is refused" "give a model" "$trf" attention --source 3
-expect 2 "attention: no --source is refused" "give --source TEXT" "$trf" attention translator
-expect 2 "attention: a --source without quotation marks is refused" "quotation marks" \
-    "$trf" attention translator --source 3 1 4
+expect 2 "attention: no model is refused" "give a model" "$trf" attention --source-text 3
+expect 2 "attention: no --source-text is refused" "give --source-text TEXT" "$trf" attention translator
+expect 2 "attention: a --source-text without quotation marks is refused" "quotation marks" \
+    "$trf" attention translator --source-text 3 1 4
 expect 2 "attention: a model given twice, by name and by --model, is refused" "one model" "$trf" attention translator \
-    --model translator --source 3
-expect 0 "attention: --model names the model" "" "$trf" attention --model translator --source 3
-expect 1 "attention: an empty --source is refused" "--source has no token" "$trf" attention translator --source ''
-expect 1 "attention: a --source of blanks alone is refused" "--source has no token" "$trf" attention speaker \
-    --source '  '
+    --model translator --source-text 3
+expect 0 "attention: --model names the model" "" "$trf" attention --model translator --source-text 3
+expect 1 "attention: an empty --source-text is refused" "--source-text has no token" "$trf" attention translator --source-text ''
+expect 1 "attention: a --source-text of blanks alone is refused" "--source-text has no token" "$trf" attention speaker \
+    --source-text '  '
 expect 1 "attention: a model file that is not there is refused" "no such model\|nowhere" "$trf" attention nowhere \
-    --source 3
-expect 1 "attention: a file that is no model is refused" "safetensors" "$trf" attention train.tsv --source 3
+    --source-text 3
+expect 1 "attention: a file that is no model is refused" "safetensors" "$trf" attention train.tsv --source-text 3
 for wrong in 2 -1 1x '' mean 99999999999999999999; do
     expect 2 "attention: --layer '$wrong' is refused with the values that exist" \
-        "--layer takes a number from 0 to 1 or all, got '$wrong'" "$trf" attention translator --source 3 \
+        "--layer takes a number from 0 to 1 or all, got '$wrong'" "$trf" attention translator --source-text 3 \
         --layer "$wrong"
 done
 for wrong in 2 -1 1x '' All 99999999999999999999; do
     expect 2 "attention: --head '$wrong' is refused with the values that exist" \
-        "--head takes a number from 0 to 1, all or mean, got '$wrong'" "$trf" attention translator --source 3 \
+        "--head takes a number from 0 to 1, all or mean, got '$wrong'" "$trf" attention translator --source-text 3 \
         --head "$wrong"
 done
 expect 2 "attention: --kind cross of a language model is refused" \
-    "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" "$trf" attention speaker --source a \
+    "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" "$trf" attention speaker --source-text a \
     --kind cross
 expect 2 "attention: --kind encoder of a language model is refused" "--kind encoder needs an encoder" \
-    "$trf" attention speaker --source a --kind encoder
+    "$trf" attention speaker --source-text a --kind encoder
 expect 2 "attention: --kind decoder of a classifier is refused" \
-    "--kind decoder needs a decoder; 'classifier' has only an encoder" "$trf" attention classifier --source a \
+    "--kind decoder needs a decoder; 'classifier' has only an encoder" "$trf" attention classifier --source-text a \
     --kind decoder
-expect 2 "attention: a --target of a language model is refused" "reads only one text, --source" \
-    "$trf" attention speaker --source a --target b
-expect 2 "attention: --kind encoder with a --target is refused" "the encoder does not read it" \
-    "$trf" attention translator --source 3 --target one --kind encoder
+expect 2 "attention: a --target-text of a language model is refused" "reads only one text, --source-text" \
+    "$trf" attention speaker --source-text a --target-text b
+expect 2 "attention: --kind encoder with a --target-text is refused" "the encoder does not read it" \
+    "$trf" attention translator --source-text 3 --target-text one --kind encoder
 expect 2 "attention: an unknown --kind is refused with the kinds that exist" "--kind takes auto|cross|encoder|decoder" \
-    "$trf" attention translator --source 3 --kind self
+    "$trf" attention translator --source-text 3 --kind self
 
 # --- inspect without a file -----------------------------------------------------------------------
 weights() { "$trf" inspect "$@" --json | sed 's/.*"weights":\([0-9]*\),"parts".*/\1/'; }

@@ -106,7 +106,7 @@ alike "translations" $files $model --batch-tokens 256 --seed 5 --valid-size 20 -
 check "a token file" eval '"$trf" train --tsv train.tsv $model --warmup 1 --updates 1 --model start 2>err &&
     "$trf" prepare --model start --output pairs.tokens train.tsv 2>err'
 alike "a token file" --token-file pairs.tokens --vocab-from start --valid-tsv test.tsv $small
-alike "the mean of models" $common --average 2 --keep 1 --valid-every 2
+alike "the mean of models" $common --average 2 --keep-models 1 --valid-every 2
 expect 0 "--reduce fast trains" "added up in any order" by 3 train $shared --updates 12 --model fast --reduce fast \
     --log log
 check "--reduce fast logs no bytes sent" eval '! grep -q bytes_sent log'
@@ -198,7 +198,7 @@ expect 1 "a file that one process lacks" "^rank 1: trf train: cannot read 'train
 echo '[ $rank != 1 ] || cd other' >before
 expect 1 "a process that reads other data" "^trf train: process 1 has read other data" by 3 train $shared --updates 5 \
     --model failing
-for other in "--clip-norm 3:clip-norm" "--keep 4:keep" "--parts 5:parts" "--freeze encoder.*:freeze" \
+for other in "--clip-norm 3:clip-norm" "--keep-models 4:keep-models" "--parts 5:parts" "--freeze encoder.*:freeze" \
     "--columns 2,1:columns"; do
     echo "[ \$rank != 2 ] || set -- \"\$@\" ${other%:*}" >before
     expect 2 "a process with another --${other##*:}" "^trf train: process 2 has another --${other##*:} than process 0" \

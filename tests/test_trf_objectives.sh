@@ -31,9 +31,9 @@ check "classify: each line gets its label, an empty one none" same out wanted
 expect 0 "classify --json: labels come with probabilities" \
     '"labels":\[{"label":"4 digits","probability":0.9[0-9]*},{"label":"[1235] digits"' \
     "$trf" classify --model counts --input four --json
-expect 0 "classify --json --n-best 1: only the best label is written" \
+expect 0 "classify --json --top 1: only the best label is written" \
     '^{"line":1,"text":"3 1 4 1","labels":\[{"label":"4 digits","probability":[0-9.]*}\]}$' \
-    "$trf" classify --model counts --input four --json --n-best 1
+    "$trf" classify --model counts --input four --json --top 1
 expect 0 "classify --scores: the probability is before the label" "^0.9[0-9]*	4 digits$" "$trf" classify \
     --model counts --input four --scores
 expect 0 "train --pooling first --metric f1: a classifier is trained" "done: 300" "$trf" train --objective classify \
@@ -61,7 +61,7 @@ expect 0 "generate --input: each line goes on" "^nine one two three four five$" 
     --input counting --temperature 0
 check "generate --input: each line has an output line" lines_are 400 out
 "$trf" generate --model counter --count 20 --seed 3 --threads 1 >one.thread
-"$trf" generate --model counter --count 20 --seed 3 --threads 2 --batch 7 >out
+"$trf" generate --model counter --count 20 --seed 3 --threads 2 --batch-sentences 7 >out
 check "generate --seed: two threads with other batches draw the same texts" same one.thread out
 "$trf" generate --model counter --count 20 --seed 4 >out
 check "generate --seed: another seed draws other texts" eval '! cmp -s one.thread out'
@@ -207,8 +207,8 @@ expect 0 "train --patience: a perfect score ends the training" "(the score is pe
     for (i = 0; i < 600; i++) printf "odd "; print "" }'; } >long.tsv
 expect 0 "train --objective tag: a line that is too long is counted" "1 too long" "$trf" train --objective tag \
     --tsv long.tsv $quick --updates 1 --model m
-expect 0 "classify --batch 2000000: a batch far larger than the text is taken" "" "$trf" classify --model counts \
-    --input four --batch 2000000
+expect 0 "classify --buffer 2000000: a buffer far larger than the text is taken" "" "$trf" classify --model counts \
+    --input four --buffer 2000000
 expect 2 "translate: --alignments of a language model are refused" "need source tokens" "$trf" translate \
     --model counter --input four --json --alignments
 
@@ -286,8 +286,8 @@ expect 1 "train --init-from: other --tokens are refused" "good was made with oth
 expect 1 "train --init-from: --tying all is refused for a model with two vocabularies" \
     "needs one vocabulary for both sides, but good has two" "$trf" train --tsv train.tsv --init-from good --tying all \
     --threads 1 --updates 1 --model m
-expect 2 "classify: --n-best is refused without --json" "--n-best needs --json" "$trf" classify --model counts \
-    --input four --n-best 2
+expect 2 "classify: --top is refused without --json" "--top needs --json" "$trf" classify --model counts \
+    --input four --top 2
 expect 1 "train --resume: another --pooling is refused" "has another --objective or --pooling" "$trf" train \
     --objective classify --tsv counts.tsv $fast --model counts --pooling first --resume
 

@@ -37,17 +37,17 @@ interrupted()
 }
 
 : >npy.begun
-interrupted translate answers "$trf" translate --model translator --input test.digits --batch 7
-interrupted "translate --n-best" answers "$trf" translate --model translator --input test.digits --batch 7 --n-best 3
-interrupted score answers "$trf" score --model translator --tsv test.tsv --batch 7
-interrupted classify answers "$trf" classify --model classifier --input test.digits --batch 7
-interrupted tag answers "$trf" tag --model tagger --input test.digits --batch 7
-interrupted "tag --columns" answers "$trf" tag --model tagger --input test.digits --batch 7 --columns
-interrupted embed answers "$trf" embed --model translator --input test.digits --batch 7
+interrupted translate answers "$trf" translate --model translator --input test.digits --buffer 7
+interrupted "translate --n-best" answers "$trf" translate --model translator --input test.digits --buffer 7 --n-best 3
+interrupted score answers "$trf" score --model translator --tsv test.tsv --buffer 7
+interrupted classify answers "$trf" classify --model classifier --input test.digits --buffer 7
+interrupted tag answers "$trf" tag --model tagger --input test.digits --buffer 7
+interrupted "tag --conll" answers "$trf" tag --model tagger --input test.digits --buffer 7 --conll
+interrupted embed answers "$trf" embed --model translator --input test.digits --buffer 7
 
-"$trf" embed --model translator --input test.digits --batch 7 --output whole.npy
+"$trf" embed --model translator --input test.digits --buffer 7 --output whole.npy
 mkfifo slow.npy.in
-"$trf" embed --model translator --batch 4 --output slow.npy <slow.npy.in 2>err &
+"$trf" embed --model translator --buffer 4 --output slow.npy <slow.npy.in 2>err &
 exec 3>slow.npy.in
 head -n 10 test.digits >&3
 part_has() { [ "$(wc -c <"$1")" -ge "$2" ]; }
@@ -56,7 +56,7 @@ kill -9 $!
 wait $! 2>killed
 exec 3>&-
 expect 0 "embed: an .npy that kill -9 left is continued" "has the answers to 8 lines" "$trf" embed \
-    --model translator --batch 4 --input test.digits --output slow.npy --resume
+    --model translator --buffer 4 --input test.digits --output slow.npy --resume
 check "embed: the .npy has the same bytes" same whole.npy slow.npy
 head -c 100 /dev/zero >other.npy.part
 head -c 200 /dev/zero >>other.npy.part
@@ -66,7 +66,7 @@ expect 1 "embed: --resume refuses an .npy.part that another program wrote" \
 check "embed: and leaves it there" test "$(wc -c <other.npy.part)" -eq 300
 
 mkfifo slow.in
-"$trf" translate --model translator --batch 4 --output slow <slow.in 2>err &
+"$trf" translate --model translator --buffer 4 --output slow <slow.in 2>err &
 exec 3>slow.in
 head -n 10 test.digits >&3
 part_lines() { [ "$(wc -l <"$1")" -ge "$2" ]; }
@@ -84,10 +84,10 @@ check "translate: the message says what is kept" \
 check "translate: after SIGTERM there is no output" test ! -e slow
 check "translate: after SIGTERM its answers are kept" test "$(wc -l <slow.part)" -eq 8
 expect 1 "translate: --resume refuses an input that has fewer lines" "has answers to 8 lines, but few has 3" sh -c \
-    "head -n 3 test.digits >few; '$trf' translate --model translator --batch 4 --input few --output slow --resume"
+    "head -n 3 test.digits >few; '$trf' translate --model translator --buffer 4 --input few --output slow --resume"
 check "translate: refused, --resume leaves the answers" test "$(wc -l <slow.part)" -eq 8
 expect 0 "translate: --resume passes over the lines of a pipe" "slow.part has the answers to 8 lines" \
-    sh -c "cat test.digits | '$trf' translate --model translator --batch 4 --output slow --resume"
+    sh -c "cat test.digits | '$trf' translate --model translator --buffer 4 --output slow --resume"
 "$trf" translate --model translator --input test.digits --output whole2
 check "translate: the pipe gives the same bytes" same whole2 slow
 expect 1 "translate: --resume says that an output is complete" "'slow' is complete" "$trf" translate \
@@ -106,13 +106,13 @@ check "translate: the continued output has all lines" lines_are 2000 limited
 # --- words beside labels --------------------------------------------------------------------------
 printf '1 2  3\n\n4\n' >three
 "$trf" tag --model tagger three >labels
-expect 0 "tag: --columns writes a word, a tab and its label in each line" "" "$trf" tag --model tagger three --columns
+expect 0 "tag: --conll writes a word, a tab and its label in each line" "" "$trf" tag --model tagger three --conll
 tr '\n' ' ' <labels | tr -s ' ' '\n' | sed '/^$/d' >inline
-check "tag: --columns has the labels of the lines" sh -c "cut -sf 2 out | cmp - inline"
-check "tag: --columns has the words, and an empty line behind each text, also behind an empty one" \
+check "tag: --conll has the labels of the lines" sh -c "cut -sf 2 out | cmp - inline"
+check "tag: --conll has the words, and an empty line behind each text, also behind an empty one" \
     test "$(cut -f 1 out | tr '\n' ,)" = "1,2,3,,,4,,"
-expect 2 "tag: --columns and --json are refused together" "give --columns or --json" \
-    "$trf" tag --model tagger three --columns --json
+expect 2 "tag: --conll and --json are refused together" "give --conll or --json" \
+    "$trf" tag --model tagger three --conll --json
 
 # --- links ----------------------------------------------------------------------------------------
 echo precious >target

@@ -87,11 +87,11 @@ text|mean-span|nan|takes a number|--objective span
 score|columns|1,x|takes the numbers of two columns, as in 1,2; got|--tsv no-such
 translate|n-best|2000|takes 1 to 1024, got 2000$|
 translate|n-best|5|5 needs a --beam of 5 or more, got 2$|--beam 2
-translate|stop|none|takes bound|
+translate|stop-rule|none|takes bound|
 translate|max-length-a|x|takes a number|
 generate|top-k|-1|takes a whole number from 0|
 generate|count|0|takes a whole number from 1|
-classify|batch|0|takes a whole number from 1|
+classify|buffer|0|takes a whole number from 1|
 END
 "$trf" train --tsv train.tsv $small --updates 2 --valid-size 0 --model m >/dev/null 2>&1
 while IFS='|' read -r option value message; do
@@ -132,7 +132,7 @@ expect 1 "translate refuses a model without its source vocabulary" \
     "no-source: it has no source vocabulary, so it knows ids, but no text: trf train stores vocabularies "\
 ".* trf_model_set_vocabs" "$trf" translate --model no-source test.digits
 expect 1 "attention refuses a model without its source vocabulary" "no-source: it has no source vocabulary" \
-    "$trf" attention no-source --source 3
+    "$trf" attention no-source --source-text 3
 without trf.target_vocab m no-target
 for command in translate "score --tsv test.tsv" generate; do
     expect 1 "$command refuses a model without its target vocabulary" "no-target: it has no target vocabulary" \
@@ -190,7 +190,7 @@ expect 1 "train --resume refuses a checkpoint without its source vocabulary" \
 fi
 
 # --- one of a thing --------------------------------------------------------------------------------------------------
-expect 0 "train tells of 1 update, not of 1 updates" "^done: 1 update, [0-9]* real tokens in " \
+expect 0 "train tells of 1 update, not of 1 updates" "^done: 1 update, [0-9]* tokens in " \
     "$trf" train --tsv train.tsv $small --updates 1 --valid-size 0 --model single
 check "train tells of 1 layer and writes no plural behind any 1" \
     eval 'grep -q "^model: 1 encoder and 1 decoder layer, " err && ! grep -q "[^0-9.]1 [a-z]*s[ ,;:.]" err'

@@ -124,11 +124,11 @@ check "report: --data: words of the reference that the answer lacks are marked" 
 check "report: --data: words of the answer that the reference lacks are marked" \
     grep -q '<dt>answer<dd dir=auto>.*<ins>[a-z ]*</ins>' data.html
 check "report: --data: unknown words are counted" has data.html '1 is unknown to it'
-expect 0 "report: --lines 3 makes a page" "" "$trf" report one.json --model m --data test.tsv --lines 3 \
+expect 0 "report: --worst 3 makes a page" "" "$trf" report one.json --model m --data test.tsv --worst 3 \
     --output few.html
-check "report: --lines 3 shows three lines" test "$(grep -c '<li data-line' few.html)" -eq 3
-check "report: --lines 3 tells the number of all lines" has few.html 'Of 40 lines of test.tsv .*The worst 3 of 40 lines'
-expect 0 "report: --lines 0 makes a page" "" "$trf" report one.json --model m --data test.tsv --lines 0 \
+check "report: --worst 3 shows three lines" test "$(grep -c '<li data-line' few.html)" -eq 3
+check "report: --worst 3 tells the number of all lines" has few.html 'Of 40 lines of test.tsv .*The worst 3 of 40 lines'
+expect 0 "report: --worst 0 makes a page" "" "$trf" report one.json --model m --data test.tsv --worst 0 \
     --output none.html
 expect 0 "report: --columns 2,1 makes a page" "" "$trf" report one.json --model m --data test.tsv --columns 2,1 \
     --output columns.html

@@ -29,7 +29,7 @@ check "broken = whole" same broken whole
 # Everything that must be remembered is on: an average of the weights, validations, the best, the
 # last three kept.
 busy="$files $model --batch-tokens 256 --warmup 20 --seed 5 --threads 1 --valid-every 30 \
-    --checkpoint-every 20 --ema 0.05 --keep 3 --average 2
+    --checkpoint-every 20 --ema 0.05 --keep-models 3 --average 2
       --metric wer --valid-size 40"
 times=20 last=2400
 [ -n "${TRF_TEST_ALL:-}" ] || times=8 last=960
@@ -211,13 +211,13 @@ check "without validation pairs all files of a stopped training stay" test "$(ls
 check "a log has an end" grep -q '"event":"end","why":"signal"' loose.json
 check "a stopped run without a checkpoint leaves the best model alone" \
     test "$(ls -d loose.update-* 2>/dev/null | wc -l)" -eq 0
-"$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 --valid-every 5 --keep 2 \
+"$trf" train $files $model --threads 1 --checkpoint '' --valid-size 0 --valid-every 5 --keep-models 2 \
     --updates 100000000 --model m 2>only.err &
 pid=$!
 wait_for "^update 100 " only.err
 kill -TERM $pid
 wait $pid
-check "a stopped training without validation pairs and checkpoint leaves models of --keep" \
+check "a stopped training without validation pairs and checkpoint leaves models of --keep-models" \
     grep -q "only the models of the last validations are kept" only.err
 
 # --- between two training runs of several seeds -----------------------------------------------------

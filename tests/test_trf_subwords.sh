@@ -35,19 +35,19 @@ writes() { "$trf" translate --model "$1" --input odd.source --prefixes "$2" --ma
     --max-length-b 40 2>err |
     awk 'NR == FNR { want[NR] = $0; next } { n += index($0, want[FNR]) == 1 } END { exit n != 4 }' \
         "$2" -; }
-expect 0 "one vocabulary of subwords for both sides" "both sides: .* subwords learned (unigram, --normalise nfc)" \
+expect 0 "one vocabulary of subwords for both sides" "both sides: .* subwords learned (unigram, --normalization nfc)" \
     "$trf" \
     train --tsv odd.tsv $once --model joint
 check "nothing of the target is rewritten" writes joint odd
-expect 0 "a vocabulary of subwords a side" "source: .* (unigram, --normalise nfc)" "$trf" train --tsv odd.tsv \
+expect 0 "a vocabulary of subwords a side" "source: .* (unigram, --normalization nfc)" "$trf" train --tsv odd.tsv \
     $apart --model apart
-check "subwords of the target keep its characters" says "target: .* (unigram, --normalise identity)"
+check "subwords of the target keep its characters" says "target: .* (unigram, --normalization identity)"
 check "subwords of the target rewrite nothing" writes apart odd
-expect 0 "BPE for both sides" "both sides: .* (BPE, --normalise nfc)" "$trf" train --tsv odd.tsv \
+expect 0 "BPE for both sides" "both sides: .* (BPE, --normalization nfc)" "$trf" train --tsv odd.tsv \
     ${once%sentencepiece}sentencepiece:bpe --model bpe
 check "BPE rewrites nothing of the target" writes bpe odd
-expect 0 "SentencePiece's own rule" "both sides: .* (unigram, --normalise nfkc)" "$trf" train \
-    --tsv odd.tsv $once --normalise nfkc \
+expect 0 "SentencePiece's own rule" "both sides: .* (unigram, --normalization nfkc)" "$trf" train \
+    --tsv odd.tsv $once --normalization nfkc \
     --model nfkc
 "$trf" translate --model nfkc --input odd.source --prefixes odd --max-length-a 0 --max-length-b 40 \
     >out 2>err
@@ -63,17 +63,17 @@ head -2 accents.tsv >tight.tsv
 alike() { "$trf" score --model "$1" --tsv tight.tsv >tight.scores 2>err && "$trf" score \
     --model "$1" --tsv loose.tsv >loose.scores 2>err &&
     cmp -s tight.scores loose.scores; }
-for sides in "" "--joint-vocabulary no" "--normalise nfc"; do
-    expect 0 "a vocabulary that keeps accents ($sides)" "--normalise nfc)" "$trf" train --tsv accents.tsv $once $sides \
+for sides in "" "--joint-vocabulary no" "--normalization nfc"; do
+    expect 0 "a vocabulary that keeps accents ($sides)" "--normalization nfc)" "$trf" train --tsv accents.tsv $once $sides \
         --model accents
     check "a letter and its mark are one character ($sides)" alike accents
 done
-expect 0 "accents as they are" "--normalise identity)" "$trf" train --tsv accents.tsv $once \
-    --normalise identity --model accents
+expect 0 "accents as they are" "--normalization identity)" "$trf" train --tsv accents.tsv $once \
+    --normalization identity --model accents
 if alike accents; then same=1; else same=0; fi
 check "then they differ" [ $same -eq 0 ]
 awk -F '\t' '{ print $2 "\t" $1 }' loose.tsv >turned.tsv
-expect 0 "a decomposed target" "both sides: .* (unigram, --normalise identity)" \
+expect 0 "a decomposed target" "both sides: .* (unigram, --normalization identity)" \
     sh -c "cat turned.tsv turned.tsv accents.tsv >both.tsv &&
     '$trf' train --tsv both.tsv $once --model m"
 cut -f1 loose.tsv >loose.prefixes
@@ -96,7 +96,7 @@ check "are written" sh -c 'head -1 out | grep -q "^x <unk> y" && tail -1 out | g
 check "and known" sh -c '! grep -q unknown err'
 
 # a file as one document: line ends, tabs and blanks are tokens
-expect 0 "subwords have line ends" "target: .* subwords learned (unigram, --normalise identity)" \
+expect 0 "subwords have line ends" "target: .* subwords learned (unigram, --normalization identity)" \
     "$trf" train $document \
     --tokens sentencepiece --model program.m
 check "a text with line ends needs no warning" sh -c '! grep -q "line end" err'
@@ -116,24 +116,24 @@ expect 0 "lines of their own have none" "" "$trf" train --objective causal --tex
 check "blanks at their ends are not looked at" sh -c '! grep -q "line end" err'
 
 # where subwords are not learned here
-expect 2 "words are not normalised" "normalise is for subwords that are learned" "$trf" train \
+expect 2 "words are not normalized" "normalization is for subwords that are learned" "$trf" train \
     --tsv odd.tsv ${once%sentencepiece}words \
-    --normalise nfc --model m
-expect 2 "--normalise is not for another model" "normalise is not for --init-from" "$trf" train --tsv odd.tsv \
-    --init-from joint --normalise nfc \
+    --normalization nfc --model m
+expect 2 "--normalization is not for another model" "normalization is not for --init-from" "$trf" train --tsv odd.tsv \
+    --init-from joint --normalization nfc \
     --updates 1 --model m
-expect 1 "--normalise is not for a checkpoint" "made with --normalise auto, now it is nfkc" "$trf" train \
-    --tsv odd.tsv $once --normalise nfkc --model joint \
+expect 1 "--normalization is not for a checkpoint" "made with --normalization auto, now it is nfkc" "$trf" train \
+    --tsv odd.tsv $once --normalization nfkc --model joint \
     --resume
-expect 2 "a rule that is none" "normalise takes auto" "$trf" train --tsv odd.tsv $once \
-    --normalise nfd --model m
+expect 2 "a rule that is none" "normalization takes auto" "$trf" train --tsv odd.tsv $once \
+    --normalization nfd --model m
 
 # --- a word of invisible characters is one unknown token ----------------------------------------
 
 for i in $(seq 100); do printf \
     'anna sees rome\tPER O LOC\nbert \342\200\213 likes oslo\tPER O O LOC\n'; done >tag.tsv
 expect 0 "a word without a subword" "200 texts" "$trf" train --objective tag --tsv tag.tsv \
-    --tokens sentencepiece --normalise nfkc \
+    --tokens sentencepiece --normalization nfkc \
     --model tag $tiny --encoder-layers 1 --updates 150 --valid-size 0
 check "is no fault of its line" sh -c '! grep -q "left out" err'
 printf 'anna sees rome\nanna \342\200\213 sees rome\n' >invisible
@@ -175,7 +175,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
         timeout 120 \
         "$trf" train --tsv endless.tsv $model --tokens sentencepiece --vocab-size 30 --metric loss \
         --threads 1 --updates 2 --model m
-    expect 0 "BPE learns subwords" "subwords learned (BPE, --normalise nfc)" "$trf" train --tsv train.tsv $model \
+    expect 0 "BPE learns subwords" "subwords learned (BPE, --normalization nfc)" "$trf" train --tsv train.tsv $model \
         --tokens sentencepiece:bpe --vocab-size 60 \
         --threads 1 --updates 2 --model bpe
     expect 0 "more than there can be" "both sides: [0-9]* subwords learned" "$trf" train \

@@ -19,7 +19,7 @@ expect 0 "translate: a file is translated into a file" "" "$trf" translate --mod
 check "translate: every input line has an output line" lines_are 40 answers
 right=$(paste answers test.names | awk -F '\t' '$1 == $2' | wc -l)
 check "translate: at least 34 of 40 answers are right ($right)" test "$right" -ge 34
-"$trf" translate --model good --batch 7 --threads 2 <test.digits >piped
+"$trf" translate --model good --buffer 7 --threads 2 <test.digits >piped
 check "translate: standard input, in batches of 7 by two threads, gets the answers of a file" same answers piped
 "$trf" translate --model good --interactive <test.digits >single
 mkfifo typed
@@ -119,7 +119,7 @@ check "score: an output line has a log-probability and two tokens or more" \
     test "$(awk -F '\t' '$1 <= 0 && $2 >= 2' scores | wc -l)" -eq 40
 expect 0 "score: pairs of a TSV file are scored" "" "$trf" score --model good --tsv test.tsv
 check "score: a TSV file gets the scores of its columns in two files" same out scores
-expect 0 "score: pairs in batches of 3 are scored" "" "$trf" score --model good --tsv test.tsv --batch 3
+expect 0 "score: pairs in batches of 3 are scored" "" "$trf" score --model good --tsv test.tsv --buffer 3
 check "score: batches of 3 give nearly the same scores" \
     test "$(paste out scores | awk -F '\t' '($1 - $3) ^ 2 <= 1e-6 && $2 == $4' | wc -l)" -eq 40
 awk -F '\t' '{ print $1 "\t" "nine " $2 }' test.tsv >wrong.tsv
@@ -127,7 +127,7 @@ expect 0 "score: wrong answers are scored" "" "$trf" score --model good --tsv wr
 check "score: at least 38 of 40 wrong answers score less than the right ones" \
     test "$(paste out scores | awk -F '\t' '$1 < $3' | wc -l)" -ge 38
 expect 1 "score: files of 40 and 3 lines fail with both numbers" "test.digits has 40 lines, but three has 3" \
-    "$trf" score --model good --source test.digits --target three --batch 7
+    "$trf" score --model good --source test.digits --target three --buffer 7
 check "score: files of 40 and 3 lines have 40 output lines" lines_are 40 out
 check "score: the 37 lines without a partner have nan and no tokens" test "$(grep -c "^nan	0$" out)" -eq 37
 check "score: the first line without a partner is named" \
@@ -267,12 +267,12 @@ expect 0 "translate --json: unknown words of a line are listed" \
     '"unknown_words":\["zoe","Xaver"\],"answers":\[{"text":"zoe connait Xaver"' "$trf" translate \
     asked --model rare --unknown copy --json
 check "translate --json: three of five lines list unknown words" test "$(grep -c unknown_words out)" -eq 3
-expect 0 "translate --ban-unk yes: a text with unknown words is translated" "" "$trf" translate asked --model rare \
-    --ban-unk yes
-check "translate --ban-unk yes: no answer has an unknown word" eval '! grep -q unk out && lines_are 5 out'
-expect 0 "translate: an answer has an unknown word if --ban-unk is not given" "unk" "$trf" translate asked --model rare
-expect 2 "translate: --unknown copy is refused with --ban-unk yes" "--ban-unk yes allows none" "$trf" translate asked \
-    --model rare --unknown copy --ban-unk yes
+expect 0 "translate --allow-unk no: a text with unknown words is translated" "" "$trf" translate asked --model rare \
+    --allow-unk no
+check "translate --allow-unk no: no answer has an unknown word" eval '! grep -q unk out && lines_are 5 out'
+expect 0 "translate: an answer has an unknown word if --allow-unk is not given" "unk" "$trf" translate asked --model rare
+expect 2 "translate: --unknown copy is refused with --allow-unk no" "--allow-unk no allows none" "$trf" translate asked \
+    --model rare --unknown copy --allow-unk no
 expect 2 "translate: --unknown copy is refused for a language model" "--unknown copy needs source words" \
     "$trf" translate train.names --model lm --unknown copy
 expect 0 "translate: a text with few unknown words is translated" "" \
@@ -341,9 +341,9 @@ check "translate --ban-file: answers are those of --ban with the same words" sam
 printf '%s\n' one two three un deux trois >all.bans
 expect 0 "translate: rules that leave no token are told" \
     "^trf translate: 2 of 2 answers ended where no token was allowed" \
-    "$trf" translate tagged --model tags --ban-file all.bans --ban-unk yes --min-length 1
+    "$trf" translate tagged --model tags --ban-file all.bans --allow-unk no --min-length 1
 expect 0 "translate: --json says of an answer that no token was allowed" '"ended":"no token"' "$trf" translate tagged \
-    --model tags --ban-file all.bans --ban-unk yes --min-length 1 --json
+    --model tags --ban-file all.bans --allow-unk no --min-length 1 --json
 expect 0 "translate --no-repeat-ngram 1: a text is translated" "" "$trf" translate tagged --model tags \
     --no-repeat-ngram 1
 check "translate --no-repeat-ngram 1: no answer has a word twice" eval '! grep -q "three three" out'

@@ -45,7 +45,7 @@ expect 1 "an average, without its checkpoint" \
     --model alone/other
 cp keep alone/kept.update-10
 expect 1 "kept models that exist" "'alone/kept.update-10' exists: --overwrite" "$trf" train $plain \
-    --updates 5 --keep 2 --model alone/kept
+    --updates 5 --keep-models 2 --model alone/kept
 expect 0 "a training of the same name leaves kept models alone" "^done" "$trf" train $plain --updates 1 \
     --model alone/kept
 check "kept models stay" same alone/kept.update-10 keep.before
@@ -344,14 +344,14 @@ check "a log that messages go to is refused by its other name" test $? -eq 1
 check "old lines stay" grep -q "^old$" messages
 expect 1 "no log in a folder's place" "Is a directory" "$trf" train $plain --updates 2 --model m \
     --log .
-expect 0 "a log of a name with words" "^done" "$trf" train $plain --updates 2 --keep 1 --model m \
+expect 0 "a log of a name with words" "^done" "$trf" train $plain --updates 2 --keep-models 1 --model m \
     --log m.update-notes
 expect 1 "--log -" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model m --log -
 expect 1 "--model -" "needs the name of a file, got '-'" "$trf" train $plain --updates 2 --model -
 expect 2 "a log of a kept model's name" "--log 'm.update-2' is a name that training" "$trf" train \
-    $plain --updates 2 --keep 1 --model m --log m.update-2
+    $plain --updates 2 --keep-models 1 --model m --log m.update-2
 expect 2 "a checkpoint of such a name" "--checkpoint .* is a name that training" "$trf" train \
-    $plain --updates 2 --keep 1 --model m --checkpoint ./m.update-2
+    $plain --updates 2 --keep-models 1 --model m --checkpoint ./m.update-2
 expect 2 "a log of an average's name" "--log .* is a name that training" "$trf" train $plain \
     --updates 2 --model m --log ./m.checkpoint.average-2
 expect 1 "a name with no room for those beside it" "with names of up to .* bytes" "$trf" train $plain \
@@ -359,7 +359,7 @@ expect 1 "a name with no room for those beside it" "with names of up to .* bytes
 expect 0 "seeds without a log" "2 seeds" "$trf" train $plain --updates 2 --seeds 2 --log /dev/null \
     --model grown
 check "models of /dev/null are not written" test ! -e /dev/null.seed-5
-for wrong in "--tsv own.update-7 --keep 1" "--tsv own.checkpoint.average-7" \
+for wrong in "--tsv own.update-7 --keep-models 1" "--tsv own.checkpoint.average-7" \
     "--tsv own.tmp-0badf00d" "--tsv own.checkpoint.average-7.tmp-0badf00d" \
     "--tsv train.tsv --log own.tmp-12345678" "--tsv train.tsv --valid-tsv own.update-9"; do
     for file in $wrong; do case $file in own.*) cp train.tsv $file ;; esac; done
@@ -465,13 +465,13 @@ if command -v bash >/dev/null; then
     cat >completing.bash <<'EOF'
 . ./complete.bash
 t() { COMP_WORDS=(trf "$@"); COMP_CWORD=$#; _trf; (IFS=,; echo "${COMPREPLY[*]}"); }
-t tr; t train --obj; t train --objective c; t translate --ban-unk ''; t train --d-model 1
+t tr; t train --obj; t train --objective c; t translate --allow-unk ''; t train --d-model 1
 t eval --wor; t completion z; t translate --model 'a b'; t plot --on
 EOF
     : >'a bell'
     bash completing.bash >got
     printf \
-        'train,translate\n--objective\ncausal,classify\nno,yes\n\n--worst\nzsh\na bell\n--only\n' \
+        'train,translate\n--objective\ncausal,classify\nyes,no\n\n--worst\nzsh\na bell\n--only\n' \
         >wanted
     check "bash completes as expected" same got wanted
 fi

@@ -170,7 +170,7 @@ static void picture(struct study *s, const struct system *x, const trf_model *mo
     for (head = 0; head < HEADS; head++) {
         int64_t rows = of.shape[2], columns = of.shape[3];
         const trf_real *weights = of.data + ((layers - 1) * HEADS + head) * rows * columns;
-        snprintf(titles[head], sizeof titles[head], "head %d", head + 1);
+        snprintf(titles[head], sizeof titles[head], "head %d", head);
         maps[head] = study_map(titles[head], weights, (int)rows, (int)columns);
         maps[head].row_names = target;
         maps[head].column_names = source;

@@ -85,7 +85,7 @@ static double roles(struct study *s, const trf_model *model, const struct pairs 
                 sum += apart(w, pairs_head(&one, k / heads, other), queries, keys);
         }
         study_row(s, "%s | %d | %d | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f", kinds[kind],
-                  (int)(k / heads) + 1, (int)(k % heads) + 1, m[ENTROPY], m[DISTANCE], m[PREVIOUS],
+                  (int)(k / heads), (int)(k % heads), m[ENTROPY], m[DISTANCE], m[PREVIOUS],
                   m[SAME], m[NEXT], m[FIRST], m[ANTI]);
     }
     study_must(s, worst < 1e-4, "weights sum to 1, and none is ahead: %.1e away", worst);

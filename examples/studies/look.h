@@ -85,8 +85,8 @@ STUDY void reversal_draw(struct study *s, const char *part, const char *title,
     target[0] = reversal_name(1);
     memset(maps, 0, sizeof maps);
     for (i = 0; i < n; i++) {
-        snprintf(titles[i], sizeof titles[i], "layer %d, head %d", (int)(i / heads) + 1,
-                 (int)(i % heads) + 1);
+        snprintf(titles[i], sizeof titles[i], "layer %d, head %d", (int)(i / heads),
+                 (int)(i % heads));
         maps[i].title = titles[i];
         maps[i].values = pairs_head(&of, i / heads, i % heads);
         maps[i].rows = (long)of.shape[2];

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Everything there is to know of one GPU, in ten minutes: sh tools/bench/gpu.sh [FOLDER]
 #
-# First whether it is right: the tests of the CUDA column on the real card, then compute-sanitizer. Then how fast,
+# First whether it is right: the tests of the CUDA backend on the real card, then compute-sanitizer. Then how fast,
 # beside PyTorch and CTranslate2 as far as they are here. What was said goes to FOLDER (default: build/gpu) too. Needs
 # nvcc, a C compiler and a driver; cmocka for the tests. CUDA= and ARCH= as for make. Exits with 1 if a test failed.
 

@@ -118,12 +118,12 @@ static void print_version(void)
          "and cannot learn them");
 #endif
 #ifndef TRF_WITH_CJSON
-    puts("models of others: this trf was built without cJSON and cannot import or "
+    puts("imported models: this trf was built without cJSON and cannot import or "
          "export them");
 #elif defined(TRF_WITH_LIBZIP)
-    puts("models of others: imported and exported, with cJSON and libzip");
+    puts("imported models: read and written, with cJSON and libzip");
 #else
-    puts("models of others: imported and exported, with cJSON, but without libzip: no zip files of "
+    puts("imported models: read and written, with cJSON, but without libzip: no zip files of "
          "PyTorch");
 #endif
 #ifndef TRF_WITH_ZLIB

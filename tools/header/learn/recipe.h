@@ -163,17 +163,17 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     else snprintf(end, sizeof end, "after %d validations in a row without improvement",
                   (int)r->learning.patience);
     snprintf(r->reasons, sizeof r->reasons,
-             "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, for %lld tokens %s\n"
+             "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d (%lld tokens %s)\n"
              "batches: at most %d tokens a side in an update\n"
              "rate: rises to %.3g in %lld update%s, then falls as 1 / sqrt(number of updates)\n"
-             "dropout: %g on embeddings and sublayers, for %lld tokens %s\n"
+             "dropout: %g on embeddings and sublayers\n"
              "label smoothing: %g, because %s wanted\n"
              "end: %s; a validation every %lld update%s\n",
              (int)c->encoder_layers, (int)c->decoder_layers,
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
              (int)c->d_model, (int)c->d_ff, tokens, what, (int)r->training.source_tokens,
              r->training.learning_rate, (long long)r->training.warmup,
-             trf__plural(r->training.warmup), r->training.dropout, tokens, what,
+             trf__plural(r->training.warmup), r->training.dropout,
              r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));

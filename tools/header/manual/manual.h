@@ -102,8 +102,8 @@
 //     context        where blocks run [trf_context]
 //
 // PUBLISHED MODELS
-//   `trf import` makes a model file from a folder of Hugging Face, and `trf export` makes such a
-//   folder from a model file: transformers loads it and computes the same. Without these, a program
+//   `trf import` converts a Hugging Face model to a model file, and `trf export` writes the
+//   folder of one: transformers loads it and computes the same. Without these, a program
 //   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights
 //   whose names are ours load by trf_model_load with trf_load_options.config.
 //

@@ -8,7 +8,7 @@
 void *zeroed_batch(int32_t batch, size_t item_bytes)
 {
     void *items = calloc((size_t)batch, item_bytes);
-    if (!items) say("out of memory for --batch %d", (int)batch);
+    if (!items) say("out of memory for --buffer %d", (int)batch);
     return items;
 }
 
@@ -141,7 +141,7 @@ static int64_t count_answers(const struct batches *b, off_t *end)
     char *line = NULL;
     size_t capacity = 0;
     ssize_t n;
-    int64_t count = 0, whole = 0, batch = b->s->batch;
+    int64_t count = 0, whole = 0, batch = b->s->buffer;
     off_t at = 0;
     *end = 0;
     if (b->form == ANSWER_ROW) {
@@ -190,7 +190,7 @@ static int skip_answered(struct batches *b, FILE *in)
         return FAILED;
     }
     while ((left = skip - b->lines) > 0 &&
-           read_batch(b, left < b->s->batch ? left : b->s->batch) > 0)
+           read_batch(b, left < b->s->buffer ? left : b->s->buffer) > 0)
         forget_batch(b);
     if (b->broken) return FAILED;
     if (left > 0) {
@@ -241,11 +241,11 @@ int end_answers(struct batches *b, int status)
 int answer_lines(struct batches *b, FILE *in)
 {
     int flush = b->form < ANSWER_ROW && (b->s->answer.interactive || isatty(fileno(in))), status;
-    if (!b->line && !(b->line = zeroed_batch(b->s->batch, sizeof *b->line))) return FAILED;
-    if (flush) b->s->batch = 1;
+    if (!b->line && !(b->line = zeroed_batch(b->s->buffer, sizeof *b->line))) return FAILED;
+    if (flush) b->s->buffer = 1;
     status = b->out ? DONE : begin_answers(b, in);
     b->complete = 0;
-    while (!status && read_batch(b, b->s->batch) > 0) {
+    while (!status && read_batch(b, b->s->buffer) > 0) {
         status = b->answer(b->user);
         if (!status && (flush || b->output.name || ferror(b->out)))
             status = check_output(b->out, b->s->output);

@@ -135,7 +135,7 @@ static int write_tags(struct labelling *t, const trf_real *p, const struct batch
             print_json_member(out, "label", t->labels.name[best]);
             print_json_field(out, "probability", (double)row[best]);
             fputc('}', out);
-        } else if (t->s->answer.columns) {
+        } else if (t->s->answer.conll) {
             fprintf(out, "%.*s\t%s\n", (int)bytes, at, t->labels.name[best]);
         } else fprintf(out, "%s%s", i ? " " : "", t->labels.name[best]);
         at += bytes;
@@ -187,7 +187,7 @@ static int label_lines(struct labelling *t)
 {
     struct batches *b = &t->lines;
     int status;
-    if (t->tags && !(t->words = zeroed_batch(t->s->batch, sizeof *t->words))) return FAILED;
+    if (t->tags && !(t->words = zeroed_batch(t->s->buffer, sizeof *t->words))) return FAILED;
     status = answer_lines(b, b->in.file);
     if (t->cut)
         say("%lld of %lld line%s had more tokens than the model takes, %d: %s", (long long)t->cut,
@@ -221,10 +221,10 @@ int command_classify(struct settings *s, int argc, char **argv)
     begin_batches(&t.lines, s, &t, add_line, label_batch);
     t.tags = !strcmp(program, "trf tag");
     if (!s->json && is_given(s, AT(answer.labels_shown)))
-        { say("--n-best needs --json"); return USAGE; }
+        { say("--top needs --json"); return USAGE; }
     if (s->answer.attention && !s->json) { say("--attention needs --json"); return USAGE; }
-    if (s->answer.columns && s->json) { say("give --columns or --json, not both"); return USAGE; }
-    if (s->answer.columns) t.lines.form = ANSWER_BLOCK;
+    if (s->answer.conll && s->json) { say("give --conll or --json, not both"); return USAGE; }
+    if (s->answer.conll) t.lines.form = ANSWER_BLOCK;
     if (s->answer.attention && s->answer.split) {
         say("--attention needs whole lines, but --split labels a line in parts");
         return USAGE;
@@ -242,7 +242,7 @@ int command_classify(struct settings *s, int argc, char **argv)
         status = label_lines(&t);
     }
     status = end_answers(&t.lines, status);
-    for (i = 0; t.words && i < s->batch; i++) free_word_tokens(&t.words[i]);
+    for (i = 0; t.words && i < s->buffer; i++) free_word_tokens(&t.words[i]);
     free(t.words);
     free_batches(&t.lines);
     free_attention(&t.attention);

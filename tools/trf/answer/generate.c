@@ -310,7 +310,7 @@ static int begin_behind_eos(struct generating *t)
     for (i = 0; i < t->s->generate.count && !status; i++) {
         add_ids(&t->prompts, ids + !bare, 1 + bare);
         keep_given(t, "");
-        if ((int32_t)t->prompts.count == t->s->batch) status = draw(t);
+        if ((int32_t)t->prompts.count == t->s->generate.batch_sentences) status = draw(t);
     }
     return status;
 }
@@ -334,7 +334,7 @@ static int begin(struct generating *t, const char *text)
                 : add_text(&t->prompts, t->source_vocab, text, limit, &n, why))
             return leave_out(t, why);
         keep_given(t, text);
-        if ((int32_t)t->prompts.count == t->s->batch) status = draw(t);
+        if ((int32_t)t->prompts.count == t->s->generate.batch_sentences) status = draw(t);
     }
     return status;
 }
@@ -342,7 +342,7 @@ static int begin(struct generating *t, const char *text)
 static int begin_lines(struct generating *t)
 {
     int status = open_reader(&t->in, t->s->input), got = 0;
-    if (!status && (t->s->answer.interactive || isatty(fileno(t->in.file)))) t->s->batch = 1;
+    if (!status && (t->s->answer.interactive || isatty(fileno(t->in.file)))) t->s->generate.batch_sentences = 1;
     while (!status && (got = next_line(&t->in)) > 0) {
         status = t->in.fault ? leave_out(t, t->in.fault) : begin(t, t->in.line);
     }

@@ -478,7 +478,7 @@ static int check_options(const struct settings *s)
         return USAGE;
     }
     if (s->answer.unknown == UNKNOWN_COPY && s->search.ban_unk) {
-        say("--unknown copy needs unknown tokens to replace, but --ban-unk yes allows none");
+        say("--unknown copy needs unknown tokens to replace, but --allow-unk no allows none");
         return USAGE;
     }
     return DONE;

@@ -89,7 +89,7 @@ enum tokens {
 };
 
 /* What subwords that are learned do to the text first (subwords.c). */
-enum normalise { NORMALISE_AUTO = 0, NORMALISE_IDENTITY, NORMALISE_NFC, NORMALISE_NFKC };
+enum normalization { NORMALIZE_AUTO = 0, NORMALIZE_IDENTITY, NORMALIZE_NFC, NORMALIZE_NFKC };
 
 enum metric {
     METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER,
@@ -132,7 +132,7 @@ struct train_settings {
     const char *sentencepiece, *source_sentencepiece, *target_sentencepiece;
     int32_t vocab_size, source_vocab_size, target_vocab_size, joint_vocabulary;
     int64_t min_count;
-    int32_t normalise;                                          /* enum normalise */
+    int32_t normalization;                                      /* enum normalization */
     int32_t subword_samples;
     double subword_alpha;
 
@@ -140,7 +140,7 @@ struct train_settings {
     double dropout;
     int64_t updates, checkpoint_every, valid_every, log_every;
     double minutes, ema;
-    int32_t patience, metric, valid_beam, keep, average, average_of, seeds;
+    int32_t patience, metric, valid_beam, keep_models, average, average_of, seeds;
     int32_t accumulate, reduce;                                 /* reduce: 1: fast */
 };
 
@@ -151,7 +151,7 @@ struct answer_settings {
     int32_t search_rule;                                        /* a preset */
     int32_t ids, side;              /* of tokenize and detokenize */
     int32_t interactive, scores, token_scores, alignments, attention, truncate, split,
-        columns;
+        conll;
     int64_t labels_shown;
     const char *prefixes;
 };
@@ -162,7 +162,11 @@ struct rule_settings {
     struct texts bans, phrases, ends;
 };
 
-struct generate_settings { const char *prompt; int32_t count, special; struct texts stops; };
+struct generate_settings {
+    const char *prompt;
+    int32_t count, special, batch_sentences;
+    struct texts stops;
+};
 struct embed_settings { int32_t unit_vectors, top; const char *query, *index; };
 
 struct eval_settings {
@@ -174,12 +178,13 @@ struct eval_settings {
 /* trf average, quantize, import, export. */
 struct publish_settings {
     int32_t weights;                /* a trf_weights */
-    int32_t format;
     const char *as;                 /* a model_type, or NULL */
     int32_t max_length;             /* 0: as config.json says */
 };
 
-struct inspect_settings { int32_t shape, source_length, target_length, labels, trace; };
+struct inspect_settings {
+    int32_t shape, source_length, target_length, labels, trace, translate_batch;
+};
 
 struct attend_settings {
     const char *source_text, *target_text, *layer, *head;
@@ -187,7 +192,7 @@ struct attend_settings {
 };
 
 struct plot_settings { const char *only; int32_t csv; };
-struct report_settings { const char *data; int32_t lines; };
+struct report_settings { const char *data; int32_t worst; };
 
 /* The options of a command: those of the library, those that several commands have, and its own. */
 struct settings {
@@ -205,7 +210,7 @@ struct settings {
     int model_is_argument;          /* no option --model named it */
     uint64_t seed;
     int64_t max_line_bytes;
-    int32_t objective, pooling, batch, json, resume, overwrite, quiet;
+    int32_t objective, pooling, buffer, json, resume, overwrite, quiet;
     int32_t kept;               /* how weights of products are kept: as they are, bf16, int8 */
 
     struct train_settings train;

@@ -55,8 +55,8 @@ const struct command commands[] = {
     {GENERATE, "generate", "continue a text", "trf generate MODEL [TEXT] [options]",
      "Continues --prompt or each line of --input with a language model (trf train --objective\n"
      "causal); without either, the text starts from nothing. An encoder-decoder model writes an\n"
-     "output for its input. A single text appears token by token; several texts are drawn --batch\n"
-     "at a time. Tokens are drawn at random; the same --seed gives the same text on any number of\n"
+     "output for its input. A single text appears token by token; several texts are drawn\n"
+     "--batch-sentences at a time. Tokens are drawn at random; the same --seed gives the same text on any number of\n"
      "threads. A line that cannot be continued (not UTF-8, too long) gives an empty text, a\n"
      "message, and exit status 1 at the end.\n"
      "The output repeats the beginning unchanged; a NUL byte that is drawn (byte fallback)\n"
@@ -68,7 +68,7 @@ const struct command commands[] = {
      "    trf generate --model stories.safetensors --count 5 --top-p 0.9 --seed 7",
      EXIT_TEXT,
      " prompt input output model count seed temperature top-k top-p min-p max-tokens "
-     "repetition-penalty no-repeat-ngram end special json batch weights device "
+     "repetition-penalty no-repeat-ngram end stop special json batch-sentences weights "
      "threads "},
     {CLASSIFY, "classify", "label each line", "trf classify MODEL [FILE] [options]",
      "Writes the most probable label of each line; the labels are those of trf train --objective\n"
@@ -164,7 +164,7 @@ const struct command commands[] = {
      "--target-length 7",
      EXIT_TEXT, NULL},
     {ATTENTION, "attention", "draw which tokens attend to which",
-     "trf attention MODEL --source TEXT [--target TEXT] [options]",
+     "trf attention MODEL --source-text TEXT [--target-text TEXT] [options]",
      "Draws the attention of a model's heads while it reads a text: a row for each token that\n"
      "attends, a column for each token that it attends to. Larger weights are darker; the weights\n"
      "of a row sum to 1. For each head, standard output shows three things: the mean entropy of\n"
@@ -174,16 +174,16 @@ const struct command commands[] = {
      "Layers and heads are counted from 0. In cross-attention, a row is labelled with the token\n"
      "that it predicts; \"</s>\" is EOS. In the decoder's self-attention, rows and columns are\n"
      "labelled with the tokens that the decoder reads; the first is its start symbol. A model\n"
-     "with one side, such as a language model, reads only --source.\n"
+     "with one side, such as a language model, reads only --source-text.\n"
      "\n"
-     "    trf attention de-en.safetensors --source 'ein Hund bellt' --output attention.svg\n"
-     "    trf attention de-en.safetensors --source 'ein Hund bellt' --target 'a dog barks' "
+     "    trf attention de-en.safetensors --source-text 'ein Hund bellt' --output attention.svg\n"
+     "    trf attention de-en.safetensors --source-text 'ein Hund bellt' --target-text 'a dog barks' "
      "--layer all\n"
-     "    trf attention book.safetensors --source 'To be, or not' --layer 0 --head 3",
+     "    trf attention book.safetensors --source-text 'To be, or not' --layer 0 --head 3",
      EXIT_TEXT, NULL},
     {AVERAGE, "average", "average several models", "trf average MODEL MODEL... --output FILE",
      "Writes a model with the mean weights of the given models or checkpoints. They must come\n"
-     "from one training run (trf train --keep).\n"
+     "from one training run (trf train --keep-models).\n"
      "\n"
      "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
      "    trf average model.safetensors --weights bf16 --output half.safetensors",
@@ -198,7 +198,7 @@ const struct command commands[] = {
      "\n"
      "    trf quantize model.safetensors --weights int8 --output small.safetensors",
      EXIT_TEXT, NULL},
-    {IMPORT, "import", "make a model file from a folder of Hugging Face",
+    {IMPORT, "import", "convert a Hugging Face model to a model file",
      "trf import FOLDER|WEIGHTS --output FILE",
      "Reads config.json, the weights and the tokenizer of a model that another program has trained,\n"
      "and writes one model file, which all commands take like any other. It knows these model_types:\n"
@@ -220,7 +220,7 @@ const struct command commands[] = {
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
      EXIT_TEXT, NULL},
-    {EXPORT, "export", "make a folder of Hugging Face from a model",
+    {EXPORT, "export", "convert a model to a Hugging Face folder",
      "trf export MODEL --output FOLDER",
      "Writes config.json, model.safetensors in 32 bits, and the files of the tokenizer:\n"
      "from_pretrained of transformers loads the folder, and the logits are the same. Imported models\n"

@@ -1,7 +1,7 @@
 // trf: the names that other programs have for its options, for the message about an unknown one.
 //
-// fairseq, Marian, OpenNMT, transformers, llama.cpp and sentencepiece. A name is written with "-"
-// for "_". tests/test_trf_usage.sh tries every name with every command of its row.
+// fairseq, Marian, OpenNMT, transformers, llama.cpp and sentencepiece; and those of trf 0.3. A name
+// is written with "-" for "_". tests/test_trf_usage.sh tries every name with every command of its row.
 
 #include "options.h"
 
@@ -74,8 +74,9 @@ static const struct foreign { int commands; const char *theirs, *ours; } foreign
     {TRANSLATE, "alignment print-alignment report-align", "--alignments"},
     {TRANSLATE, "replace-unk", "--unknown copy"},
     {TRANSLATE, "prefix-size target-prefix tgt-prefix", "--prefixes"},
-    {TRANSLATE, "suppress-unk disable-unk", "--ban-unk"},
-    {TRANSLATE, "mini-batch batch-size", "--batch"},
+    {TRANSLATE, "ban-unk suppress-unk disable-unk", "--allow-unk no"},
+    {TRANSLATE, "mini-batch batch-size max-sentences", "--batch-sentences"},
+    {TRANSLATE, "max-tokens", "--batch-tokens"},
     {TRANSLATE, "print-score report-score print-scores", "--scores"},
     {GENERATE, "n-predict n max-new-tokens max-length predict", "--max-tokens"},
     {GENERATE, "sampling-temperature", "--temperature"},
@@ -87,12 +88,21 @@ static const struct foreign { int commands; const char *theirs, *ours; } foreign
     {GENERATE, "f file", "--input"},
     {GENERATE, "s", "--seed"},
     {GENERATE, "num-return-sequences num-samples", "--count"},
-    {GENERATE, "batch-size b", "--batch"},
+    {GENERATE, "batch-size b", "--batch-sentences"},
     {GENERATE, "min-new-tokens min-length", "--min-tokens"},
     {GENERATE, "bad-words-ids", "--ban"},
     {GENERATE, "r reverse-prompt stop-sequences stop-strings", "--stop"},
     {GENERATE, "i", "--interactive"},
-    {CLASSIFY | TAG | EMBED | SCORE, "batch-size mini-batch per-device-eval-batch-size", "--batch"},
+    {CLASSIFY | TAG | EMBED | SCORE, "batch-size mini-batch per-device-eval-batch-size", "--buffer"},
+    {TRANSLATE | CLASSIFY | TAG | EMBED | SCORE, "batch buffer-size", "--buffer"},
+    {INSPECT, "batch", "--translate-batch"},
+    {CLASSIFY, "n-best", "--top"},
+    {ATTENTION, "source", "--source-text"},
+    {ATTENTION, "target", "--target-text"},
+    {REPORT, "lines", "--worst"},
+    {TAG, "columns", "--conll"},
+    {TRAIN, "normalise normalize normalization-rule-name", "--normalization"},
+    {TRAIN, "keep keep-last-epochs keep-checkpoint save-total-limit", "--keep-models"},
     {SHOWS, "i file input-file", "--input"},
     {RUNS, "m models path model-path model-name-or-path checkpoint", "--model"},
     {RUNS, "output-file", "--output"},

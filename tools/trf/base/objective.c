@@ -107,7 +107,7 @@ int check_combinations(const struct settings *s)
          (is_whole(s->train.source_tokens) || is_whole(s->train.target_tokens))},
         {AT(train.source_tokens), kind, file[0] && is_whole(s->train.source_tokens)},
         {AT(train.target_tokens), kind, file[1] && is_whole(s->train.target_tokens)},
-        {AT(train.normalise), "is not for a SentencePiece model, which has a rule of its own",
+        {AT(train.normalization), "is not for a SentencePiece model, which has a rule of its own",
          both},
         {AT(train.vocab_size), sized, both},
         {AT(train.source_vocab_size), sized, file[0]},
@@ -123,8 +123,8 @@ int check_combinations(const struct settings *s)
          unseen && s->train.patience > 0},
         {AT(train.metric), "needs validation pairs, but there are none",
          unseen && s->train.metric != METRIC_AUTO && s->train.metric != METRIC_LOSS},
-        {AT(train.valid_every), "needs validation pairs, or --keep or --average",
-         unseen && !s->train.keep && s->train.average < 2},
+        {AT(train.valid_every), "needs validation pairs, or --keep-models or --average",
+         unseen && !s->train.keep_models && s->train.average < 2},
         {AT(train.valid_size), "holds out training pairs, but validation pairs are given",
          validated_on && s->train.valid_size > 0}};
     return check_unfit(s, of, sizeof of / sizeof *of);
@@ -145,7 +145,7 @@ int check_inherited(const struct settings *s, const trf_vocab *const vocab[2])
         {AT(train.target_sentencepiece), theirs, has[1]},
         {AT(train.joint_vocabulary), shared,
          s->train.joint_vocabulary != (vocab[0] && vocab[1] && same_tokens(vocab[0], vocab[1]))},
-        {AT(train.normalise), theirs, has[0] && has[1]},
+        {AT(train.normalization), theirs, has[0] && has[1]},
         {AT(train.min_count), grown, has[0] && has[1] && still},
         {AT(train.vocab_size), grown, has[0] && has[1] && still},
         {AT(train.source_vocab_size), grown, has[0] && still},

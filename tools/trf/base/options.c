@@ -91,8 +91,8 @@ const struct row rows[] = {
     {TRANSLATE, TEXT, "prefixes", AT(answer.prefixes), "FILE",
      "line n is the beginning of the translation of line n (forced decoding). Words that the "
      "model does not know become its unknown token. An empty or missing line sets no beginning. "
-     "Before it stands the tag of the target language, or the token with which an imported model "
-     "begins its answers",
+     "The tag of the target language, or the token with which an imported model begins its "
+     "answers, comes first",
      NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "output",
      AT(output), "FILE",
@@ -135,7 +135,7 @@ const struct row rows[] = {
      "test data for --model, one example per line: source, tab, reference. For a classifier: "
      "text, tab, label; for a tagger: text, tab, the labels of its words; for a language model: "
      "text", NULL},
-    {REPORT, NUMBER, "lines", AT(report.lines), "N",
+    {REPORT, NUMBER, "worst", AT(report.worst), "N",
      "show the N worst lines of --data; the scores count all lines", NULL},
     {REPORT, TEXT, "output", AT(output), "FILE", "the page to write; '-': standard output", NULL},
 
@@ -167,8 +167,8 @@ const struct row rows[] = {
      "the same for the target only", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(train.min_count), "N",
      "leave out words and characters that occur fewer than N times", NULL},
-    {TRAIN, CHOICE, "normalise", AT(train.normalise), "auto|identity|nfc|nfkc",
-     "how to normalise text before it is cut into subwords that are learned here. identity: not "
+    {TRAIN, CHOICE, "normalization", AT(train.normalization), "auto|identity|nfc|nfkc",
+     "how to normalize text before it is cut into subwords that are learned here. identity: not "
      "at all; nfc: a letter and its mark become one character (Unicode NFC), and a tab becomes a "
      "space; nfkc: SentencePiece's nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes "
      "x2). auto: nfc for the source, identity for the target; for one vocabulary of both sides, "
@@ -248,8 +248,8 @@ const struct row rows[] = {
      "stop after X minutes (above 0). Minutes before --resume count if --minutes was given then "
      "too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(train.patience), "N",
-     "early stopping: stop after N validations in a row without a better model (3 after a perfect "
-     "score); 0: never (default: 10 if none of --updates, --epochs and --minutes is given, else 0)",
+     "early stopping: stop after N validations in a row without a better model. After a "
+     "perfect score N is 3. 0: never (default: 10 if none of --updates, --epochs and --minutes is given, else 0)",
      NULL},
     {TRAIN, COUNT, "accumulate", AT(train.accumulate), "N",
      "batches per update (gradient accumulation)", NULL},
@@ -322,8 +322,8 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, NUMBER, "parts", AT(training.parts), "N",
      "divide each batch into N parts, and add up their gradients in the order of the parts; 0: do "
      "not divide. The model depends on N, but not on how many processes compute the parts: mpirun "
-     "-n R trf train ... with R up to N. Each R parts are added up by themselves, so N = 2 R sends "
-     "twice as much as N = R (default: with mpirun, R; with --resume, as before; else 0)",
+     "-n R trf train ... with R up to N. With N = kR parts, each process sends k "
+     "times as much (default: with mpirun, R; with --resume, as before; else 0)",
      NULL},
     {TRAIN, CHOICE, "reduce", AT(train.reduce), "ordered|fast",
      "how several processes add up gradients. ordered: in the order of the parts, to the same bits "
@@ -371,7 +371,7 @@ const struct row rows[] = {
      "validate and keep an exponential moving average of the weights, 0 to 0.5; 0: the weights "
      "themselves. Update s moves the average towards the new weights by the fraction max(X, 9 / "
      "(10 + s))", NULL},
-    {TRAIN, NUMBER, "keep", AT(train.keep), "N",
+    {TRAIN, NUMBER, "keep-models", AT(train.keep_models), "N",
      "keep the models of the last N validations in files named after the model, with "
      ".update-NUMBER at the end", NULL},
     {TRAIN, COUNT, "average", AT(train.average), "N",
@@ -392,7 +392,7 @@ const struct row rows[] = {
      "twice", NULL},
     {TRANSLATE, FLAG, "scores", AT(answer.scores), NULL,
      "write the score and a tab before each translation", NULL},
-    {TAG, FLAG, "columns", AT(answer.columns), NULL,
+    {TAG, FLAG, "conll", AT(answer.conll), NULL,
      "write a line for each word: the word, a tab, its label; and an empty line behind each text",
      NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
@@ -463,7 +463,8 @@ const struct row rows[] = {
     {GENERATE, COUNT, "max-tokens", AT(sampling.max_tokens), "N",
      "largest number of tokens to draw for a text; for an encoder-decoder model at most max-length "
      "- 1", NULL},
-    {GENERATE, COUNT, "batch", AT(batch), "N", "draw N texts at a time", NULL},
+    {GENERATE, COUNT, "batch-sentences", AT(generate.batch_sentences), "N",
+     "largest number of texts drawn at a time", NULL},
     {EMBED, HEADING, "Vectors", 0, NULL, NULL, NULL},
     {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
      "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
@@ -511,7 +512,7 @@ const struct row rows[] = {
      "with --json: add the tokens and, for each of them, a row of the encoder's attention; EOS is "
      "the last. mean, or the option alone: the mean of the heads of the last layer; all: a list "
      "of layers, each a list of heads, each a matrix", NULL},
-    {CLASSIFY, LONG_COUNT, "n-best", AT(answer.labels_shown), "N",
+    {CLASSIFY, LONG_COUNT, "top", AT(answer.labels_shown), "N",
      "with --json: only the N most probable labels", NULL},
     {TRANSLATE, CHOICE, "unknown", AT(answer.unknown), "count|report|copy|drop",
      "what to do about words that the model does not know. count: report their number at the end "
@@ -523,9 +524,9 @@ const struct row rows[] = {
 
     {ATTENTION, TEXT, "model", AT(model), "FILE",
      "the model file; --model may be omitted before its name", NULL},
-    {ATTENTION, TEXT, "source", AT(attend.source_text), "TEXT",
+    {ATTENTION, TEXT, "source-text", AT(attend.source_text), "TEXT",
      "the source text; for a language model, its only text", NULL},
-    {ATTENTION, TEXT, "target", AT(attend.target_text), "TEXT",
+    {ATTENTION, TEXT, "target-text", AT(attend.target_text), "TEXT",
      "the text that the decoder of an encoder-decoder model reads; without it, the model's best "
      "translation", NULL},
     {ATTENTION, CHOICE, "kind", AT(attend.map_kind), "auto|cross|encoder|decoder",
@@ -545,12 +546,13 @@ const struct row rows[] = {
      "write one JSON object to standard output: tokens, and for each head its entropy, its "
      "strongest link and its matrix", NULL},
     {RUN | INSPECT | ATTENTION, HEADING, "Running", 0, NULL, NULL, NULL},
-    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, COUNT, "batch", AT(batch), "N",
+    {TRANSLATE | SCORE | CLASSIFY | TAG | EMBED, COUNT, "buffer", AT(buffer), "N",
      "read N lines, then write their results", NULL},
-    {INSPECT, COUNT, "batch", AT(batch), "N", "sentences translated at a time", NULL},
-    {TRANSLATE, COUNT, "max-sentences", AT(search.max_sentences), "N",
+    {INSPECT, COUNT, "translate-batch", AT(inspect.translate_batch), "N",
+     "for the memory of translating: sentences searched at a time", NULL},
+    {TRANSLATE, COUNT, "batch-sentences", AT(search.max_sentences), "N",
      "largest number of sentences searched at a time", NULL},
-    {TRANSLATE, COUNT, "max-tokens", AT(search.max_tokens), "N",
+    {TRANSLATE, COUNT, "batch-tokens", AT(search.max_tokens), "N",
      "largest number of source tokens searched at a time", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(answer.interactive), NULL,
      "answer each line at once; this is the default if the input is a terminal", NULL},
@@ -558,12 +560,12 @@ const struct row rows[] = {
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
     {TRAIN | FROM_DATA, CHOICE, "precision", AT(device.precision), "float32|bf16|auto",
-     "precision of matrix products. bf16: 16 bits, sums keep 32. auto: bf16 on GPUs and on CPUs "
+     "precision of matrix products. bf16: 16-bit factors, 32-bit sums. auto: bf16 on GPUs and on CPUs "
      "with AMX, where it is faster, else float32. float32 gives the same bits on all processors "
      "that trf was built for. A resumed training keeps what its checkpoint has (default: auto)",
      NULL},
     {(RUN ^ TRAIN) | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "precision of matrix products. bf16: 16 bits, sums keep 32; faster on GPUs and on CPUs with "
+     "precision of matrix products. bf16: 16-bit factors, 32-bit sums; faster on GPUs and on CPUs with "
      "AMX", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in|bf16x3",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
@@ -577,7 +579,7 @@ const struct row rows[] = {
      NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
-     "how weights are kept for matrix products, on the CPU alone. bf16: 16 bits, half the memory; "
+     "format of the weights while answering (CPU only). bf16: 16 bits, half the memory; "
      "int8: 8 bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
     {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
      "number of threads; results do not depend on it (default: one for each processor that trf may "
@@ -626,7 +628,6 @@ const struct row rows[] = {
     {WRITES, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {EXPORT, HEADING, "Files", 0, NULL, NULL, NULL},
     {EXPORT, TEXT, "output", AT(output), "FOLDER", "the folder to write", NULL},
-    {EXPORT, CHOICE, "format", AT(publish.format), "huggingface", "whose files to write", NULL},
     {EXPORT, TEXT, "as", AT(publish.as), "TYPE",
      "the model_type; without it, the one that the model was imported from, or the first that fits",
      NULL},

@@ -28,7 +28,7 @@
      "accept EOS only among the best --beam continuations", NULL},
     {TRANSLATE, SWITCH, "shrink", AT(search.shrink), NO_YES,
      "make the beam smaller by one for each finished hypothesis", NULL},
-    {TRANSLATE, CHOICE, "stop", AT(search.stop), "bound|finished|none-alive|heuristic",
+    {TRANSLATE, CHOICE, "stop-rule", AT(search.stop), "bound|finished|none-alive|heuristic",
      "when a sentence is done. bound: no live hypothesis can beat the best finished ones; "
      "finished: --beam hypotheses have finished; none-alive: no hypothesis is live; heuristic: "
      "the best --beam finished ones beat the present score of the best live one", NULL},
@@ -41,8 +41,8 @@
      "smallest number of target tokens before EOS", NULL},
     {TRANSLATE, SWITCH, "renormalize-logits", AT(search.renormalize_logits), NO_YES,
      "leave EOS out of the softmax as long as --min-length forbids it", NULL},
-    {TRANSLATE | FROM_DATA, SWITCH, "ban-unk", AT(search.ban_unk), NO_YES,
-     "never write the unknown token (default: yes if no training target had one, but no with "
+    {TRANSLATE | FROM_DATA, CHOICE, "allow-unk", AT(search.ban_unk), "yes|no",
+     "let answers have the unknown token (default: no if no training target had one, but yes with "
      "--unknown copy)", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
@@ -64,7 +64,7 @@
     {TRANSLATE, TEXT, "source-first", AT(rules.source_first), "TOKEN",
      "a token to put before each source, for instance the tag of its language", NULL},
     {TRANSLATE, TEXT, "source-last", AT(rules.source_last), "TOKEN",
-     "a token to put behind each source and its EOS", NULL},
+     "a token appended after the EOS of each source", NULL},
     {TRANSLATE, TEXT, "source-language", AT(source_language), "CODE",
      "the language of the sources, for imported models of many languages: puts its tag where the "
      "model expects it. Without this option: the language that the model was fine-tuned on last, "

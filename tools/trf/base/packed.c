@@ -1,4 +1,4 @@
-// trf: files that gzip has packed are read like others. See base.h.
+// trf: gzip files are read like others. See base.h.
 //
 // A file whose name ends in ".gz" is unpacked by zlib, and so are several packed files one behind
 // the other. A damaged or cut one is an error of reading. Without zlib such a file is read as it

@@ -45,11 +45,11 @@ void set_defaults(struct settings *s)
     s->train.chunk = s->config.max_length - 1;
     s->generate.count = 1;
     s->answer.labels_shown = INT64_MAX;
-    s->batch = 32;
+    s->buffer = s->generate.batch_sentences = s->inspect.translate_batch = 32;
     s->max_line_bytes = MAX_LINE_BYTES;
     s->embed.unit_vectors = 1;
     s->embed.top = 5;
-    s->report.lines = 200;
+    s->report.worst = 200;
     s->inspect.labels = 2;
     s->inspect.source_length = s->inspect.target_length = 32;
     s->eval.metrics = "bleu,chrf,exact,wer,cer";

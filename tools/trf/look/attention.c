@@ -24,11 +24,11 @@ static int settle_kind(struct attention_view *l)
         return USAGE;
     }
     if (s->attend.target_text && c->kind != TRF_ENCODER_DECODER) {
-        say("--target: '%s' reads only one text, --source", s->model);
+        say("--target-text: '%s' reads only one text, --source-text", s->model);
         return USAGE;
     }
     if (s->attend.target_text && l->kind == TRF_ENCODER_SELF) {
-        say("--target is for --kind cross and decoder: the encoder does not read it");
+        say("--target-text is for --kind cross and decoder: the encoder does not read it");
         return USAGE;
     }
     l->layers = l->kind == TRF_ENCODER_SELF ? c->encoder_layers : c->decoder_layers;
@@ -80,12 +80,12 @@ static int take_answer(struct attention_view *l)
     const trf_hypothesis *answer;
     trf_error err;
     if (trf_translate_batch(l->translator, &source, &err)) {
-        say_error("translating --source", &err);
+        say_error("translating --source-text", &err);
         return FAILED;
     }
     answer = trf_hypothesis_at(l->translator, 0, 0);
     if (!answer) {
-        say("the model has no translation of --source: give --target");
+        say("the model has no translation of --source-text: give --target-text");
         return FAILED;
     }
     add_ids(&l->target, answer->ids, answer->n);
@@ -102,21 +102,21 @@ static int take_texts(struct attention_view *l)
     int status;
     if (c->kind == TRF_DECODER_ONLY) {
         status =
-            take_text(&l->target, "source", l->target_vocab, s->attend.source_text,
+            take_text(&l->target, "source-text", l->target_vocab, s->attend.source_text,
                       c->max_length - 1);
         if (status || l->target.used) return status;
     } else {
-        status = take_text(&l->source, "source", l->source_vocab, s->attend.source_text,
+        status = take_text(&l->source, "source-text", l->source_vocab, s->attend.source_text,
                            source_limit(c));
         if (status) return status;
     }
     if (l->source.used == 0) {
-        say("--source has no tokens, so there is no attention");
+        say("--source-text has no tokens, so there is no attention");
         return FAILED;
     }
     if (l->kind == TRF_ENCODER_SELF) return DONE;
     if (!s->attend.target_text) return take_answer(l);
-    return take_text(&l->target, "target", l->target_vocab, s->attend.target_text,
+    return take_text(&l->target, "target-text", l->target_vocab, s->attend.target_text,
                      c->max_length - 1);
 }
 
@@ -171,11 +171,11 @@ static int check_command(struct settings *s, int argc, char **argv)
     }
     if (argc) s->model = argv[0];
     if (!s->model || !*s->model) {
-        say("give a model written by trf train, as in: trf attention FILE --source TEXT");
+        say("give a model written by trf train, as in: trf attention FILE --source-text TEXT");
         return USAGE;
     }
     if (!s->attend.source_text) {
-        say("give --source TEXT, the text that the model reads");
+        say("give --source-text TEXT, the text that the model reads");
         return USAGE;
     }
     if (!s->output) return DONE;

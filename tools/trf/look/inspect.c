@@ -253,7 +253,7 @@ static const char *not_for_files(const struct settings *s)
                                       AT(inspect.trace),
                                       AT(inspect.source_length),
                                       AT(inspect.target_length),
-                                      AT(batch),
+                                      AT(inspect.translate_batch),
                                       AT(search.beam),
                                       AT(corpus.batch_tokens),
                                       AT(corpus.batch_sentences),

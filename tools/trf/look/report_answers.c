@@ -358,7 +358,7 @@ static void put_line(FILE *to, const struct data *d, size_t rank)
 
 void put_lines(FILE *to, const struct data *d)
 {
-    size_t shown = d->n < (size_t)d->s->report.lines ? d->n : (size_t)d->s->report.lines, i;
+    size_t shown = d->n < (size_t)d->s->report.worst ? d->n : (size_t)d->s->report.worst, i;
     fprintf(to, "<section id=answers><h2>%s</h2>\n<p>", d->task == TASK_TEXT ? "Texts" : "Answers");
     if (shown < d->n)
         fprintf(to, "The worst %s of %s lines", whole_text((double)shown),

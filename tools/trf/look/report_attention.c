@@ -189,7 +189,7 @@ static void put_figure(FILE *to, const struct data *d, const struct looked *l)
     fprintf(to,
             ">\n<figcaption>Line %lld: %s. Layer %d, mean of the %d head%s.</figcaption>\n"
             "<div class=wide>",
-            (long long)l->line->number, rows_are[kind], (int)l->attention[kind].extent[0],
+            (long long)l->line->number, rows_are[kind], (int)l->attention[kind].extent[0] - 1,
             (int)config->n_heads, plural(config->n_heads));
     for (k = 0; k < 3; k++)
         if (count_weights(&l->attention[k])) put_map(to, d, l, k);

@@ -531,8 +531,8 @@ int answer_data(struct data *d)
         say("out of memory");
         return FAILED;
     }
-    for (i = 0; i < d->n && !status; i += (size_t)d->s->batch) {
-        size_t end = d->n - i < (size_t)d->s->batch ? d->n : i + (size_t)d->s->batch;
+    for (i = 0; i < d->n && !status; i += (size_t)d->s->buffer) {
+        size_t end = d->n - i < (size_t)d->s->buffer ? d->n : i + (size_t)d->s->buffer;
         status = answer_batch(d, &b, i, end);
         if (now() - reported < 10 || end == d->n) continue;
         inform("%zu of %zu lines answered\n", end, d->n);

@@ -15,8 +15,8 @@ static const struct recipe *recipe_of(const char *type)
     return r->class_name ? r : NULL;
 }
 
-/* Says why no architecture fits: the fields of the nearest one. */
-static void say_nearest(const char *path, const trf_config *c)
+/* The architecture with the fewest fields that do not fit. */
+static const struct recipe *find_nearest(const trf_config *c, struct fit *best)
 {
     const struct recipe *r, *nearest = NULL;
     struct fit fit;
@@ -28,7 +28,25 @@ static void say_nearest(const char *path, const trf_config *c)
         if (nearest && fit.faults >= fewest) continue;
         nearest = r;
         fewest = fit.faults;
+        *best = fit;
     }
+    return nearest;
+}
+
+void say_export(const trf_config *c)
+{
+    struct fit fit;
+    const char *type = find_nearest(c, &fit)->type;
+    if (!fit.faults) inform("export: trf export writes it as %s\n", type);
+    else inform("export: trf export cannot write it; as %s, training would need%s\n", type,
+                *fit.needs ? fit.needs : " other vocabularies");
+}
+
+/* Says why no architecture fits: the fields of the nearest one. */
+static void say_nearest(const char *path, const trf_config *c)
+{
+    struct fit fit;
+    const struct recipe *nearest = find_nearest(c, &fit);
     say("%s: it fits no architecture that trf knows; the nearest is %s:", path, nearest->type);
     fit_recipe(nearest, c, &fit, 1);
     cJSON_Delete(fit.json);

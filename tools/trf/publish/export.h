@@ -14,6 +14,7 @@ struct fit {
     cJSON *json;                    /* its config.json */
     trf_config config;              /* as read from that */
     int faults;                     /* fields of the model that the recipe cannot have */
+    char needs[160];                /* options of trf train that would make them fit */
 };
 
 /* export_config.c: writes the recipe's config.json for a configuration, and reads it as trf import

@@ -109,17 +109,19 @@ static void show_value(const struct row *row, const trf_config *c, char value[64
 }
 
 /* 1: the field does not fit. */
-static int compare_field(const struct row *row, trf_config *c, trf_config *w, const char *type,
+static int compare_field(const struct row *row, trf_config *c, trf_config *w, struct fit *fit,
                          int loud)
 {
     char value[2][64];
+    size_t used = strlen(fit->needs);
     if (value_of(c, row) == value_of(w, row) || can_convert(c, w, field_of(row))) return 0;
-    if (loud) {
-        show_value(row, c, value[0]);
-        show_value(row, w, value[1]);
-        say("%s%s is %s, but %s needs %s", row->commands ? "--" : "", row->name, value[0], type,
-            value[1]);
-    }
+    show_value(row, c, value[0]);
+    show_value(row, w, value[1]);
+    if (row->commands)
+        snprintf(fit->needs + used, sizeof fit->needs - used, " --%s %s", row->name, value[1]);
+    if (loud)
+        say("%s%s is %s, but %s needs %s", row->commands ? "--" : "", row->name, value[0],
+            fit->recipe->type, value[1]);
     if (field_of(row) != FIELD(positions)) return 1;
     /* fields of single kinds of positions would differ too, for the same reason */
     c->positions = w->positions = TRF_POSITIONS_NONE;
@@ -129,16 +131,16 @@ static int compare_field(const struct row *row, trf_config *c, trf_config *w, co
 }
 
 /* Counts the fields that do not fit. A new option of a field is compared too. */
-static int compare(const trf_config *model, const trf_config *wanted, const char *type, int loud)
+static int compare(const trf_config *model, struct fit *fit, int loud)
 {
-    trf_config c = *model, w = *wanted;
+    trf_config c = *model, w = fit->config;
     int i, faults = 0;
     make_canonical(&c);
     make_canonical(&w);
-    for (i = 0; i < 2; i++) faults += compare_field(&sizes[i], &c, &w, type, loud);
+    for (i = 0; i < 2; i++) faults += compare_field(&sizes[i], &c, &w, fit, loud);
     for (i = 0; i < n_rows; i++)
         if ((rows[i].commands & TRAIN) && row_within(&rows[i], AT(config), sizeof c))
-            faults += compare_field(&rows[i], &c, &w, type, loud);
+            faults += compare_field(&rows[i], &c, &w, fit, loud);
     return faults;
 }
 
@@ -247,6 +249,6 @@ int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit
     w->device = c->device;
     if (c->kind == TRF_ENCODER_DECODER)
         w->decoder_start = c->decoder_start == TRF_START_ZERO ? TRF_START_PAD : c->decoder_start;
-    fit->faults += compare(c, w, recipe->type, loud);
+    fit->faults += compare(c, fit, loud);
     return DONE;
 }

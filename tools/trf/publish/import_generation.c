@@ -210,7 +210,7 @@ void tell_generation(const cJSON *generation, const cJSON *json, const trf_confi
     t.prompts = config->kind == TRF_DECODER_ONLY;
     tell_rules(&t);
     early = cJSON_GetObjectItemCaseSensitive(t.from, "early_stopping");
-    if (!t.prompts && cJSON_IsTrue(early)) add_to(&t.options, " ", "--stop finished");
+    if (!t.prompts && cJSON_IsTrue(early)) add_to(&t.options, " ", "--stop-rule finished");
     else if (cJSON_IsString(early)) leave_out(&t, "early_stopping");
     tell_sampling(&t);
     tell_length(&t);

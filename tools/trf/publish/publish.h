@@ -9,5 +9,7 @@ int command_average(struct settings *s, int argc, char **argv);
 int command_quantize(struct settings *s, int argc, char **argv);
 int command_import(struct settings *s, int argc, char **argv);
 int command_export(struct settings *s, int argc, char **argv);
+/* Tells which architecture of Hugging Face a model that is to be trained can be exported to. */
+void say_export(const trf_config *c);
 
 #endif

@@ -5,7 +5,7 @@
 #include "mpi.h"
 
 /* A model without unknown tokens among its targets need not write any: see trf translate
-   --ban-unk. */
+   --allow-unk. */
 static int store_unknown(struct training *t, int64_t unknown)
 {
     const char *before = t->from ? trf_model_metadata(t->from, "target.unknown") : "0";

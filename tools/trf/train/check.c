@@ -90,7 +90,7 @@ static int check_saving(const char *path, const char *numbered)
 int check_saved(const struct settings *s, const char *model, const char *checkpoint)
 {
     int averaged = !s->resume && !(is_given(s, AT(train.ema)) && s->train.ema <= 0);
-    int kept = !s->resume && (s->train.keep || s->train.average > 1);
+    int kept = !s->resume && (s->train.keep_models || s->train.average > 1);
     return check_saving(model, kept ? ".update-" : "") ||
            (checkpoint && check_saving(checkpoint, averaged ? ".average-" : "")) ? FAILED : DONE;
 }
@@ -131,7 +131,7 @@ int check_replaced(const struct settings *s, const char *model, const char *chec
     char *averages = format_text("%s.average-", checkpoint ? checkpoint : ""),
          *kept = format_text("%s.update-", model);
     if (is_taken(model)) add_found(&f, model);
-    if (s->train.keep || s->train.average > 1) for_files(kept, add_numbered, &f);
+    if (s->train.keep_models || s->train.average > 1) for_files(kept, add_numbered, &f);
     if (is_taken(checkpoint)) add_found(&f, checkpoint);
     if (checkpoint) for_files(averages, add_numbered, &f);
     if (is_taken(log)) add_found(&f, log);

@@ -341,7 +341,7 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
         say("nothing to do: training has reached the end that the command or the checkpoint "
             "sets; a larger --%s continues it",
             why);
-    inform("%s: %lld update%s, %lld real token%s in %.1f s, %.0f tokens/s (%s); ",
+    inform("%s: %lld update%s, %lld token%s in %.1f s, %.0f tokens/s (%s); ",
            kept || r->log.broken ? "ended, but not everything could be written" : "done",
            (long long)p->updates, plural(p->updates), (long long)p->tokens, plural(p->tokens),
            seconds, (double)p->tokens / fmax(seconds, 1e-9),
@@ -387,7 +387,7 @@ static int learn_with_signals(struct run *r, struct progress *p, const char **wh
     l.r = r;
     l.p = p;
     if (!is_first_rank()) return train_on(&l, why);     /* leave_ranks waits for the first one */
-    if (!r->s->resume && (r->s->train.keep || r->s->train.average > 1)) warn_of_kept(r);
+    if (!r->s->resume && (r->s->train.keep_models || r->s->train.average > 1)) warn_of_kept(r);
     log_start(&r->log, r->s, r->model, trf_trainer_step(r->trainer), trf_corpus_size(r->corpus),
               r->validator.held.source.count);
     restore_best(r);

@@ -232,7 +232,7 @@ void show_progress(struct progress *p, int64_t epoch, const trf_step_report *rep
                  ? "upd %lld ep %lld loss %s lr %.1e %.0f tok/s %s left%s %.0f MB"
                  : "update %lld  epoch %lld  loss %s  lr %.3e  %.0f tokens/s  left %s%s  %.0f MB",
              (long long)report->step, (long long)epoch + 1, loss, report->learning_rate, rate, left,
-             patient < left_s ? " if no better" : "", megabytes());
+             patient < left_s ? " unless it improves" : "", megabytes());
     left_s = fmin(left_s, patient);
     if (p->terminal) {
         int most = columns() - 1;

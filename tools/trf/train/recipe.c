@@ -238,16 +238,15 @@ static void say_reasons(const struct settings *s, struct plan *plan, const trf_r
         {"batches:", 2, {AT(corpus.batch_tokens), AT(train.accumulate)}},
         {"rate:", 4, {AT(training.schedule), AT(training.learning_rate), AT(training.warmup),
                       AT(config.d_model)}},
-        {"dropout:", 3, {AT(train.dropout), AT(training.dropout), AT(training.residual_dropout)}},
-        {"label smoothing:", 1, {AT(training.label_smoothing)}},
-        {"end:", 3, {AT(train.valid_every), AT(train.patience), AT(train.minutes)}}};
+        {"dropout:", 5, {AT(train.dropout), AT(training.dropout), AT(training.residual_dropout),
+                         AT(training.attention_dropout), AT(training.activation_dropout)}},
+        {"label smoothing:", 1, {AT(training.label_smoothing)}}};   /* say_schedule tells the end */
     const char *line = recipe->reasons;
     int i, k, own;
     for (; *line && s->train.recipe == RECIPE_AUTO; line += strcspn(line, "\n") + 1)
         for (i = 0; i < N_REASONS; i++) {
             if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
-            own = i == REASON_END && !plan->validates;
-            for (k = 0; k < of[i].n; k++) own |= is_given(s, of[i].fields[k]);
+            for (k = own = 0; k < of[i].n; k++) own |= is_given(s, of[i].fields[k]);
             if (own) continue;
             inform("%.*s\n", (int)strcspn(line, "\n"), line);
             plan->explained[i] = 1;
@@ -358,7 +357,6 @@ void say_schedule(const struct settings *s, const struct plan *plan)
     else if (isfinite(s->train.minutes))
         snprintf(end, sizeof end, ", for %g minute%s", s->train.minutes, s->train.minutes == 1 ? ""
                  : "s");
-    else if (plan->explained[REASON_END]) *end = 0;
     else
         snprintf(end, sizeof end, ", until %d validation%s in a row find%s no better model",
                  (int)s->train.patience, plural(s->train.patience), s->train.patience == 1 ? "s"
@@ -372,12 +370,12 @@ void say_schedule(const struct settings *s, const struct plan *plan)
         inform("validated every %lld by %s\n", (long long)s->train.valid_every,
                metric_name(metric_of(s)));
     else inform("not validated\n");
-    if (!plan->explained[REASON_RATE] || !plan->explained[REASON_BATCHES])
-        inform("schedule: %s, peak %.3g after %lld update%s; at most %lld token%s a side in an "
-               "update\n",
-               schedules[s->training.schedule],
+    if (!plan->explained[REASON_RATE])
+        inform("schedule: %s, peak %.3g after %lld update%s\n", schedules[s->training.schedule],
                trf_learning_rate(&s->training, s->config.d_model, s->training.warmup),
-               (long long)s->training.warmup, plural(s->training.warmup), most, plural(most));
+               (long long)s->training.warmup, plural(s->training.warmup));
+    if (!plan->explained[REASON_BATCHES])
+        inform("batches: at most %lld token%s a side in an update\n", most, plural(most));
     if (planned > 0 && s->training.warmup > planned / 2 && s->training.warmup > 1)
         say("warning: the rate rises for %lld updates, but there %s only %lld: the model will "
             "hardly learn; give a smaller --warmup, smaller --batch-tokens or more --epochs",

@@ -12,7 +12,6 @@ enum reason {
     REASON_RATE,
     REASON_DROPOUT,
     REASON_SMOOTHING,
-    REASON_END,
     N_REASONS
 };
 

@@ -94,7 +94,7 @@ static int stored_batches(struct settings *s, const trf_file *file)
     for (i = 0; i < n_rows && !status; i++) {
         size_t field = rows[i].offset;
         if (field != AT(corpus.batch_tokens) && field != AT(corpus.batch_sentences)) continue;
-        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        stored_key(&rows[i], key, sizeof key);
         value = trf_file_metadata(file, key);
         if (value && !is_given(s, field)) status = set_value(&rows[i], s, value);
         if (status) say("the value is in the checkpoint's metadata '%s'", key);
@@ -138,7 +138,7 @@ static void note_before(const struct training *t, const trf_train_options *train
         const char *stored;
         before[i] = NULL;
         if (!(rows[i].commands & TRAIN) || !t->s->given[i]) continue;
-        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        stored_key(&rows[i], key, sizeof key);
         stored = trf_model_metadata(t->run.model, key);
         value_text(&rows[i], &old, value, sizeof value);
         if (row_within(&rows[i], AT(training), sizeof old.training) || rows[i].offset == AT(seed))

@@ -90,6 +90,12 @@ static int is_stored(const struct row *row)
            !row_within(row, AT(device), sizeof s->device);
 }
 
+void stored_key(const struct row *row, char *key, size_t size)
+{
+    snprintf(key, size, "option.%s", row->offset == AT(train.normalization) ? "normalise"
+                                     : row->offset == AT(train.keep_models) ? "keep" : row->name);
+}
+
 /* Writes the state to the metadata of the model, or removes it (there 0). */
 static int note_state(struct run *r, int there)
 {
@@ -100,7 +106,7 @@ static int note_state(struct run *r, int there)
     int k, status = DONE;
     for (k = 0; k < n_rows && !status; k++) {
         if (!is_stored(&rows[k])) continue;
-        snprintf(key, sizeof key, "option.%s", rows[k].name);
+        stored_key(&rows[k], key, sizeof key);
         value_text(&rows[k], r->s, value, sizeof value);
         status = note(r->model, key, there && *value && strcmp(value, "no limit") ? value : NULL);
     }
@@ -197,14 +203,14 @@ static int check_vocabulary_option(const struct run *r, const struct row *row)
         {AT(train.source_tokens), AT(train.tokens)}, {AT(train.target_tokens), AT(train.tokens)},
         {AT(train.min_count), AT(train.min_count)},
             {AT(train.joint_vocabulary), AT(train.joint_vocabulary)},
-        {AT(train.normalise), AT(train.normalise)}};
+        {AT(train.normalization), AT(train.normalization)}};
     char key[96], requested[64];
     const char *value;
     size_t i, n = sizeof of / sizeof *of;
     for (i = 0; i < n && row->offset != of[i].field; i++) { }
     if (i == n || !(row->commands & TRAIN)) return DONE;
     if (!is_given(r->s, of[i].field) && !is_given(r->s, of[i].of_both)) return DONE;
-    snprintf(key, sizeof key, "option.%s", row->name);
+    stored_key(row, key, sizeof key);
     value = trf_model_metadata(r->model, key);
     value_text(row, r->s, requested, sizeof requested);
     if (!value || !strcmp(value, requested) || !strcmp(requested, "0"))
@@ -255,7 +261,7 @@ int restore_options(struct run *r)
         if (check_vocabulary_option(r, &rows[i])) return FAILED;
         if (!is_stored(&rows[i])) continue;
         for (e = 0; e < 4; e++) is_end |= rows[i].offset == ends[e];
-        snprintf(key, sizeof key, "option.%s", rows[i].name);
+        stored_key(&rows[i], key, sizeof key);
         value = trf_model_metadata(r->model, key);
         if (value && rows[i].offset == AT(train.metric))
             state->same_metric =
@@ -349,7 +355,7 @@ int restore_average(struct run *r)
     if (is_first_rank() && r->s->train.ema > 0 && r->state.had_average && r->state.has_notes) {
         if (trf_model_load(&model, path, &load, &err)) {
             say_error(NULL, &err);
-            say("it is the average of the weights, which belongs to the checkpoint; --ema 0 "
+            say("this file holds the moving average (--ema) of the checkpoint; --ema 0 "
                 "continues without it");
             status = FAILED;
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
@@ -369,7 +375,7 @@ int restore_average(struct run *r)
 }
 
 // -----------------------------------------------------------------------------------------------
-// >>kept           models of past validations, for --keep and --average
+// >>kept           models of past validations, for --keep-models and --average
 // -----------------------------------------------------------------------------------------------
 
 int is_better(const struct run *r, double score, double loss, double than, double than_loss)
@@ -417,7 +423,7 @@ void remove_unneeded(struct run *r, int average_needed)
     size_t i, n = 0;
     if (!is_first_rank()) { free(needed); return; }
     for (i = 0; i < state->n_kept; i++)
-        needed[i] = (char)(among_last(state, i, r->s->train.keep) ||
+        needed[i] = (char)(among_last(state, i, r->s->train.keep_models) ||
                            (average_needed && (averaged(r, i) || is_kept_best(r, i))));
     for (i = 0; i < state->n_kept; i++) {
         char *path = kept_path(r, state->kept[i].update);
@@ -434,7 +440,7 @@ int keep_model(struct run *r, int64_t update, double score, double loss)
     struct state *state = &r->state;
     char *path;
     int status;
-    if (!is_first_rank() || (r->s->train.keep == 0 && r->s->train.average <= 1)) return DONE;
+    if (!is_first_rank() || (r->s->train.keep_models == 0 && r->s->train.average <= 1)) return DONE;
     path = kept_path(r, update);
     status = save_model(r, path);
     free(path);

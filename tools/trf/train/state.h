@@ -47,6 +47,9 @@ int save_model(const struct run *r, const char *path);
 int save_checkpoint(struct run *r);
 uint64_t held_out_hash(const struct settings *s, const struct data *data);
 
+/* "option.NAME", under which a checkpoint has the value of an option: NAME is that of trf 0.3. */
+void stored_key(const struct row *row, char *key, size_t size);
+
 /* After loading a checkpoint: read the state from the metadata of the model, and remove it
    there. */
 int restore_options(struct run *r);
@@ -54,7 +57,7 @@ int restore_state(struct run *r, const struct data *data);
 /* The moving average of a checkpoint that has it in a file beside it. */
 int restore_average(struct run *r);
 
-/* --keep and --average. */
+/* --keep-models and --average. */
 int is_better(const struct run *r, double score, double loss, double than, double than_loss);
 int keep_model(struct run *r, int64_t update, double score, double loss);
 /* Removes the files that are not needed any more. The best one is kept with those of a mean, which

@@ -116,17 +116,17 @@ static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") 
 /* Text that is only read is composed, so that a letter with a mark is known in both spellings. Text
    that is written must stay as it is: a vocabulary of both sides composes only if that changes no
    line of the target. */
-static int decide_normalise(const struct settings *s, const trf_data_lines *lines, int first_side,
+static int decide_normalization(const struct settings *s, const trf_data_lines *lines, int first_side,
                             int last_side, const char *map)
 {
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
     int64_t i;
-    if (s->train.normalise != NORMALISE_AUTO) return s->train.normalise;
-    if (!writes) return NORMALISE_NFC;
-    if (first_side) return NORMALISE_IDENTITY;
+    if (s->train.normalization != NORMALIZE_AUTO) return s->train.normalization;
+    if (!writes) return NORMALIZE_NFC;
+    if (first_side) return NORMALIZE_IDENTITY;
     for (i = 0; i < lines->n; i++)
-        if (!is_composed(map, lines_of(lines, last_side)[i])) return NORMALISE_IDENTITY;
-    return NORMALISE_NFC;
+        if (!is_composed(map, lines_of(lines, last_side)[i])) return NORMALIZE_IDENTITY;
+    return NORMALIZE_NFC;
 }
 
 /* Lets this thread, and those that it starts, use so many processors, from the present one on.
@@ -186,12 +186,12 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     o.size = size - UNUSED;
     o.sentinels = n_sentinels(s);
     map = composing_map(any_line(text, first_side, last_side, has_hangul), &o.map_bytes);
-    rule = decide_normalise(s, text, first_side, last_side, map);
+    rule = decide_normalization(s, text, first_side, last_side, map);
     o.rule = rules[rule];
-    o.map = rule == NORMALISE_NFC ? map : NULL;
+    o.map = rule == NORMALIZE_NFC ? map : NULL;
     o.verbatim = o.line_end = learns_from_text(s) && s->train.documents == DOCUMENTS_FILE;
     o.blanks = o.verbatim || (last_side && have_blanks(text->target, text->n));
-    o.tab = (o.verbatim || rule == NORMALISE_IDENTITY) &&
+    o.tab = (o.verbatim || rule == NORMALIZE_IDENTITY) &&
             any_line(text, first_side, last_side, has_tab);
     o.reserved = any_line(text, first_side, last_side, has_reserved);
     share_processors(s->device.threads, &before);
@@ -213,12 +213,12 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     status =
         trf_vocab_from_sentencepiece(&v->of[first_side], model, bytes, NULL, &err) ? FAILED : DONE;
     if (status) { say_error("learned subwords", &err); return FAILED; }
-    inform("%s: %d subwords learned (%s, --normalise %s%s)\n",
+    inform("%s: %d subwords learned (%s, --normalization %s%s)\n",
            first_side  ? "target"
            : last_side ? "both sides"
                        : "source",
            (int)trf_vocab_size(v->of[first_side]) - 4, o.bpe ? "BPE" : "unigram",
-           rule == NORMALISE_NFKC ? "nfkc" : rules[rule],
+           rule == NORMALIZE_NFKC ? "nfkc" : rules[rule],
            o.blanks && !o.verbatim ? "; all blanks are kept, since the target has runs of them" : "");
     return DONE;
 }

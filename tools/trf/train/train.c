@@ -7,6 +7,7 @@
 #include "mpi.h"
 #include "signals.h"
 #include "training.h"
+#include "publish/publish.h"
 
 #include <math.h>
 #include <sys/stat.h>
@@ -24,13 +25,14 @@ static void describe(const struct training *t)
                (int)config->encoder_layers, (int)config->decoder_layers,
                plural(config->decoder_layers > 0 ? config->decoder_layers : config->encoder_layers),
                (int)config->d_model, (int)config->d_ff);
-    inform("%s%d head%s, %s, tying %s, %s; dropout: embedding %g, residual %g, attention %g, "
-           "activation %g; ema %g\n",
+    inform("%s%d head%s, %s, tying %s, %s; ema %g\n",
            t->plan.explained[REASON_MODEL] ? "with " : "", (int)config->n_heads,
            plural(config->n_heads), config->norm_place == TRF_PRE_NORM ? "pre-norm" : "post-norm",
            tyings[config->tying], config->generator_bias ? "generator bias" : "no generator bias",
-           o->dropout, o->residual_dropout, o->attention_dropout, o->activation_dropout,
-               t->s->train.ema);
+           t->s->train.ema);
+    if (!t->plan.explained[REASON_DROPOUT])
+        inform("dropout: embedding %g, residual %g, attention %g, activation %g\n", o->dropout,
+               o->residual_dropout, o->attention_dropout, o->activation_dropout);
     inform("%lld %s%s; ", (long long)n, t->s->objective == OBJECTIVE_TRANSLATE ? "pair"
             : learns_labels(t->s) ? "text" : "chunk", plural(n));
     if (t->s->objective == OBJECTIVE_TRANSLATE)
@@ -44,6 +46,7 @@ static void describe(const struct training *t)
     inform("%lld weights; %.0f MB of memory; %s from update %lld\n",
            (long long)trf_model_parameter_total(t->run.model), (double)bytes * 1e-6,
            t->s->resume ? "resumed" : "training", (long long)trf_trainer_step(t->run.trainer) + 1);
+    if (!t->s->train.init_from) say_export(config);
     if (o->parts || n_ranks() > 1)
         inform("processes: %d, with %d thread%s here; batches in %d part%s, %s\n", n_ranks(),
                (int)t->s->device.threads, plural(t->s->device.threads), (int)o->parts,

@@ -160,17 +160,17 @@ static int makes_vocabulary(const struct settings *s, const struct vocabularies 
 /* Refuses options about learning a vocabulary if none is learned. */
 static int check_made(const struct settings *s, const struct vocabularies *v)
 {
-    const char *normalise = text_given(s, AT(train.normalise));
+    const char *normalization = text_given(s, AT(train.normalization));
     int inherited = v->of[0] || v->of[1];
     if (is_given(s, AT(train.min_count)) && !inherited && !makes_vocabulary(s, v, 0, 0) &&
         !makes_vocabulary(s, v, 1, 0)) {
         say("--min-count is not for subwords");
         return USAGE;
     }
-    if (normalise && strcmp(normalise, "auto") && !makes_vocabulary(s, v, 0, 1) &&
+    if (normalization && strcmp(normalization, "auto") && !makes_vocabulary(s, v, 0, 1) &&
         !makes_vocabulary(s, v, 1, 1)) {
-        say("--normalise is for subwords that are learned here: words and characters are not "
-            "normalised");
+        say("--normalization is for subwords that are learned here: words and characters are not "
+            "normalized");
         return USAGE;
     }
     return DONE;
