@@ -108,17 +108,21 @@ static void show_value(const struct row *row, const trf_config *c, char value[64
     value_text(row, &shown, value, 64);
 }
 
+static void need(struct fit *fit, const char *option, const char *value)
+{
+    size_t used = strlen(fit->needs);
+    snprintf(fit->needs + used, sizeof fit->needs - used, " --%s %s", option, value);
+}
+
 /* 1: the field does not fit. */
 static int compare_field(const struct row *row, trf_config *c, trf_config *w, struct fit *fit,
                          int loud)
 {
     char value[2][64];
-    size_t used = strlen(fit->needs);
     if (value_of(c, row) == value_of(w, row) || can_convert(c, w, field_of(row))) return 0;
     show_value(row, c, value[0]);
     show_value(row, w, value[1]);
-    if (row->commands)
-        snprintf(fit->needs + used, sizeof fit->needs - used, " --%s %s", row->name, value[1]);
+    if (row->commands) need(fit, row->name, value[1]);
     if (loud)
         say("%s%s is %s, but %s needs %s", row->commands ? "--" : "", row->name, value[0],
             fit->recipe->type, value[1]);
@@ -152,12 +156,17 @@ static int find_head_class(struct fit *fit, const trf_config *c, int loud)
         if (fit->head->head == c->head && fit->head->layer == c->head_layer &&
             fit->head->sequence_labels == c->sequence_labels) break;
     if (fit->head->gelu && c->activation != TRF_GELU) {
+        need(fit, "activation", "gelu");
         if (loud)
             say("--activation is %s, but the masked head of %s has gelu",
                 activation_name(c->activation), fit->recipe->type);
         return 1;
     }
     if (fit->head->class_name || c->head == TRF_HEAD_NONE) return 0;
+    if (!c->sequence_labels && c->head != TRF_HEAD_TOKENS && c->head != TRF_HEAD_MASKED) {
+        if (c->head == TRF_HEAD_MEAN) need(fit, "pooling", "first");
+        if (!c->head_layer) need(fit, "head-layer", "yes");
+    } else need(fit, "head-layer", c->head_layer && !c->sequence_labels ? "no" : "yes");
     if (!loud) return 1;
     if (c->sequence_labels)
         say("beside its masked head the model has %d labels of sequences and --head-layer %s; only "
