@@ -32,7 +32,7 @@ TESTING  = $(LEVELCC) $(CFLAGS) $(NATIVE) -I. $(CPPFLAGS) $(LEVEL) $(OWN) -Itest
 NATIVE   = $(if $(filter file,$(origin CFLAGS)),-march=native)
 # AUTO is the built-in product in most suites; the variant cblas: has it as it is.
 OWN      = -DTRF__AUTO_IS_OWN=1
-EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(filter-out examples/mpi.c,$(wildcard examples/*.c)))
+EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
 RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 # Each tests/test_X.c says in its first line how it is built and when it runs; tests/README.md explains the words.
@@ -215,7 +215,7 @@ $(BUILD)/test_metrics: $(METRICS)
 $(BUILD)/test_compose: $(patsubst %,tools/trf/base/%,compose.c text.c base.h) $(UNICODE)
 $(BUILD)/test_options: $(patsubst %,tools/trf/base/%,settings.c options.c options_model.h options_search.h values.c \
                          command_line.c foreign.c options.h base.h) tools/metrics/metrics.h
-$(BUILD)/studies/beams: $(METRICS) tools/data/grammar.h
+$(BUILD)/studies/beams: $(METRICS) examples/grammar.h
 
 $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
 	@mkdir -p $(@D)

@@ -120,7 +120,7 @@
 // DOES NOT
 //   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
 //   - send data to other machines: to train in several processes (ranks), write the function
-//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/mpi.c);
+//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
 //   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
@@ -38654,4 +38654,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3404556134
+// Made from the files in tools/header by `make header`. CRC of the lines above: 207888872

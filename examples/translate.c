@@ -14,10 +14,10 @@
    exits   with 1 if a call failed or, without --quick, fewer than 95 % were right; with 2 if it
            does not know an argument
 
-   A test sentence combines words that no training sentence combines: tools/data/grammar.h. */
+   A test sentence combines words that no training sentence combines: grammar.h. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
-#include "tools/data/grammar.h"
+#include "grammar.h"
 #include <ctype.h>
 
 enum { TESTS = 1000, SHOWN = 10 };

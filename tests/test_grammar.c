@@ -1,5 +1,5 @@
 /* build: O0 */
-// The sentences of tools/data/grammar.h: are those to test with new? grammar_check reads the
+// The sentences of examples/grammar.h: are those to test with new? grammar_check reads the
 // English text alone, so it tests the grammar's own bookkeeping.
 
 #include <setjmp.h>
@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <cmocka.h>
-#include "tools/data/grammar.h"
+#include "examples/grammar.h"
 
 enum { TRAINING = 40000, TESTS = 1000, DISTINCT = 100000, SET = 1 << 20 };
 

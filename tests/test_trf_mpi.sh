@@ -3,7 +3,7 @@
 #
 # A trf without MPI says what it lacks. One that is built here with it, by make MPI=1, makes the same bytes by 1, 2, 3,
 # 4 and 7 processes as by one that computes as many parts; interrupted by every signal, with a process that is slow, and
-# continued by fewer processes, too. What goes wrong in one process ends all. Then examples/mpi.c and
+# continued by fewer processes, too. What goes wrong in one process ends all. Then examples/ranks.c and
 # examples/pipeline.c.
 
 . "$(dirname "$0")/trf.sh"
@@ -263,13 +263,14 @@ program()
     env OMPI_CC="${CC:-cc}" MPICH_CC="${CC:-cc}" mpicc -O1 -march=native -DTRF__IMPLEMENTED -I"$source" \
         "$@" "$file" own/transformer.o -o $name $blas -lm -pthread
 }
-check "examples/mpi.c is built" program mpi "$source/examples/mpi.c"
-./mpi 3 >alone
-check "examples/mpi.c trains in three parts" eval 'test "$(grep -c "^update" alone)" -eq 3 && grep -q "^weights" alone'
-$mpirun -n 3 ./mpi >together 2>err
-check "examples/mpi.c: three processes have the bits of three parts" same alone together
-./mpi 2 >alone
-check "examples/mpi.c: two parts have other bits than three" eval '! same alone together'
+check "examples/ranks.c is built for threads" program ranks "$source/examples/ranks.c"
+check "examples/ranks.c is built for processes" program ranks_mpi "$source/examples/ranks.c" -DRANKS_MPI
+./ranks 1 >alone
+check "examples/ranks.c trains alone" eval 'test "$(grep -c "^update" alone)" -eq 3 && grep -q "^weights" alone'
+$mpirun -n 3 ./ranks_mpi >together 2>err
+check "examples/ranks.c: three processes have the bits of one thread" same alone together
+./ranks 2 >together
+check "examples/ranks.c: two threads have the bits of one" same alone together
 
 # The layers divided among processes, and among threads. `tied` has a matrix that all stages add to, and an error on
 # request.

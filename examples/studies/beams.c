@@ -3,7 +3,7 @@
    A tutorial compares beams of 1, 3, 5, 10 and 20 and expects 5 to 10 to balance quality and speed.
    Its search ranks answers by the sum of log-probabilities, which favours short answers.
 
-   Small models learn to translate the sentences of tools/data/grammar.h into German. Each model is
+   Small models learn to translate the sentences of examples/grammar.h into German. Each model is
    tested twice: early, when it makes many mistakes, and late, when it makes fewer. Test sentences
    combine words that no training sentence combines. The study measures each beam with three scores:
    the sum; the sum over the length; the paper's, with alpha 0.6. It reports the BLEU of words as
@@ -11,7 +11,7 @@
    the time for all. Beam 1 is greedy search. A gain is the difference between two searches with one
    model. */
 #include "study.h"
-#include "tools/data/grammar.h"
+#include "examples/grammar.h"
 #include "../../tools/metrics/metrics.c"
 
 enum { PAIRS = 6000, TESTS = 200, BEAMS = 5, SCORES = 3, SUM = 0, MEAN = 1, PAPER = 2 };

@@ -3,7 +3,7 @@
    A tutorial quotes Kaplan et al. (2020): L(N) = (Nc / N)^0.076, where N counts the weights without
    embeddings, and neither data nor training limit the loss.
 
-   Language models of two layers read German sentences of tools/data/grammar.h letter by letter,
+   Language models of two layers read German sentences of examples/grammar.h letter by letter,
    each sentence once. Widths go from 8 to 96, all with equally many updates and the embedding tied
    to the output projection. The loss per letter is that of unseen sentences: some with combinations
    of words that training may have, others with new ones. The power law is a straight line in
@@ -11,7 +11,7 @@
    study also fits a law with a floor, L = E + (Nc / N)^a, where E is the best of a thousand values.
    scaling.svg shows the loss against the size, and the power law, both in logarithms. */
 #include "law.h"
-#include "tools/data/grammar.h"
+#include "examples/grammar.h"
 
 enum { SIZES = 8, LETTERS = 64, BATCH = 32, TESTS = 300, LAYERS = 2 };
 enum { SEEDS = 100 };                   /* the most that --seeds takes */

@@ -4,14 +4,14 @@
    paper (5.4) adds that it hurts perplexity and helps BLEU.
 
    Models of two layers a side, d_model 48, learn English to German from 2,000 sentences of
-   tools/data/grammar.h with at most 14 words. The 400 test sentences combine words that no training
+   examples/grammar.h with at most 14 words. The 400 test sentences combine words that no training
    sentence combines. One set of training runs uses the data as they are; in the other, one target
    word in seven is replaced by a random one. Answers by greedy search give exact ones and edits for
    100 words (word error rate). Teacher-forced answers give perplexity; confidence, which is the mean
    largest probability; and the calibration error, |confidence - share right|, averaged over ten
    bins of equal width (Guo et al. 2017). */
 #include "pairs.h"
-#include "tools/data/grammar.h"
+#include "examples/grammar.h"
 
 enum { LEVELS = 3, NOISES = 2, WORDS = 14, BINS = 10 };
 

@@ -3,7 +3,8 @@
    build   cc -O2 tools/data/tasks.c -o build/tasks
    run     build/tasks dates 20000 1 >train.tsv        a date in one of eight forms, and as 2024-03-05
            build/tasks reversal 20000 1 >train.tsv     up to twelve letters, and the same from behind
-           build/tasks grammar 20000 1 >train.tsv      English sentences of tools/data/grammar.h, and their German
+           build/tasks grammar 20000 1 >train.tsv      English sentences of examples/grammar.h, and their German
+           build/tasks kinds 4000 1 >train.tsv         its German sentences, and their kind
            build/tasks unsegmented 3000 1 >train.tsv   numbered words, and Chinese without blanks
            build/tasks glossary 3000 1 >train.tsv      two words, and two words the other way round
            build/tasks marks 3000 1 >train.tsv         words, and signs that normalising would change: m², 12½, ZWNJ
@@ -12,12 +13,12 @@
            build/tasks repeated 6000 1 >train.tsv      a word, and the same with its vowels twice; each word many times
            build/tasks code 4000 1 >train.tsv          a statement and its depth, and the line with its indentation
 
-   The last number is the seed; `grammar` with seed 0 gives sentences whose combinations of words no other seed has. */
+   The last number is the seed; `grammar` and `kinds` with seed 0 give sentences whose combinations of words no other seed has. */
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include "grammar.h"
+#include "../../examples/grammar.h"
 
 /* splitmix64 */
 static uint32_t below(uint64_t *state, uint32_t n)
@@ -56,11 +57,14 @@ static void print_reversal(uint64_t *state)
     for (i = n; i-- > 0; ) printf("%c%s", letters[i], i ? " " : "\n");
 }
 
-static void print_sentence(uint64_t *state, int test)
+static void print_sentence(uint64_t *state, int test, int kind)
 {
+    static const char *const kinds[GRAMMAR_FRAMES] = {"statement", "question", "opening", "that", "because", "when",
+                                                      "who"};
     grammar_sentence s;
     do grammar_make(below(state, UINT32_MAX), &s); while (test ? !grammar_is_test(&s) : !grammar_is_training(&s));
-    printf("%s\t%s\n", s.english, s.german);
+    if (kind) printf("%s\t%s\n", s.german, kinds[s.frame]);
+    else printf("%s\t%s\n", s.english, s.german);
 }
 
 static void print_unsegmented(uint64_t *state)
@@ -165,16 +169,16 @@ static void print_code(uint64_t *state)
 int main(int argc, char **argv)
 {
     static const char *const tasks[] = {"dates", "reversal", "grammar", "unsegmented", "glossary", "marks", "rows",
-                                        "numbers", "repeated", "code"};
+                                        "numbers", "repeated", "code", "kinds"};
     int known = 0, k;
     const char *task = argc == 4 ? argv[1] : "";
     long n = argc == 4 ? strtol(argv[2], NULL, 10) : 0, i;
     uint64_t seed = argc == 4 ? strtoull(argv[3], NULL, 10) : 0, state = seed;
     (void)grammar_check;        /* not needed here */
-    for (k = 0; k < 10; k++) known |= !strcmp(task, tasks[k]);
+    for (k = 0; k < 11; k++) known |= !strcmp(task, tasks[k]);
     if (n <= 0 || !known) {
-        fprintf(stderr, "usage: tasks dates|reversal|grammar|unsegmented|glossary|marks|rows|numbers|repeated|code "
-                        "N SEED\n");
+        fprintf(stderr, "usage: tasks dates|reversal|grammar|unsegmented|glossary|marks|rows|numbers|repeated|code|"
+                        "kinds N SEED\n");
         return 2;
     }
     for (i = 0; i < n; i++) {
@@ -187,7 +191,7 @@ int main(int argc, char **argv)
         else if (*task == 'u') print_unsegmented(&state);
         else if (*task == 'm') print_marks(&state);
         else if (!strcmp(task, "glossary")) print_glossary(&state);
-        else print_sentence(&state, seed == 0);
+        else print_sentence(&state, seed == 0, *task == 'k');
     }
     return ferror(stdout) != 0;
 }

@@ -120,7 +120,7 @@
 // DOES NOT
 //   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
 //   - send data to other machines: to train in several processes (ranks), write the function
-//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/mpi.c);
+//     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
 //   - differentiate computations of your own: each block (>>api-blocks) comes with its backward
 //   - train an encoder-only model without a head (trf_head: labels of sequences, labels of tokens,
