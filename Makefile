@@ -53,7 +53,7 @@ ifneq ($(call suites,unsaid),)
 $(error the first line does not say how it is built: $(patsubst unsaid:%,tests/%.c,$(filter unsaid:%,$(SUITES))))
 endif
 LINK     = $(LDFLAGS) $(LDLIBS)
-HEADERS  = transformer.h $(wildcard tools/data/*.h tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
+HEADERS  = transformer.h examples/grammar.h $(wildcard tests/*.h tests/golden/*.h tests/golden/old/*.h) $(BUILD)/flags
 
 all: $(EXAMPLES) $(BUILD)/trf
 
@@ -131,7 +131,7 @@ test: $(SUITE)
 endif
 
 # And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(BUILD)/trf $(TESTS) $(CHECKS) $(EXAMPLES) $(STUDIES)
+check: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(EXAMPLES) $(STUDIES)
 	sh tests/run.sh $(BUILD) builds $(notdir $(TESTS) $(CHECKS))
 
 # The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.

@@ -116,7 +116,7 @@ for suite in tests/test_trf*.sh; do
     esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
-mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$work/classify" "$work/fill"
+mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$work/classify" "$work/fill" "$work/chat"
 [ -z "$builds" ] || job "example copy" status \
     "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
@@ -159,6 +159,13 @@ job "example embed_text" status "cd '$work/embed_text' &&
         cut -c 10- >near && cat near &&
     '$build/trf' embed --model m --query 'a dog' --top 1 '$PWD/tests/golden/import/bert/lines.txt' |
         cut -f 2 | cmp - near"
+# With tokens that mark who speaks: the answer of trf generate to the same text.
+job "example chat" status "cd '$work/chat' && cp -R '$PWD/tests/golden/import/gpt2' folder && chmod -R u+w folder &&
+    sed -i 's/<more2>/<|im_start|>/; s/<more5>/<|im_end|>/' folder/tokenizer.json &&
+    '$build/trf' import folder --output m && echo 'the man' | '$build/chat' m 0 >answer && grep -q . answer &&
+    text=\$(printf '<|im_start|>user\nthe man<|im_end|>\n<|im_start|>assistant\n.') &&
+    '$build/trf' generate m --special --prompt \"\${text%.}\" --temperature 0 --repetition-penalty 1.1 --max-tokens 500 \
+        >whole && tail -n +4 whole >wanted && sed '1s/^ //' answer | cmp - wanted"
 job "example hooks" status "exec '$build/hooks'"
 for suite in "$@"; do
     job "$suite" cmocka "exec '$build/$suite'"
