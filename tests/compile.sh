@@ -510,6 +510,25 @@ if command -v cmake >/dev/null; then
             cp '$root/examples/cmake/app.c' . && cmake -S clone -B fetched $debug >fetched.log 2>&1 && $(app fetched)"
     else echo "left out: CMake's FetchContent by git"
     fi
+    # vcpkg itself runs the port by such lines, and then a program's find_package.
+    job "CMake builds a program with what the vcpkg port installs; the port has the header's version" \
+        "grep -q '\"version\": \"$version\"' '$root/tools/cmake/vcpkg/vcpkg.json' && mkdir port &&
+        printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'set(PORT transformer-h)' \
+            \"set(CURRENT_PACKAGES_DIR \$PWD/port/packages)\" \
+            'include($root/tools/cmake/vcpkg/portfile.cmake)' >port/run.cmake && cmake -P port/run.cmake >port.log 2>&1 &&
+        printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(app LANGUAGES C)' \
+            'find_package(transformer REQUIRED)' 'add_executable(app $root/examples/cmake/app.c)' \
+            'target_link_libraries(app PRIVATE transformer::transformer)' >port/CMakeLists.txt &&
+        cmake -S port -B ported $debug \"-Dtransformer_DIR=\$PWD/port/packages/share/transformer-h\" >>port.log 2>&1 &&
+        $(app ported)"
+    if command -v conan >/dev/null; then
+        job "conan makes a package, and a program with it" \
+            "mkdir conan && mkdir conan/tools conan/examples && cp -r '$root/tools/cmake' conan/tools &&
+            cp -r '$root/examples/cmake' conan/examples && cp '$root/transformer.h' '$root/LICENSE' conan &&
+            export CONAN_HOME=\$PWD/conan/home && conan profile detect >conan.log 2>&1 &&
+            conan create conan/tools/cmake/conan >>conan.log 2>&1"
+    else echo "left out: conan"
+    fi
 else echo "left out: cmake"
 fi
 windows=x86_64-w64-mingw32-gcc

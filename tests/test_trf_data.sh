@@ -353,6 +353,8 @@ for way in "--tsv train.tsv" "--tsv many/1.tsv --tsv many/2.tsv --tsv many/3.tsv
     expect 0 "train $way" "" "$trf" train $way $plain --model several.$n --checkpoint ''
     check "the same model from $way" same several.1 several.$n
 done
+"$trf" train --tsv many/1.tsv --tsv many/2.tsv $plain --model logged --log logged.json 2>err
+check "the log has all files" grep -q '"tsv":"many/1.tsv many/2.tsv"' logged.json
 mkdir texts && cut -f 1 many/1.tsv >texts/a && cut -f 1 many/2.tsv >texts/b && cat texts/a texts/b >both
 for way in "--text both" "--text texts/a --text texts/b" "--text texts"; do
     lm=$((${lm:-0} + 1))

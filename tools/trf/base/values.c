@@ -150,6 +150,18 @@ static const char *text_value(const struct row *row, const struct settings *s)
     return flag ? "yes" : text;
 }
 
+/* Appends texts to one that is malloc'd or NULL, with spaces between them. */
+static char *join_texts(char *joined, const struct texts *all)
+{
+    int i;
+    for (i = 0; i < all->n; i++) {
+        char *longer = format_text("%s%s%s", joined ? joined : "", joined ? " " : "", all->item[i]);
+        free(joined);
+        joined = longer;
+    }
+    return joined;
+}
+
 /* Prints "name":"value"; spaces separate the values of an option that may be given several times.
    Returns 0 if there is nothing to print. */
 static int print_json_option(FILE *file, const char *comma, const struct row *row,
@@ -157,19 +169,16 @@ static int print_json_option(FILE *file, const char *comma, const struct row *ro
 {
     char value[64], *joined = NULL;
     const char *text = value;
-    int i;
+    const struct texts *more = row->offset == AT(tsv) ? &s->train.more_tsv :
+                               row->offset == AT(train.text) ? &s->train.more_text : NULL;
     if (row->kind == TEXTS) {
         struct texts all;
         memcpy(&all, (const char *)s + row->offset, sizeof all);
-        for (i = 0; i < all.n; i++) {
-            char *longer =
-                format_text("%s%s%s", joined ? joined : "", joined ? " " : "", all.item[i]);
-            free(joined);
-            joined = longer;
-        }
-        text = joined;
-    } else if (row->kind == TEXT || row->kind == FLAG) text = text_value(row, s);
-    else value_text(row, s, value, sizeof value);
+        text = joined = join_texts(NULL, &all);
+    } else if (row->kind == TEXT || row->kind == FLAG) {
+        text = text_value(row, s);
+        if (text && more && more->n) text = joined = join_texts(format_text("%s", text), more);
+    } else value_text(row, s, value, sizeof value);
     if (text) {
         fprintf(file, "%s\"%s\":", comma, row->name);
         print_json_text(file, text, strlen(text));
