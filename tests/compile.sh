@@ -515,7 +515,8 @@ if command -v cmake >/dev/null; then
         "grep -q '\"version\": \"$version\"' '$root/tools/cmake/vcpkg/vcpkg.json' && mkdir port &&
         printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'set(PORT transformer-h)' \
             \"set(CURRENT_PACKAGES_DIR \$PWD/port/packages)\" \
-            'include($root/tools/cmake/vcpkg/portfile.cmake)' >port/run.cmake && cmake -P port/run.cmake >port.log 2>&1 &&
+            'include($root/tools/cmake/vcpkg/portfile.cmake)' >port/run.cmake && cmake -P port/run.cmake >port.log \
+            2>&1 &&
         printf '%s\n' 'cmake_minimum_required(VERSION 3.13)' 'project(app LANGUAGES C)' \
             'find_package(transformer REQUIRED)' 'add_executable(app $root/examples/cmake/app.c)' \
             'target_link_libraries(app PRIVATE transformer::transformer)' >port/CMakeLists.txt &&

@@ -137,7 +137,8 @@ if [ -n "$builds" ] && [ -x "$build/tasks" ]; then
     job "example classify" status "cd '$work/classify' && '$build/tasks' kinds 4000 1 >kinds.tsv &&
         '$build/classify' kinds.tsv && '$build/tasks' kinds 1000 0 >test && cut -f 1 test >texts &&
         '$build/classify' classify.safetensors <texts >labels && head -n 3 labels && cut -f 1 labels >got &&
-        cut -f 2 test | paste - got | awk '\$1 == \$2 { n++ } END { print n \" of 1000 right\"; exit !(NR == 1000 && n >= 980) }'"
+        cut -f 2 test | paste - got | 
+            awk '\$1 == \$2 { n++ } END { print n \" of 1000 right\"; exit !(NR == 1000 && n >= 980) }'"
     job "example fill" status "cd '$work/fill' && '$build/tasks' grammar 20000 1 | cut -f 2 >german.txt &&
         '$build/fill' german.txt der die das den dem >out && cat out &&
         awk 'END { exit !(\$3 > 300 && \$1 >= 0.85 * \$3) }' out"
@@ -164,7 +165,8 @@ job "example chat" status "cd '$work/chat' && cp -R '$PWD/tests/golden/import/gp
     sed -i 's/<more2>/<|im_start|>/; s/<more5>/<|im_end|>/' folder/tokenizer.json &&
     '$build/trf' import folder --output m && echo 'the man' | '$build/chat' m 0 >answer && grep -q . answer &&
     text=\$(printf '<|im_start|>user\nthe man<|im_end|>\n<|im_start|>assistant\n.') &&
-    '$build/trf' generate m --special --prompt \"\${text%.}\" --temperature 0 --repetition-penalty 1.1 --max-tokens 500 \
+    '$build/trf' generate m --special --prompt \"\${text%.}\" --temperature 0 --repetition-penalty 1.1 --max-tokens \
+        500 \
         >whole && tail -n +4 whole >wanted && sed '1s/^ //' answer | cmp - wanted"
 job "example hooks" status "exec '$build/hooks'"
 for suite in "$@"; do

@@ -52,7 +52,8 @@ for command in train translate generate classify tag tokenize detokenize embed s
 done >help
 cat $pages "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
     grep -o -e '--[a-z][a-z-]*[a-z]' |
-    grep -v -x -e --help -e --version -e --allow-run-as-root -e --hostfile | sort -u >named
+    grep -v -x -e --help -e --version -e --allow-run-as-root -e --hostfile \
+        -e --overlay-ports | sort -u >named
 while read -r option; do check "trf has $option, which a page names" grep -q -e "^  $option" help; done <named
 check "pages name options of trf" [ -s named ]
 grep -o -e '^make [a-z][a-z-]*' -e '`make [a-z][a-z-]*`' $pages | sed 's/^[^:]*://' | tr -d '`' |
@@ -152,7 +153,8 @@ check "README's commands print what it shows, in its order" awk '
     END { if (at < n) print "not printed, or not in this order: " shown[at + 1]; exit at < n }' shown all
 
 # The picture is that of the demo's model: the same words, and a square for each two of them.
-(cd copy && build/trf attention translate.safetensors --source-text 'i know that the dog helps the old king .' --head mean \
+(cd copy && build/trf attention translate.safetensors --source-text 'i know that the dog helps the old king .' --head \
+    mean \
     --output picture.svg >table)
 for picture in copy/picture.svg "$source/tools/trf/look/attention.svg"; do
     sed -n 's/.*<text[^>]*>\(.*[^0-9.].*\)<\/text>.*/\1/p' "$picture"

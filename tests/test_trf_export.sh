@@ -282,7 +282,8 @@ for what in "--tsv pairs.tsv" "--tsv pairs.tsv --tokens characters" "--tsv pairs
     "$trf" train $told --model told.$n 2>err
     cp err told.err
     if grep -q "^export: trf export cannot write it" err; then
-        expect 1 "a model that cannot be exported: $what" "fits no architecture" "$trf" export told.$n --output told.$n.no
+        expect 1 "a model that cannot be exported: $what" "fits no architecture" "$trf" export told.$n --output \
+            told.$n.no
         more=$(sed -n "s/^export: .* training would need//p" told.err)
         "$trf" train $told $more --model told.$n.fits 2>err
     else cp told.$n told.$n.fits; fi

@@ -424,7 +424,8 @@ fresh bart
 change 's/"bos_token_id": 0/&, "num_beams": 4, "no_repeat_ngram_size": 3, "length_penalty": 2.0/' generation_config.json
 change 's/"num_beams"/"min_length": 56, "early_stopping": true, &/' generation_config.json
 expect 0 "import tells the options that do what generate of transformers does" \
-    "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 --stop-rule finished "\
+    "trf translate --search-rule hugging-face --beam 4 --no-repeat-ngram 3 --alpha 2 --min-length 55 "\
+"--stop-rule finished "\
 "--max-length-a 0 --max-length-b 20$" "$trf" import folder --output out.model
 fresh t5; change 's/"model_type": "t5"/"model_type": "mt5"/; s/T5ForC/MT5ForC/' config.json
 expect 0 "import takes an mT5" "mt5" "$trf" import folder --output out.model

@@ -117,7 +117,8 @@ expect 2 "prepare refuses --source-language for a language model" "are for model
 check "average and prepare that refuse languages write nothing" [ ! -e no ]
 
 # --- looking inside: the tags are there -----------------------------------------------------------------------------
-expect 0 "attention shows the tag of a source" '"__en__"' "$trf" attention m2m_100.one --source-text "the man walks" --json
+expect 0 "attention shows the tag of a source" '"__en__"' "$trf" attention m2m_100.one --source-text "the man walks" \
+    --json
 expect 0 "attention shows the tag of a target" '"__fr__"' \
     "$trf" attention m2m_100.one --source-text "the man walks" --target-text man --kind decoder --json
 expect 0 "attention shows a tag behind EOS" '"</s>","eng_Latn"\]' \

@@ -99,7 +99,8 @@ check "attention: without --target-text, the target is the answer of trf transla
 recounted "--kind encoder" 0 4 translator --source-text '3 1 4' --kind encoder --layer all
 check "attention: --kind encoder: rows and columns are the tokens of the source" \
     grep -q '"rows":\["3","1","4","</s>"\],"columns":\["3","1","4","</s>"\]' seen
-recounted "--kind decoder" 1 4 translator --source-text '3 1 4' --target-text 'four one three' --kind decoder --layer all
+recounted "--kind decoder" 1 4 translator --source-text '3 1 4' --target-text 'four one three' --kind decoder --layer \
+    all
 check "attention: --kind decoder: rows and columns begin with <s>, which the decoder reads first" \
     grep -q '"rows":\["<s>","four","one","three"\],"columns":\["<s>","four","one","three"\]' seen
 recounted "a language model" 1 4 speaker --source-text 'a good film' --layer all
@@ -212,7 +213,8 @@ if command -v gnuplot >/dev/null; then
         --output heads.png
     check "attention: heads.png is a PNG" eval '[ "$(head -c 4 heads.png | tail -c 3)" = PNG ]'
     check "attention: gnuplot says nothing when a PNG is drawn" test ! -s err
-    expect 0 "attention: --output heads.pdf is drawn" "" "$trf" attention translator --source-text '3 1 4' --output heads.pdf
+    expect 0 "attention: --output heads.pdf is drawn" "" "$trf" attention translator --source-text '3 1 4' --output \
+        heads.pdf
     check "attention: heads.pdf is a PDF" eval '[ "$(head -c 4 heads.pdf)" = %PDF ]'
 fi
 if [ -w /dev/full ]; then
@@ -237,7 +239,8 @@ while IFS= read -r line; do
         eval '! grep -q "<script\|&amp;amp;amp" hostile$n.svg && grep -q "</svg>" hostile$n.svg'
     check "attention: hostile tokens, line $n: neither the SVG nor the table has a control character" \
         eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out hostile$n.svg'
-    expect 0 "attention: hostile tokens, line $n: the terminal shows a map" "" "$trf" attention hostile --source-text "$line"
+    expect 0 "attention: hostile tokens, line $n: the terminal shows a map" "" "$trf" attention hostile --source-text \
+        "$line"
     check "attention: hostile tokens, line $n: the map in the terminal has no control character" \
         eval '! LC_ALL=C grep -q "$(printf "[\001\033]")" out'
     "$trf" attention hostile --source-text "$line" --json >hostile.json 2>/dev/null
@@ -282,9 +285,11 @@ fi
 expect 0 "attention: the terminal shows 500 tokens and the end mark" "501 tokens" \
     "$trf" attention translator --source-text "$long" --kind encoder --head 0
 check "attention: the terminal shows 500 tokens as means of several cells" grep -q "^Each cell is the mean of" out
-expect 1 "attention: 600 tokens are refused with the number that the model takes" "--source-text: 600 tokens, at most 511" \
+expect 1 "attention: 600 tokens are refused with the number that the model takes" \
+    "--source-text: 600 tokens, at most 511" \
     "$trf" attention translator --source-text "$long $(echo "$long" | cut -c 1-200)"
-expect 0 "attention: unknown words of --source-text are counted" "1 of 2 tokens of --source-text is unknown to the model" \
+expect 0 "attention: unknown words of --source-text are counted" \
+    "1 of 2 tokens of --source-text is unknown to the model" \
     "$trf" attention translator --source-text '3 eleven' --target-text one
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -295,7 +300,8 @@ expect 2 "attention: a --source-text without quotation marks is refused" "quotat
 expect 2 "attention: a model given twice, by name and by --model, is refused" "one model" "$trf" attention translator \
     --model translator --source-text 3
 expect 0 "attention: --model names the model" "" "$trf" attention --model translator --source-text 3
-expect 1 "attention: an empty --source-text is refused" "--source-text has no token" "$trf" attention translator --source-text ''
+expect 1 "attention: an empty --source-text is refused" "--source-text has no token" "$trf" attention translator \
+    --source-text ''
 expect 1 "attention: a --source-text of blanks alone is refused" "--source-text has no token" "$trf" attention speaker \
     --source-text '  '
 expect 1 "attention: a model file that is not there is refused" "no such model\|nowhere" "$trf" attention nowhere \
@@ -312,7 +318,8 @@ for wrong in 2 -1 1x '' All 99999999999999999999; do
         --head "$wrong"
 done
 expect 2 "attention: --kind cross of a language model is refused" \
-    "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" "$trf" attention speaker --source-text a \
+    "--kind cross needs an encoder and a decoder; 'speaker' has only a decoder" "$trf" attention speaker \
+    --source-text a \
     --kind cross
 expect 2 "attention: --kind encoder of a language model is refused" "--kind encoder needs an encoder" \
     "$trf" attention speaker --source-text a --kind encoder

@@ -64,7 +64,8 @@ alike() { "$trf" score --model "$1" --tsv tight.tsv >tight.scores 2>err && "$trf
     --model "$1" --tsv loose.tsv >loose.scores 2>err &&
     cmp -s tight.scores loose.scores; }
 for sides in "" "--joint-vocabulary no" "--normalization nfc"; do
-    expect 0 "a vocabulary that keeps accents ($sides)" "--normalization nfc)" "$trf" train --tsv accents.tsv $once $sides \
+    expect 0 "a vocabulary that keeps accents ($sides)" "--normalization nfc)" "$trf" train --tsv accents.tsv $once \
+        $sides \
         --model accents
     check "a letter and its mark are one character ($sides)" alike accents
 done

@@ -270,8 +270,10 @@ check "translate --json: three of five lines list unknown words" test "$(grep -c
 expect 0 "translate --allow-unk no: a text with unknown words is translated" "" "$trf" translate asked --model rare \
     --allow-unk no
 check "translate --allow-unk no: no answer has an unknown word" eval '! grep -q unk out && lines_are 5 out'
-expect 0 "translate: an answer has an unknown word if --allow-unk is not given" "unk" "$trf" translate asked --model rare
-expect 2 "translate: --unknown copy is refused with --allow-unk no" "--allow-unk no allows none" "$trf" translate asked \
+expect 0 "translate: an answer has an unknown word if --allow-unk is not given" "unk" "$trf" translate asked --model \
+    rare
+expect 2 "translate: --unknown copy is refused with --allow-unk no" "--allow-unk no allows none" "$trf" translate \
+    asked \
     --model rare --unknown copy --allow-unk no
 expect 2 "translate: --unknown copy is refused for a language model" "--unknown copy needs source words" \
     "$trf" translate train.names --model lm --unknown copy

@@ -20,7 +20,8 @@
 trf=${1:?usage: multi30k.sh TRF DATA WORK WHAT...} data=${2:?DATA} work=${3:?WORK}
 shift 3
 recipe="--ema 0 --embedding-dropout 0.3 --residual-dropout 0.3 --smoothing-rule others --schedule inverse-sqrt
-        --epsilon 1e-8 --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2 --keep-models 10 --threads 1"
+        --epsilon 1e-8 --clip-norm 25 --initial-rate 1e-7 --batch-tokens 4096 --accumulate 2
+        --keep-models 10 --threads 1"
 model="--size tiny --norm-place post-norm --tying all --final-norm no --decoder-start eos"
 
 # learn NAME FROM TO OPTIONS: pairs of NAME.FROM and NAME.TO if they are there, else those of DATA
