@@ -63,6 +63,7 @@ static int run_connected(const struct command *command, int argc, char **argv)
     static struct settings s;
     int status, first;
     set_defaults(&s);
+    s.say_export = say_export;
     status = parse_command_line(command, &s, argc, argv);
     if (status == DONE) return check_output(stdout, NULL);
     if (status > 0) return status;

@@ -225,6 +225,7 @@ struct settings {
     struct plot_settings plot;
     struct report_settings report;
 
+    void (*say_export)(const trf_config *);     /* main.c lends it from publish/ to train/ */
     const char *given[MAX_OPTIONS];     /* by row of the table: the text that was given, or NULL */
 };
 
