@@ -2978,17 +2978,18 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
    repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
    never drawn, unk only with allow_unk, and bos not with decoder_start BOS; but eos and `ends` are.
-   The host computes the rules, in double. "So far" means as in trf_search all that the decoder has
-   read, older than the window too: its start id (trf_decoder_start), the prompt and the answer;
-   never the source. A first token that shall be forced (forced_bos_token_id) is a prompt. */
+   Weights are floats with the same bits on all machines (>>draw). "So far" means as in trf_search
+   all that the decoder has read, older than the window too: its start id (trf_decoder_start), the
+   prompt and the answer; never the source. A first token that shall be forced (forced_bos_token_id)
+   is a prompt. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
     int32_t top_k;              /* keeps the k most likely tokens, and those as likely as the last
                                    of them (Fan et al. 2018); 0: all; default 0 */
     double top_p;               /* keeps the smallest set of most likely tokens whose probabilities
-                                   sum to at least this (Holtzman et al. 2020); 0..1; 1: all;
-                                   default 1 */
+                                   sum to at least this, and those as likely as the last of them
+                                   (Holtzman et al. 2020); 0..1; 1: all; default 1 */
     double min_p;               /* keeps tokens with at least this part of the largest probability
                                    (Nguyen et al. 2024); 0..1; 0: all; default 0 */
     double repetition_penalty;  /* for each id so far: divides a positive logit and multiplies a
@@ -4443,6 +4444,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__max TRF__NAMED(trf__max)
 #define trf__min TRF__NAMED(trf__min)
 #define trf__fma TRF__NAMED(trf__fma)
+#define trf__apart TRF__NAMED(trf__apart)
 #define trf__if_less TRF__NAMED(trf__if_less)
 #define trf__both_sum TRF__NAMED(trf__both_sum)
 #define trf__both_max TRF__NAMED(trf__both_max)
@@ -4452,6 +4454,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__kept TRF__NAMED(trf__kept)
 #define trf__first TRF__NAMED(trf__first)
 #define trf__exp TRF__NAMED(trf__exp)
+#define trf__exp_apart TRF__NAMED(trf__exp_apart)
 #define trf__erf TRF__NAMED(trf__erf)
 #define trf__sqrt TRF__NAMED(trf__sqrt)
 #define trf__ln TRF__NAMED(trf__ln)
@@ -4775,6 +4778,18 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__cpu_backpointers TRF__NAMED(trf__cpu_backpointers)
 #define trf__cpu_append_kv TRF__NAMED(trf__cpu_append_kv)
 #define trf__cpu_reorder TRF__NAMED(trf__cpu_reorder)
+#define TRF__DRAW_CHUNK TRF__NAMED(TRF__DRAW_CHUNK)
+#define trf__draw_copy TRF__NAMED(trf__draw_copy)
+#define trf__draw_own TRF__NAMED(trf__draw_own)
+#define trf__draw_largest TRF__NAMED(trf__draw_largest)
+#define trf__weigh TRF__NAMED(trf__weigh)
+#define trf__draw_first TRF__NAMED(trf__draw_first)
+#define trf__draw_any TRF__NAMED(trf__draw_any)
+#define trf__draw_above TRF__NAMED(trf__draw_above)
+#define trf__draw_bound TRF__NAMED(trf__draw_bound)
+#define trf__filter TRF__NAMED(trf__filter)
+#define trf__draw_row TRF__NAMED(trf__draw_row)
+#define trf__cpu_draw TRF__NAMED(trf__cpu_draw)
 #define trf__cpu_probe TRF__NAMED(trf__cpu_probe)
 #define trf__packs_bf16 TRF__NAMED(trf__packs_bf16)
 #define trf__work_bytes TRF__NAMED(trf__work_bytes)
@@ -5016,6 +5031,25 @@ TRF__INLINE trf__v16 trf__fma(trf__v16 a, trf__v16 b, trf__v16 c)
     return r;
 }
 
+/* a * b + c, rounded twice: the same bits whether or not the machine can round once. GCC would join
+   both operations. */
+TRF__INLINE trf__v16 trf__apart(trf__v16 a, trf__v16 b, trf__v16 c)
+{
+    trf__v16 r = trf__mul(a, b);
+#if TRF__GNU && !defined(__clang__) && !defined(__CUDA_ARCH__)
+#if defined(__SSE__)
+#define TRF__X(i) __asm__("" : "+x"(r.part[i]));
+#elif defined(__aarch64__)
+#define TRF__X(i) __asm__("" : "+w"(r.part[i]));
+#else
+#define TRF__X(i) __asm__("" : "+m"(r.part[i]));
+#endif
+    TRF__EACH(TRF__X)
+#undef TRF__X
+#endif
+    return trf__add(r, c);
+}
+
 /* a < b ? x : y, lane by lane. */
 TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y)
 {
@@ -5139,6 +5173,7 @@ TRF__INLINE trf__v16 name(trf__v16 a) \
     return trf__load(x); \
 }
 TRF__BY_LANE(trf__exp, exp(x[i]))
+TRF__BY_LANE(trf__exp_apart, exp(x[i]))
 TRF__BY_LANE(trf__erf, erf(x[i]))
 TRF__BY_LANE(trf__sqrt, sqrt(x[i]))
 TRF__FN double trf__ln(double x) { return log(x); }
@@ -5146,36 +5181,38 @@ TRF__FN double trf__ln(double x) { return log(x); }
 #else
 
 /* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. Adding 1.5 * 2^23 leaves the rounded n in
-   the low bits. e^r is its Taylor polynomial of degree 7 (remainder 5e-9 relative). The relative
-   error is below 2e-7. Below -87.3 the result is 0; it is never above e^88.3. */
-TRF__INLINE trf__v16 trf__exp(trf__v16 x)
-{
-    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
-    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
-    t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
-    n = trf__sub(t, magic);
-    /* ln 2 is split in two, so that n times the first part is exact */
-    r = trf__fma(n, trf__set(-0.693359375f), clamped);
-    r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
-    p = trf__set(1.0f / 5040);
-    p = trf__fma(p, r, trf__set(1.0f / 720));
-    p = trf__fma(p, r, trf__set(1.0f / 120));
-    p = trf__fma(p, r, trf__set(1.0f / 24));
-    p = trf__fma(p, r, trf__set(1.0f / 6));
-    p = trf__fma(p, r, trf__set(0.5f));
-    p = trf__fma(p, r, one);
-    p = trf__fma(p, r, one);
-/* 2^n: n + 127 in the exponent's bits; the shift drops the bits of the 1.5 * 2^23 */
-#define TRF__X(i) { \
+   the low bits. ln 2 is split in two, so that n times the first part is exact. e^r is its Taylor
+   polynomial of degree 7 (remainder 5e-9 relative). 2^n: n + 127 in the exponent's bits; the shift
+   drops the bits of the 1.5 * 2^23. The relative error is below 3e-7. Below -87.3 the result is 0;
+   it is never above e^88.3. trf__exp_apart gives the same bits on every machine. */
+#define TRF__EXP_SCALE(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
         bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23); \
         TRF__AS_REAL(scale, bits); \
         y.part[i] = p.part[i] * scale; }
-    TRF__EACH(TRF__X)
-#undef TRF__X
-    return trf__if_less(x, low, trf__set(0), y);
+#define TRF__EXP(name, fma) \
+TRF__INLINE trf__v16 name(trf__v16 x) \
+{ \
+    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f); \
+    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f)); \
+    t = fma(clamped, trf__set(1.44269504088896341f), magic); \
+    n = trf__sub(t, magic); \
+    r = fma(n, trf__set(-0.693359375f), clamped); \
+    r = fma(n, trf__set(2.12194440054690583e-4f), r); \
+    p = trf__set(1.0f / 5040); \
+    p = fma(p, r, trf__set(1.0f / 720)); \
+    p = fma(p, r, trf__set(1.0f / 120)); \
+    p = fma(p, r, trf__set(1.0f / 24)); \
+    p = fma(p, r, trf__set(1.0f / 6)); \
+    p = fma(p, r, trf__set(0.5f)); \
+    p = fma(p, r, one); \
+    p = fma(p, r, one); \
+    TRF__EACH(TRF__EXP_SCALE) \
+    return trf__if_less(x, low, trf__set(0), y); \
 }
+TRF__EXP(trf__exp, trf__fma)
+TRF__EXP(trf__exp_apart, trf__apart)
 
 /* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
    float. */
@@ -5853,6 +5890,25 @@ typedef struct trf__reorder {
     trf__rules rules;
 } trf__reorder;
 
+/* Draws an id for each row of logits, which lie in the host's memory (>>draw). `rule` changes a
+   copy of a row, s. ids[row] is -1 if a logit is not
+   below infinity or nothing may be drawn. log_probabilities: of the ids under the logits alone. */
+typedef struct trf__drawing {
+    const trf_real *logits;
+    int64_t rows, vocab;
+    double temperature, top_p, min_p;
+    int32_t top_k;
+    void (*rule)(const void *user, int64_t row, trf_real *s);
+    const void *user;
+    const double *uniform;              /* (rows) 0..1 */
+    int32_t *ids;
+    double *log_probabilities;
+    trf_real *weights, *few;            /* (threads, vocab rounded up to 16) */
+    double *sums;                       /* (threads, chunks) of weights, */
+    trf_real *largest;                  /* and their largest */
+    int32_t *order;                     /* (threads, vocab rounded up to 16) */
+} trf__drawing;
+
 // >>op-table       the list of ops, and what a backend is
 //
 // Each line X(name, type) of the lists becomes a field of trf__backend and a function of every
@@ -5947,6 +6003,8 @@ typedef struct trf__backend {
     /* products[n], n <= TRF__MAX_DW: on a GPU the projections of one attention run together */
     void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);
 #endif
+    /* NULL if the device is not the CPU: tokens are drawn by the host */
+    void (*draw)(const trf__run *run, const trf__drawing *job);
 } trf__backend;
 
 enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
@@ -5995,7 +6053,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 17
+#define TRF__COLUMN_VERSION 18
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -12313,6 +12371,254 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
     *a->progress = now;
 }
 
+// >>draw           a token from its logits z
+//
+//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
+//   w = exp((s - max s) / temperature)
+//
+// Each w is a float of trf__exp_apart, so it has the same bits on all machines. w of a chunk of 256
+// ids are added as sixteen lanes of floats, and the sums of chunks in order as doubles. A sequence
+// is one worker's: neither threads nor other sequences change a bit.
+//
+// Without filters the token is the first one at which the running sum of w exceeds u, uniform
+// between 0 and the sum of all.
+//
+// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
+// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
+// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
+// among the few ids above it. Nothing is sorted: the running sum takes the ids that stay in rising
+// order.
+
+enum { TRF__DRAW_CHUNK = 256 };
+
+/* Copies n logits and fills the last vector with -infinity. Returns the largest, or NaN if one is
+   not below infinity. */
+TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n)
+{
+    const trf__v16 limit = trf__set((trf_real)HUGE_VAL), zero = trf__set(0), one = trf__set(1);
+    trf__v16 bad = zero, top = trf__set(-(trf_real)HUGE_VAL);
+    int64_t c, whole = n / TRF__WIDE * TRF__WIDE;
+    memcpy(s + whole, z + whole, (size_t)(n - whole) * sizeof *s);
+    for (c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
+    for (c = 0; c < n; c += TRF__WIDE) {
+        trf__v16 x = trf__load(c < whole ? z + c : s + c);
+        bad = trf__max(trf__if_less(x, limit, zero, one), bad);
+        top = trf__max(top, x);
+        trf__store(s + c, x);
+    }
+    return trf__max_lane(bad) > 0 ? (trf_real)NAN : trf__max_lane(top);
+}
+
+/* The sum of exp(s - most): of the logits before all rules. */
+TRF__FN double trf__draw_own(const trf_real *s, int64_t n, trf_real most)
+{
+    const trf__v16 from = trf__set(most);
+    double total = 0;
+    int64_t chunk, c;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+        trf__v16 sum = trf__set(0);
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
+            sum = trf__add(sum, trf__exp(trf__sub(trf__load(s + c), from)));
+        total += (double)trf__sum(sum);
+    }
+    return total;
+}
+
+/* The largest of n numbers, in whole vectors; none is NaN. largest: of each chunk. */
+TRF__FN trf_real trf__draw_largest(const trf_real *s, int64_t n, trf_real *largest)
+{
+    trf_real most = -(trf_real)HUGE_VAL;
+    int64_t chunk, c;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+        trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
+            top = trf__max(top, trf__load(s + c));
+        *largest = trf__max_lane(top);
+        if (*largest > most) most = *largest;
+        largest++;
+    }
+    return most;
+}
+
+/* Replaces s by w = exp((s - base) * factor). Returns the sum; sums, largest: of each chunk. */
+TRF__FN double trf__weigh(trf_real *s, int64_t n, trf_real base, trf_real factor, double *sums,
+                          trf_real *largest)
+{
+    const trf__v16 from = trf__set(base), by = trf__set(factor), low = trf__set(-800 / factor);
+    double total = 0;
+    int64_t chunk, c;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
+        trf__v16 sum = trf__set(0), top = sum;
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+            trf__v16 below = trf__max(trf__sub(trf__load(s + c), from), low);
+            trf__v16 e = trf__exp_apart(trf__mul(below, by));
+            sum = trf__add(sum, e);
+            top = trf__max(top, e);
+            trf__store(s + c, e);
+        }
+        *sums = (double)trf__sum(sum);
+        *largest = trf__max_lane(top);
+        total += *sums;
+    }
+    return total;
+}
+
+/* The first id with the largest number, which is `most`. */
+TRF__FN int32_t trf__draw_first(const trf_real *s, int64_t n, trf_real most,
+                                const trf_real *largest)
+{
+    int64_t i = 0;
+    while (largest[i / TRF__DRAW_CHUNK] < most) i += TRF__DRAW_CHUNK;
+    while (i < n && s[i] < most) i++;
+    return (int32_t)i;
+}
+
+/* The first id at which the running sum of the weights exceeds u. */
+TRF__FN int32_t trf__draw_any(const trf_real *w, int64_t n, const double *sums, double u)
+{
+    int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK), k, last = 0, i;
+    double before = 0, sum;
+    int32_t id = -1;
+    for (k = 0; k < chunks; before += sums[k++]) {
+        if (!(sums[k] > 0)) continue;
+        last = k;
+        if (before + sums[k] > u) break;
+    }
+    if (k == chunks) before -= sums[last];              /* rounding: u is the sum of all */
+    for (sum = before, i = last * TRF__DRAW_CHUNK;
+         i < trf__min64(n, (last + 1) * TRF__DRAW_CHUNK) && sum <= u; i++)
+        if (w[i] > 0) { sum += (double)w[i]; id = (int32_t)i; }
+    return id;
+}
+
+/* The number and the sum of the weights that reach a bound. largest: of each chunk, or NULL. */
+TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const trf_real *largest,
+                             double *count, double *mass)
+{
+    const trf__v16 zero = trf__set(0), one = trf__set(1), limit = trf__set(bound);
+    int64_t chunk, c;
+    *count = *mass = 0;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+        trf__v16 many = zero, sum = zero;
+        if (largest && largest[chunk / TRF__DRAW_CHUNK] < bound) continue;
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+            trf__v16 x = trf__load(w + c);
+            many = trf__add(many, trf__if_less(x, limit, zero, one));
+            sum = trf__add(sum, trf__if_less(x, limit, zero, x));
+        }
+        *count += (double)trf__sum(many);
+        *mass += (double)trf__sum(sum);
+    }
+}
+
+/* The largest bound that weights of this number or sum reach; `low`, a positive number, is one.
+   Floats from 0 on have the order of their bits. */
+TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
+                                 double mass)
+{
+    trf_real high = 2, middle = 0;              /* no weight reaches it */
+    double many, sum;
+    uint32_t a, b;
+    while (low < high) {
+#if TRF__REAL_BYTES == 4
+        memcpy(&a, &low, sizeof a);
+        memcpy(&b, &high, sizeof b);
+        if (b - a < 2) break;
+        a += (b - a) / 2;
+        memcpy(&middle, &a, sizeof middle);
+#else
+        (void)a; (void)b;
+        middle = low + (high - low) / 2;
+        if (!(middle > low && middle < high)) break;
+#endif
+        trf__draw_above(w, n, middle, NULL, &many, &sum);
+        if (many > 0 && (count > 0 ? many >= count : sum >= mass)) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Leaves the ids that the filters keep, in rising order, and their weights. Returns how many there
+   are. w: n weights in whole vectors; total: their sum; x: room for as many. */
+TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n, double total,
+                            const trf_real *largest, int32_t *order, trf_real *x)
+{
+    trf_real bound = 1;
+    double count, mass, share = d->top_p * total;
+    int64_t m = 0, kept = 0, c, i;
+    for (;;) {                                  /* a bound that is low enough */
+        bound = bound / 16 > (trf_real)FLT_MIN ? bound / 16 : (trf_real)FLT_MIN;
+        if (bound == (trf_real)FLT_MIN) break;
+        trf__draw_above(w, n, bound, largest, &count, &mass);
+        if (d->top_k > 0 ? count >= d->top_k : d->top_p < 1 ? mass >= share : bound <= d->min_p)
+            break;
+    }
+    for (c = 0; c < n; c += TRF__WIDE) {
+        if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
+            continue;
+        for (i = c; i < c + TRF__WIDE; i++)
+            if (w[i] >= bound) { x[m] = w[i]; order[m++] = (int32_t)i; }
+    }
+    for (i = m; i % TRF__WIDE; i++) x[i] = 0;
+    n = trf__round_up(m, TRF__WIDE);
+    if (d->top_k > 0 && d->top_k < m) bound = trf__draw_bound(x, n, bound, d->top_k, 0);
+    if (d->top_k > 0) {
+        trf__draw_above(x, n, bound, NULL, &count, &mass);
+        share = d->top_p * mass;
+    }
+    if (d->top_p < 1) bound = trf__draw_bound(x, n, bound, 0, share);
+    if ((double)bound < d->min_p) bound = (trf_real)d->min_p;
+    for (i = 0; i < m; i++)
+        if (x[i] >= bound) { x[kept] = x[i]; order[kept++] = order[i]; }
+    return kept;
+}
+
+/* Draws the id of one row. */
+TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, int worker)
+{
+    const trf__drawing *d = (const trf__drawing *)job;
+    const int64_t n = trf__round_up(d->vocab, TRF__WIDE);
+    const int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK);
+    /* a temperature below 1e-30 separates all floats, as 1e-30 does */
+    const trf_real factor = (trf_real)(1 / (d->temperature > 1e-30 ? d->temperature : 1e-30));
+    const trf_real *z = d->logits + row * d->vocab;
+    trf_real *w = d->weights + worker * n, *x = d->few + worker * n;
+    trf_real *largest = d->largest + worker * chunks, most, best;
+    double *sums = d->sums + worker * chunks, own, mass, u, sum;
+    int32_t *order = d->order + worker * n, *id = d->ids + row;
+    int64_t kept, i;
+    (void)run;
+    *id = -1;
+    d->log_probabilities[row] = 0;
+    most = trf__draw_copy(w, z, d->vocab);
+    if (!(most > -(trf_real)HUGE_VAL)) return;
+    own = trf__draw_own(w, n, most);
+    d->rule(d->user, row, w);
+    best = trf__draw_largest(w, n, largest);
+    if (!(best > -(trf_real)HUGE_VAL)) return;
+    if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
+    else {
+        mass = trf__weigh(w, n, best, factor, sums, largest);
+        if (d->top_k == 0 && !(d->top_p < 1) && !(d->min_p > 0))
+            *id = trf__draw_any(w, n, sums, d->uniform[row] * mass);
+        else {
+            kept = trf__filter(d, w, n, mass, largest, order, x);
+            for (mass = 0, i = 0; i < kept; i++) mass += (double)x[i];
+            u = d->uniform[row] * mass;
+            for (sum = 0, i = 0; i < kept && sum <= u; i++) {
+                *id = order[i];
+                sum += (double)x[i];
+            }
+        }
+    }
+    if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);
+}
+
+TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
+{
+    trf__tiles(run, d->rows, trf__draw_row, d);
+}
+
 // >>state          threads, access to CBLAS, and scratch
 //
 // Opening, growing and closing a run. All memory and threads that ops need are made here: ops
@@ -12440,7 +12746,8 @@ TRF__FN trf_status trf__cpu_open(trf__run *run, trf_error *err)
 #define TRF__CPU_VERB(result, name, arguments) , trf__cpu_##name
 #define TRF__CPU_OP(name, type) , trf__cpu_##name
 #define TRF__CPU_TABLE \
-    1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw)
+    1, 1 TRF__VERBS(TRF__CPU_VERB) TRF__OPS(TRF__CPU_OP) TRF__AND_DW(trf__cpu_linear_dw), \
+    trf__cpu_draw
 #if defined(TRF_COLUMN)
 #if defined(__cplusplus)
 extern "C" {
@@ -15237,7 +15544,7 @@ TRF__FN trf_status trf__cuda_open(trf__run *run, trf_error *err)
 #define TRF__CUDA_OP(name, type) , trf__cuda_##name
 /* memory is not the host's; 8 tokens of a search are issued before the host looks */
 #define TRF__CUDA_TABLE \
-    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw)
+    0, 8 TRF__VERBS(TRF__CUDA_VERB) TRF__OPS(TRF__CUDA_OP) TRF__AND_DW(trf__cuda_linear_dw), 0
 
 #if defined(TRF_COLUMN)
 extern "C" {
@@ -29975,7 +30282,9 @@ struct trf_sampler {
                                                    because they grow */
     int64_t capacity;
     trf_real *logits;                           /* (rows_per_step, vocab) */
-    double *weights; int32_t *order;            /* (vocab), for one draw */
+    trf__drawing drawing;                       /* its scratch and results, on the host */
+    double *uniform;                            /* (rows_per_step), its random numbers */
+    trf__run host;                              /* draws, where the device does not; else zeros */
     trf__rules rules;                           /* banned sequences, which lie in `banned` */
     int32_t *banned; size_t banned_bytes;
 };
@@ -30003,70 +30312,11 @@ TRF_API trf_sampling trf_sampling_defaults(void)
     return s;
 }
 
-// >>draw           a token from its logits z
-//
-//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
-//   w = exp((s - max s) / temperature)
-//
-// All filters keep a prefix of the ids in the order of falling w; equal ids are in rising order. A
-// heap yields the best ids one by one until the filters stop. The vocabulary is never sorted.
-// Without filters there is no heap.
-
-TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b)
-{
-    return w[a] > w[b] || (w[a] == w[b] && a < b);
-}
-
-/* Makes a heap of n ids, whose root is the best, from one in which only entry i may be wrong. */
-TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
-{
-    int32_t id = heap[i];
-    int64_t child;
-    for (; (child = 2 * i + 1) < n; heap[i] = heap[child], i = child) {
-        if (child + 1 < n && trf__likelier(w, heap[child + 1], heap[child])) child++;
-        if (!trf__likelier(w, heap[child], id)) break;
-    }
-    heap[i] = id;
-}
-
-/* Moves the best of a heap of n ids behind the others. Returns its weight. */
-TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
-{
-    int32_t best = heap[0];
-    heap[0] = heap[n - 1];
-    heap[n - 1] = best;
-    trf__sink(heap, n - 1, 0, w);
-    return w[best];
-}
-
-/* Returns how many ids the filters keep: the best at order[*m - 1], the next one before it, and so
-   on. *mass is the sum of their weights. */
-TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order,
-                            int64_t *m, double *mass)
-{
-    int64_t i, popped = 0, most, kept = 0;
-    double total = 0, x = 0;
-    for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
-    for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
-    most = *m;
-    /* ids with the weight of number top_k stay too: which of them comes first is an accident */
-    if (o->top_k > 0 && o->top_k < *m) {
-        for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
-            total += x = trf__pop(order, *m - popped, w);
-        most = popped;
-    }
-    for (*mass = 0; kept < most; kept++, *mass += x) {
-        if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
-        x = w[order[*m - 1 - kept]];
-        /* the best weight is 1, so min_p compares with x itself; one id is always kept */
-        if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
-    }
-    return kept;
-}
+// >>draw-rules     what the rules make of the logits, before a token is drawn (>>draw)
 
 /* What the rules about the tokens so far make of the logits z: w is a copy of them. */
 TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
-                              double *w)
+                              trf_real *w)
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
@@ -30074,56 +30324,54 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
     int32_t m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
     for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
-        double *x = &w[ids[i]];
+        trf_real *x = &w[ids[i]];
         /* an id that occurs twice gets its penalty once */
-        if (*x == (double)z[ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
+        if (*x == z[ids[i]])
+            *x = (trf_real)trf__penalize((double)*x, o->repetition_penalty);
     }
     for (i = 0; m > 0 && i <= n - m; i++)
-        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -HUGE_VAL;
-    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -HUGE_VAL;
+        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -(trf_real)HUGE_VAL;
+    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
     for (i = 0; i < r->n_sequences; begin = r->ends[i++])
         if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
-            w[r->sequences[r->ends[i] - 1]] = -HUGE_VAL;
+            w[r->sequences[r->ends[i] - 1]] = -(trf_real)HUGE_VAL;
 }
 
-/* Draws an id; *log_probability is its own under z alone, without penalty and temperature. Returns
-   -1 if z, or what may be drawn of it, has no finite maximum. */
-TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
-                          double *log_probability)
+/* All that changes the logits s of a row of the list. */
+TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
 {
+    const trf_sampler *g = (const trf_sampler *)user;
     const trf_config *c = &g->model->config;
     const trf_sampling *o = &g->sampling;
-    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
-    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->sampled);
-    double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
-    int32_t never[3], id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
-    for (i = 0; i < vocab; i++) {
-        if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
-        if (w[i] > most) most = w[i];
-    }
-    for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
-    trf__rule_logits(g, s, z, w);
+    const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
+    int32_t never[3], i;
+    trf__rule_logits(g, of, g->logits + row * c->target_vocab, s);
     (void)trf__never(c, !o->allow_unk, &o->ends, never);
-    for (i = 0; i < 3; i++) if (never[i] >= 0) w[never[i]] = -HUGE_VAL;
-    for (i = -1; s->answer.n < o->min_tokens && i < o->ends.n; i++)
-        w[i < 0 ? c->eos : o->ends.ids[i]] = -HUGE_VAL;
-    for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
-    /* temperature 0 takes the best id */
-    if (id >= 0 && o->temperature > 0) {
-        for (i = 0; i < vocab; i++) {
-            double below = w[i] - best;         /* a tiny temperature must not overflow */
-            mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
-        }
-        if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
-    /* the first id where the running sum of weights exceeds u, uniform in 0..mass */
-        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
-        for (mass = 0, i = 0; i < kept && mass <= u; i++) {
-            int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
-            if (w[next] > 0) { mass += w[next]; id = next; }
-        }
+    for (i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
+    for (i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
+        s[i < 0 ? c->eos : o->ends.ids[i]] = -(trf_real)HUGE_VAL;
+}
+
+/* Draws an id for each of n sequences of the list: on the threads of the sampler's device if that
+   is the CPU, else by the host. */
+TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
+{
+    const trf_sampling *o = &g->sampling;
+    const trf__run *run = g->host.backend ? &g->host : &g->pass.run;
+    trf__drawing *d = &g->drawing;
+    int64_t row;
+    d->rows = n;
+    d->temperature = o->temperature;
+    d->top_p = o->top_p;
+    d->min_p = o->min_p;
+    d->top_k = o->top_k;
+    for (row = 0; row < n; row++) {
+        int32_t sequence = g->here.self[row].sentence;
+        g->uniform[row] = trf__uniform(o->seed,
+                                       0x80000000u | (uint32_t)g->sampled[sequence].n,
+                                       (uint64_t)g->ordinal + (uint64_t)sequence);
     }
-    if (id >= 0) *log_probability = (double)z[id] - most - log(sum);
-    return id;
+    run->backend->draw(run, d);
 }
 
 // >>new-text         the text of an answer that grows
@@ -30341,11 +30589,11 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         TRF__TRY(status);
         if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         TRF__TRY(run->backend->sync(run, err));
+        if (last) trf__draw_ids(g, n);
         for (i = 0; i < n; i++) {
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
-            double log_probability = 0;
-            int32_t first = s->first;
-            int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            double log_probability = last ? g->drawing.log_probabilities[i] : 0;
+            int32_t first = s->first, id = last ? g->drawing.ids[i] : 0;
             if (id < 0)
                 return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
                                  "sequence %lld, token %d of the "
@@ -30389,7 +30637,10 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
     int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
-    int64_t vocab = pass->config->target_vocab;
+    int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
+    int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
+    int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
+    trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
     trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
@@ -30405,8 +30656,19 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
     g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
-    g->weights = (double *)trf__take(&host, vocab, sizeof(double));
-    g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
+    d->weights = trf__take_reals(&host, threads, wide);
+    d->few = trf__take_reals(&host, threads, wide);
+    d->largest = trf__take_reals(&host, threads, chunks);
+    d->sums = (double *)trf__take(&host, threads * chunks, sizeof(double));
+    d->order = (int32_t *)trf__take(&host, threads * wide, sizeof(int32_t));
+    d->ids = (int32_t *)trf__take(&host, g->rows_per_step, sizeof(int32_t));
+    d->log_probabilities = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
+    g->uniform = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
+    d->logits = g->logits;
+    d->uniform = g->uniform;
+    d->vocab = vocab;
+    d->rule = trf__draw_rules;
+    d->user = g;
     g->bytes = host.used;
     g->device_bytes = device.used;
 }
@@ -30418,6 +30680,7 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
     trf__pass_close(&sampler->pass);
+    if (sampler->host.state) sampler->host.backend->close(&sampler->host);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
     trf__free(&hooks, sampler->banned, sampler->banned_bytes);
     trf__free(&hooks, sampler, sizeof *sampler);
@@ -30470,6 +30733,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
                             &sampling->hooks, err);
+    if (status == TRF_OK && !g->pass.run.backend->draw) {
+        device.kind = TRF_DEVICE_CPU;
+        device.threads = 1;
+        device.precision = TRF_PRECISION_FLOAT32;
+        device.products = TRF_PRODUCTS_BUILT_IN;
+        g->host = trf__run_on(&device, &sampling->hooks);
+        status = g->host.backend->open(&g->host, err);
+    }
     if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;
@@ -38654,4 +38925,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 207888872
+// Made from the files in tools/header by `make header`. CRC of the lines above: 641548173

@@ -161,9 +161,10 @@ static void plain_rules(const trf_sampling *o, const trf_config *c, const int32_
             if (p[order[i]] < p[order[o->top_k - 1]]) p[order[i]] = -HUGE_VAL;
     for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++) sum += p[i] = exp(p[i] - most);
     for (i = 0; i < vocab; i++) p[i] /= sum;
-    for (before = 0, i = 0; o->top_p < 1 && i < vocab; i++) {
-        double own = p[order[i]];
-        if (i > 0 && before >= o->top_p) p[order[i]] = 0;
+    for (before = most = 0, i = 0; o->top_p < 1 && i < vocab; i++) {
+        double own = p[order[i]];       /* one as likely as the last that stays does too */
+        if (i > 0 && before >= o->top_p && own < most) p[order[i]] = 0;
+        else most = own;
         before += own;
     }
     for (most = p[order[0]], sum = 0, i = 0; i < vocab; i++)
@@ -186,22 +187,33 @@ static trf__sampled story_of(int32_t *ids, int32_t n, int32_t n_begin)
     return s;
 }
 
+/* Draws an id of a sequence from logits. */
+static int32_t draw_one(trf_sampler *g, trf__sampled *s, const trf_real *z, double *log_probability)
+{
+    trf__sampled *all = g->sampled;
+    g->sampled = s;
+    g->here.self[0].sentence = 0;
+    memcpy(g->logits, z, VOCAB * sizeof *z);
+    trf__draw_ids(g, 1);
+    g->sampled = all;
+    *log_probability = g->drawing.log_probabilities[0];
+    return g->drawing.ids[0];
+}
+
 /* n draws, each as another sequence; counts of ids. */
 static void draw_many(trf_sampler *g, trf__sampled *s, const trf_real *z, int64_t n,
                       int64_t *counts)
 {
     double lp;
     int64_t i;
-    g->sampled = s;
     memset(counts, 0, VOCAB * sizeof *counts);
     for (i = 0; i < n; i++) {
         int32_t id;
         g->ordinal = i;
-        id = trf__draw(g, s, z, &lp);
+        id = draw_one(g, s, z, &lp);
         assert_true(id >= 0 && id < VOCAB);
         counts[id]++;
     }
-    g->sampled = NULL;
     g->ordinal = 0;
 }
 
@@ -287,9 +299,10 @@ static void test_rules(void **state)
             plain_rules(&plain, &model->config, ids, 4, 1, z, VOCAB, p);
             draw_many(g, &story, z, n, counts);
             g->rules = rules;
-            for (i = 0; i < VOCAB; i++) if (p[i] > 0) kept += g->weights[i];
+            for (i = 0; i < VOCAB; i++) if (p[i] > 0) kept += (double)g->drawing.weights[i];
             for (i = 0; i < VOCAB; i++)
-                if (p[i] > 0) assert_true(fabs(g->weights[i] / kept - p[i]) < 1e-9);
+                if (p[i] > 0)
+                    assert_true(fabs((double)g->drawing.weights[i] / kept - p[i]) < 1e-6);
             for (i = 0; i < VOCAB; i++) {
                 double want = p[i] * (double)n;
                 if (p[i] == 0) assert_int_equal(counts[i], 0);
@@ -327,10 +340,8 @@ static void test_most_likely(void **state)
         equals += p[best] == p[(best + 1) % VOCAB];
         for (i = 0; i < VOCAB; i++) sum += exp((double)z[i]);
         g->sampling.temperature = 0;
-        g->sampled = &story;
-        assert_int_equal(trf__draw(g, &story, z, &found), best);
-        assert_true(fabs(found - ((double)z[best] - log(sum))) < 1e-9);
-        g->sampled = NULL;
+        assert_int_equal(draw_one(g, &story, z, &found), best);
+        assert_true(fabs(found - ((double)z[best] - log(sum))) < 1e-6);
     }
     assert_true(equals > 50);
     trf_sampler_destroy(g);
@@ -392,6 +403,29 @@ static void test_unknown(void **state)
     }
 }
 
+/* What trf__filter leaves of n weights: the number of ids, which stand in order[0...]. */
+static int64_t filtered(const trf_sampling *o, const double *w, int32_t n, int32_t *order,
+                        double *mass)
+{
+    trf_real each[64], few[64], largest = 0;
+    double total = 0;
+    trf__drawing d;
+    int64_t kept, i;
+    memset(&d, 0, sizeof d);
+    d.top_k = o->top_k; d.top_p = o->top_p; d.min_p = o->min_p;
+    for (i = 0; i < 64; i++) {
+        each[i] = i < n ? (trf_real)w[i] : 0;
+        total += (double)each[i];
+        if (each[i] > largest) largest = each[i];
+    }
+    kept = trf__filter(&d, each, trf__round_up(n, 16), total, &largest, order, few);
+    for (*mass = 0, i = 0; i < kept; i++) {
+        assert_true(few[i] == each[order[i]] && few[i] > 0);
+        *mass += (double)few[i];
+    }
+    return kept;
+}
+
 /* The whole set that filters leave, weight by weight, against the plain program: 4,000 random
    rules. */
 static void test_filters(void **state)
@@ -405,8 +439,8 @@ static void test_filters(void **state)
         uint64_t r = trf__random64(3, 9, (uint64_t)round);
         trf_real z[VOCAB];
         double w[VOCAB], p[VOCAB], mass, most = -HUGE_VAL;
-        int32_t order[VOCAB], i;
-        int64_t m, kept;
+        int32_t order[64], i;
+        int64_t kept;
         char left[VOCAB] = { 0 };
         o.top_k = r & 1 ? (int32_t)(r >> 8 & 31) : 0;
         o.top_p = r & 2 ? (double)(r >> 16 & 1023) / 1023 : 1;
@@ -417,12 +451,12 @@ static void test_filters(void **state)
         plain_rules(&o, &c, NULL, 0, 0, z, VOCAB, p);
         for (i = 0; i < VOCAB; i++) if ((double)z[i] > most) most = (double)z[i];
         for (i = 0; i < VOCAB; i++) w[i] = exp(((double)z[i] - most) / o.temperature);
-        kept = trf__filter(&o, w, VOCAB, order, &m, &mass);
+        kept = filtered(&o, w, VOCAB, order, &mass);
         for (i = 0; i < kept; i++) {
-            int32_t id = order[m - 1 - i];
+            int32_t id = order[i];
             left[id] = 1;
-            assert_true(fabs(w[id] / mass - p[id]) < 1e-12);
-            if (i > 0) assert_true(trf__likelier(w, order[m - i], id));
+            assert_true(fabs(w[id] / mass - p[id]) < 1e-6);
+            if (i > 0) assert_true(order[i - 1] < id);
         }
         for (i = 0; i < VOCAB; i++) assert_int_equal(left[i], p[i] > 0);
     }
@@ -442,10 +476,11 @@ static void test_golden(void **state)
         trf_sampling o = trf_sampling_defaults();
         trf_real z[GOLDEN_SAMPLING_VOCAB];
         double p[GOLDEN_SAMPLING_VOCAB], w[GOLDEN_SAMPLING_VOCAB], most = -HUGE_VAL, mass;
-        int32_t order[GOLDEN_SAMPLING_VOCAB], given[GOLDEN_SAMPLING_IDS], i;
+        trf_real ruled[GOLDEN_SAMPLING_VOCAB];
+        int32_t order[64], given[GOLDEN_SAMPLING_IDS], i;
         trf__sampled s = story_of(given, GOLDEN_SAMPLING_IDS - 1, 0);
         trf_error err;
-        int64_t m, kept;
+        int64_t kept;
         memcpy(given, want->ids, sizeof given);
         o.temperature = want->temperature;
         o.top_k = want->top_k;
@@ -461,10 +496,10 @@ static void test_golden(void **state)
         model.config.pad = 22;  /* theirs forbids none: a place that the goldens give no weight */
         model.config.bos = want->ids[0];
         model.config.decoder_start = TRF_START_BOS;
-        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = z[i] = (trf_real)want->logits[i];
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) ruled[i] = z[i] = (trf_real)want->logits[i];
         g.sampling = o;
         assert_int_equal(trf__ban_drawn(&g, &o.banned, &err), TRF_OK);
-        trf__rule_logits(&g, &s, z, w);
+        trf__rule_logits(&g, &s, z, ruled);
         trf__free(&g.sampling.hooks, g.banned, g.banned_bytes);
         TRF__ZERO(g.rules);
         model.config.bos = 22;
@@ -474,13 +509,13 @@ static void test_golden(void **state)
             if (!(fabs(p[i] - want->probabilities[i]) < 2e-6))
                 fail_msg("case %d, id %d: plain %.9g, Hugging Face %.9g", (int)k, (int)i, p[i],
                          want->probabilities[i]);
+        for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = (double)ruled[i];
         w[22] = -HUGE_VAL;
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) if (w[i] > most) most = w[i];
         for (i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) w[i] = exp((w[i] - most) / o.temperature);
-        kept = trf__filter(&o, w, GOLDEN_SAMPLING_VOCAB, order, &m, &mass);
+        kept = filtered(&o, w, GOLDEN_SAMPLING_VOCAB, order, &mass);
         for (i = 0; i < kept; i++)
-            assert_true(fabs(w[order[m - 1 - i]] / mass - want->probabilities[order[m - 1 - i]]) <
-                        2e-6);
+            assert_true(fabs(w[order[i]] / mass - want->probabilities[order[i]]) < 2e-6);
         for (mass = 0, i = 0; i < GOLDEN_SAMPLING_VOCAB; i++) mass += want->probabilities[i] > 0;
         assert_int_equal((int64_t)mass, kept);
     }

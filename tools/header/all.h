@@ -97,6 +97,7 @@ extern "C" {
 #include "cpu/loss.h"
 #include "cpu/adam.h"
 #include "cpu/search.h"
+#include "cpu/draw.h"
 #include "cpu/state.h"
 
 #endif

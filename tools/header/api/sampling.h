@@ -20,17 +20,18 @@
 /* How a token is drawn from its logits. The rules apply in this order, which is Hugging Face's:
    repetition_penalty, no_repeat_ngram, banned, min_tokens, temperature, top_k, top_p, min_p. pad is
    never drawn, unk only with allow_unk, and bos not with decoder_start BOS; but eos and `ends` are.
-   The host computes the rules, in double. "So far" means as in trf_search all that the decoder has
-   read, older than the window too: its start id (trf_decoder_start), the prompt and the answer;
-   never the source. A first token that shall be forced (forced_bos_token_id) is a prompt. */
+   Weights are floats with the same bits on all machines (>>draw). "So far" means as in trf_search
+   all that the decoder has read, older than the window too: its start id (trf_decoder_start), the
+   prompt and the answer; never the source. A first token that shall be forced (forced_bos_token_id)
+   is a prompt. */
 typedef struct trf_sampling {
     double temperature;         /* divides the logits; 0..1e6. 0 takes the most likely token, of
                                    equal ones the lowest id, like beam 1. default 1 */
     int32_t top_k;              /* keeps the k most likely tokens, and those as likely as the last
                                    of them (Fan et al. 2018); 0: all; default 0 */
     double top_p;               /* keeps the smallest set of most likely tokens whose probabilities
-                                   sum to at least this (Holtzman et al. 2020); 0..1; 1: all;
-                                   default 1 */
+                                   sum to at least this, and those as likely as the last of them
+                                   (Holtzman et al. 2020); 0..1; 1: all; default 1 */
     double min_p;               /* keeps tokens with at least this part of the largest probability
                                    (Nguyen et al. 2024); 0..1; 0: all; default 0 */
     double repetition_penalty;  /* for each id so far: divides a positive logit and multiplies a

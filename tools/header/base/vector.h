@@ -152,6 +152,25 @@ TRF__INLINE trf__v16 trf__fma(trf__v16 a, trf__v16 b, trf__v16 c)
     return r;
 }
 
+/* a * b + c, rounded twice: the same bits whether or not the machine can round once. GCC would join
+   both operations. */
+TRF__INLINE trf__v16 trf__apart(trf__v16 a, trf__v16 b, trf__v16 c)
+{
+    trf__v16 r = trf__mul(a, b);
+#if TRF__GNU && !defined(__clang__) && !defined(__CUDA_ARCH__)
+#if defined(__SSE__)
+#define TRF__X(i) __asm__("" : "+x"(r.part[i]));
+#elif defined(__aarch64__)
+#define TRF__X(i) __asm__("" : "+w"(r.part[i]));
+#else
+#define TRF__X(i) __asm__("" : "+m"(r.part[i]));
+#endif
+    TRF__EACH(TRF__X)
+#undef TRF__X
+#endif
+    return trf__add(r, c);
+}
+
 /* a < b ? x : y, lane by lane. */
 TRF__INLINE trf__v16 trf__if_less(trf__v16 a, trf__v16 b, trf__v16 x, trf__v16 y)
 {
@@ -275,6 +294,7 @@ TRF__INLINE trf__v16 name(trf__v16 a) \
     return trf__load(x); \
 }
 TRF__BY_LANE(trf__exp, exp(x[i]))
+TRF__BY_LANE(trf__exp_apart, exp(x[i]))
 TRF__BY_LANE(trf__erf, erf(x[i]))
 TRF__BY_LANE(trf__sqrt, sqrt(x[i]))
 TRF__FN double trf__ln(double x) { return log(x); }
@@ -282,36 +302,38 @@ TRF__FN double trf__ln(double x) { return log(x); }
 #else
 
 /* exp: x = n ln 2 + r, |r| <= ln 2 / 2; e^x = 2^n e^r. Adding 1.5 * 2^23 leaves the rounded n in
-   the low bits. e^r is its Taylor polynomial of degree 7 (remainder 5e-9 relative). The relative
-   error is below 2e-7. Below -87.3 the result is 0; it is never above e^88.3. */
-TRF__INLINE trf__v16 trf__exp(trf__v16 x)
-{
-    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f);
-    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f));
-    t = trf__fma(clamped, trf__set(1.44269504088896341f), magic);
-    n = trf__sub(t, magic);
-    /* ln 2 is split in two, so that n times the first part is exact */
-    r = trf__fma(n, trf__set(-0.693359375f), clamped);
-    r = trf__fma(n, trf__set(2.12194440054690583e-4f), r);
-    p = trf__set(1.0f / 5040);
-    p = trf__fma(p, r, trf__set(1.0f / 720));
-    p = trf__fma(p, r, trf__set(1.0f / 120));
-    p = trf__fma(p, r, trf__set(1.0f / 24));
-    p = trf__fma(p, r, trf__set(1.0f / 6));
-    p = trf__fma(p, r, trf__set(0.5f));
-    p = trf__fma(p, r, one);
-    p = trf__fma(p, r, one);
-/* 2^n: n + 127 in the exponent's bits; the shift drops the bits of the 1.5 * 2^23 */
-#define TRF__X(i) { \
+   the low bits. ln 2 is split in two, so that n times the first part is exact. e^r is its Taylor
+   polynomial of degree 7 (remainder 5e-9 relative). 2^n: n + 127 in the exponent's bits; the shift
+   drops the bits of the 1.5 * 2^23. The relative error is below 3e-7. Below -87.3 the result is 0;
+   it is never above e^88.3. trf__exp_apart gives the same bits on every machine. */
+#define TRF__EXP_SCALE(i) { \
         trf__ivec bits; trf__vec scale; \
         TRF__AS_INT(bits, t.part[i]); \
         bits = (trf__ivec)(((trf__uvec)bits + 127u) << 23); \
         TRF__AS_REAL(scale, bits); \
         y.part[i] = p.part[i] * scale; }
-    TRF__EACH(TRF__X)
-#undef TRF__X
-    return trf__if_less(x, low, trf__set(0), y);
+#define TRF__EXP(name, fma) \
+TRF__INLINE trf__v16 name(trf__v16 x) \
+{ \
+    const trf__v16 one = trf__set(1.0f), magic = trf__set(12582912.0f), low = trf__set(-87.3f); \
+    trf__v16 t, n, r, p, y, clamped = trf__min(trf__max(x, low), trf__set(88.3f)); \
+    t = fma(clamped, trf__set(1.44269504088896341f), magic); \
+    n = trf__sub(t, magic); \
+    r = fma(n, trf__set(-0.693359375f), clamped); \
+    r = fma(n, trf__set(2.12194440054690583e-4f), r); \
+    p = trf__set(1.0f / 5040); \
+    p = fma(p, r, trf__set(1.0f / 720)); \
+    p = fma(p, r, trf__set(1.0f / 120)); \
+    p = fma(p, r, trf__set(1.0f / 24)); \
+    p = fma(p, r, trf__set(1.0f / 6)); \
+    p = fma(p, r, trf__set(0.5f)); \
+    p = fma(p, r, one); \
+    p = fma(p, r, one); \
+    TRF__EACH(TRF__EXP_SCALE) \
+    return trf__if_less(x, low, trf__set(0), y); \
 }
+TRF__EXP(trf__exp, trf__fma)
+TRF__EXP(trf__exp_apart, trf__apart)
 
 /* erf: an odd rational function x P(x^2) / Q(x^2), fitted to [-4, 4]. Beyond that erf is +-1 in
    float. */

@@ -580,6 +580,25 @@ typedef struct trf__reorder {
     trf__rules rules;
 } trf__reorder;
 
+/* Draws an id for each row of logits, which lie in the host's memory (>>draw). `rule` changes a
+   copy of a row, s. ids[row] is -1 if a logit is not
+   below infinity or nothing may be drawn. log_probabilities: of the ids under the logits alone. */
+typedef struct trf__drawing {
+    const trf_real *logits;
+    int64_t rows, vocab;
+    double temperature, top_p, min_p;
+    int32_t top_k;
+    void (*rule)(const void *user, int64_t row, trf_real *s);
+    const void *user;
+    const double *uniform;              /* (rows) 0..1 */
+    int32_t *ids;
+    double *log_probabilities;
+    trf_real *weights, *few;            /* (threads, vocab rounded up to 16) */
+    double *sums;                       /* (threads, chunks) of weights, */
+    trf_real *largest;                  /* and their largest */
+    int32_t *order;                     /* (threads, vocab rounded up to 16) */
+} trf__drawing;
+
 // >>op-table       the list of ops, and what a backend is
 //
 // Each line X(name, type) of the lists becomes a field of trf__backend and a function of every
@@ -674,6 +693,8 @@ typedef struct trf__backend {
     /* products[n], n <= TRF__MAX_DW: on a GPU the projections of one attention run together */
     void (*linear_dw)(const trf__run *run, const trf__linear_dw *products, int n);
 #endif
+    /* NULL if the device is not the CPU: tokens are drawn by the host */
+    void (*draw)(const trf__run *run, const trf__drawing *job);
 } trf__backend;
 
 enum { TRF__MAX_DW = 3 };      /* weight gradients in one call */
@@ -722,7 +743,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 17
+#define TRF__COLUMN_VERSION 18
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

@@ -192,11 +192,11 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         TRF__TRY(status);
         if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         TRF__TRY(run->backend->sync(run, err));
+        if (last) trf__draw_ids(g, n);
         for (i = 0; i < n; i++) {
             trf__sampled *s = &g->sampled[g->here.self[i].sentence];
-            double log_probability = 0;
-            int32_t first = s->first;
-            int32_t id = last ? trf__draw(g, s, g->logits + i * vocab, &log_probability) : 0;
+            double log_probability = last ? g->drawing.log_probabilities[i] : 0;
+            int32_t first = s->first, id = last ? g->drawing.ids[i] : 0;
             if (id < 0)
                 return trf__fail(err, TRF_E_NONFINITE, s - g->sampled, "logits",
                                  "sequence %lld, token %d of the "
@@ -240,7 +240,10 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
     int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
-    int64_t vocab = pass->config->target_vocab;
+    int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
+    int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
+    int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
+    trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
     trf__take_lists(&host, &g->here, pass, g->rows, g->rows, g->rows);
@@ -256,8 +259,19 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
     g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
-    g->weights = (double *)trf__take(&host, vocab, sizeof(double));
-    g->order = (int32_t *)trf__take(&host, vocab, sizeof(int32_t));
+    d->weights = trf__take_reals(&host, threads, wide);
+    d->few = trf__take_reals(&host, threads, wide);
+    d->largest = trf__take_reals(&host, threads, chunks);
+    d->sums = (double *)trf__take(&host, threads * chunks, sizeof(double));
+    d->order = (int32_t *)trf__take(&host, threads * wide, sizeof(int32_t));
+    d->ids = (int32_t *)trf__take(&host, g->rows_per_step, sizeof(int32_t));
+    d->log_probabilities = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
+    g->uniform = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
+    d->logits = g->logits;
+    d->uniform = g->uniform;
+    d->vocab = vocab;
+    d->rule = trf__draw_rules;
+    d->user = g;
     g->bytes = host.used;
     g->device_bytes = device.used;
 }
@@ -269,6 +283,7 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
     trf__pass_close(&sampler->pass);
+    if (sampler->host.state) sampler->host.backend->close(&sampler->host);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
     trf__free(&hooks, sampler->banned, sampler->banned_bytes);
     trf__free(&hooks, sampler, sizeof *sampler);
@@ -321,6 +336,14 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
                             &sampling->hooks, err);
+    if (status == TRF_OK && !g->pass.run.backend->draw) {
+        device.kind = TRF_DEVICE_CPU;
+        device.threads = 1;
+        device.precision = TRF_PRECISION_FLOAT32;
+        device.products = TRF_PRODUCTS_BUILT_IN;
+        g->host = trf__run_on(&device, &sampling->hooks);
+        status = g->host.backend->open(&g->host, err);
+    }
     if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
     if (status != TRF_OK) { trf_sampler_destroy(g); return status; }
     *sampler = g;

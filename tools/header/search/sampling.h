@@ -99,7 +99,9 @@ struct trf_sampler {
                                                    because they grow */
     int64_t capacity;
     trf_real *logits;                           /* (rows_per_step, vocab) */
-    double *weights; int32_t *order;            /* (vocab), for one draw */
+    trf__drawing drawing;                       /* its scratch and results, on the host */
+    double *uniform;                            /* (rows_per_step), its random numbers */
+    trf__run host;                              /* draws, where the device does not; else zeros */
     trf__rules rules;                           /* banned sequences, which lie in `banned` */
     int32_t *banned; size_t banned_bytes;
 };
@@ -127,70 +129,11 @@ TRF_API trf_sampling trf_sampling_defaults(void)
     return s;
 }
 
-// >>draw           a token from its logits z
-//
-//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
-//   w = exp((s - max s) / temperature)
-//
-// All filters keep a prefix of the ids in the order of falling w; equal ids are in rising order. A
-// heap yields the best ids one by one until the filters stop. The vocabulary is never sorted.
-// Without filters there is no heap.
-
-TRF__FN int trf__likelier(const double *w, int32_t a, int32_t b)
-{
-    return w[a] > w[b] || (w[a] == w[b] && a < b);
-}
-
-/* Makes a heap of n ids, whose root is the best, from one in which only entry i may be wrong. */
-TRF__FN void trf__sink(int32_t *heap, int64_t n, int64_t i, const double *w)
-{
-    int32_t id = heap[i];
-    int64_t child;
-    for (; (child = 2 * i + 1) < n; heap[i] = heap[child], i = child) {
-        if (child + 1 < n && trf__likelier(w, heap[child + 1], heap[child])) child++;
-        if (!trf__likelier(w, heap[child], id)) break;
-    }
-    heap[i] = id;
-}
-
-/* Moves the best of a heap of n ids behind the others. Returns its weight. */
-TRF__FN double trf__pop(int32_t *heap, int64_t n, const double *w)
-{
-    int32_t best = heap[0];
-    heap[0] = heap[n - 1];
-    heap[n - 1] = best;
-    trf__sink(heap, n - 1, 0, w);
-    return w[best];
-}
-
-/* Returns how many ids the filters keep: the best at order[*m - 1], the next one before it, and so
-   on. *mass is the sum of their weights. */
-TRF__FN int64_t trf__filter(const trf_sampling *o, const double *w, int64_t vocab, int32_t *order,
-                            int64_t *m, double *mass)
-{
-    int64_t i, popped = 0, most, kept = 0;
-    double total = 0, x = 0;
-    for (*m = i = 0; i < vocab; i++) if (w[i] > 0) { order[(*m)++] = (int32_t)i; total += w[i]; }
-    for (i = *m / 2 - 1; i >= 0; i--) trf__sink(order, *m, i, w);
-    most = *m;
-    /* ids with the weight of number top_k stay too: which of them comes first is an accident */
-    if (o->top_k > 0 && o->top_k < *m) {
-        for (total = 0; popped < *m && (popped < o->top_k || w[order[0]] == x); popped++)
-            total += x = trf__pop(order, *m - popped, w);
-        most = popped;
-    }
-    for (*mass = 0; kept < most; kept++, *mass += x) {
-        if (kept == popped) { trf__pop(order, *m - popped, w); popped++; }
-        x = w[order[*m - 1 - kept]];
-        /* the best weight is 1, so min_p compares with x itself; one id is always kept */
-        if (kept > 0 && (x < o->min_p || (o->top_p < 1 && *mass >= o->top_p * total))) break;
-    }
-    return kept;
-}
+// >>draw-rules     what the rules make of the logits, before a token is drawn (>>draw)
 
 /* What the rules about the tokens so far make of the logits z: w is a copy of them. */
 TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const trf_real *z,
-                              double *w)
+                              trf_real *w)
 {
     const trf_sampling *o = &g->sampling;
     const trf__rules *r = &g->rules;
@@ -198,56 +141,54 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
     int32_t m = o->no_repeat_ngram;
     const int32_t *ids = s->ids - starts;
     for (i = 0; o->repetition_penalty != 1 && i < n; i++) {
-        double *x = &w[ids[i]];
+        trf_real *x = &w[ids[i]];
         /* an id that occurs twice gets its penalty once */
-        if (*x == (double)z[ids[i]]) *x = trf__penalize(*x, o->repetition_penalty);
+        if (*x == z[ids[i]])
+            *x = (trf_real)trf__penalize((double)*x, o->repetition_penalty);
     }
     for (i = 0; m > 0 && i <= n - m; i++)
-        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -HUGE_VAL;
-    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -HUGE_VAL;
+        if (trf__ends_with(ids, n, ids + i, m - 1)) w[ids[i + m - 1]] = -(trf_real)HUGE_VAL;
+    for (i = 0; i < r->n_alone; i++) w[r->alone[i]] = -(trf_real)HUGE_VAL;
     for (i = 0; i < r->n_sequences; begin = r->ends[i++])
         if (trf__ends_with(ids, n, r->sequences + begin, r->ends[i] - 1 - begin))
-            w[r->sequences[r->ends[i] - 1]] = -HUGE_VAL;
+            w[r->sequences[r->ends[i] - 1]] = -(trf_real)HUGE_VAL;
 }
 
-/* Draws an id; *log_probability is its own under z alone, without penalty and temperature. Returns
-   -1 if z, or what may be drawn of it, has no finite maximum. */
-TRF__FN int32_t trf__draw(trf_sampler *g, const trf__sampled *s, const trf_real *z,
-                          double *log_probability)
+/* All that changes the logits s of a row of the list. */
+TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
 {
+    const trf_sampler *g = (const trf_sampler *)user;
     const trf_config *c = &g->model->config;
     const trf_sampling *o = &g->sampling;
-    int64_t vocab = c->target_vocab, i, m = vocab, kept = vocab;
-    uint64_t number = (uint64_t)g->ordinal + (uint64_t)(s - g->sampled);
-    double *w = g->weights, most = -HUGE_VAL, best = -HUGE_VAL, sum = 0, mass = 0, u;
-    int32_t never[3], id = -1, filtered = o->top_k > 0 || o->top_p < 1 || o->min_p > 0;
-    for (i = 0; i < vocab; i++) {
-        if (!((w[i] = (double)z[i]) < HUGE_VAL)) return -1;
-        if (w[i] > most) most = w[i];
-    }
-    for (i = 0; i < vocab; i++) sum += exp(w[i] - most);
-    trf__rule_logits(g, s, z, w);
+    const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
+    int32_t never[3], i;
+    trf__rule_logits(g, of, g->logits + row * c->target_vocab, s);
     (void)trf__never(c, !o->allow_unk, &o->ends, never);
-    for (i = 0; i < 3; i++) if (never[i] >= 0) w[never[i]] = -HUGE_VAL;
-    for (i = -1; s->answer.n < o->min_tokens && i < o->ends.n; i++)
-        w[i < 0 ? c->eos : o->ends.ids[i]] = -HUGE_VAL;
-    for (i = 0; i < vocab; i++) if (w[i] > best) { best = w[i]; id = (int32_t)i; }
-    /* temperature 0 takes the best id */
-    if (id >= 0 && o->temperature > 0) {
-        for (i = 0; i < vocab; i++) {
-            double below = w[i] - best;         /* a tiny temperature must not overflow */
-            mass += w[i] = below < -800 * o->temperature ? 0 : exp(below / o->temperature);
-        }
-        if (filtered) kept = trf__filter(o, w, vocab, g->order, &m, &mass);
-    /* the first id where the running sum of weights exceeds u, uniform in 0..mass */
-        u = trf__uniform(o->seed, 0x80000000u | (uint32_t)s->n, number) * mass;
-        for (mass = 0, i = 0; i < kept && mass <= u; i++) {
-            int32_t next = filtered ? g->order[m - 1 - i] : (int32_t)i;
-            if (w[next] > 0) { mass += w[next]; id = next; }
-        }
+    for (i = 0; i < 3; i++) if (never[i] >= 0) s[never[i]] = -(trf_real)HUGE_VAL;
+    for (i = -1; of->answer.n < o->min_tokens && i < o->ends.n; i++)
+        s[i < 0 ? c->eos : o->ends.ids[i]] = -(trf_real)HUGE_VAL;
+}
+
+/* Draws an id for each of n sequences of the list: on the threads of the sampler's device if that
+   is the CPU, else by the host. */
+TRF__FN void trf__draw_ids(trf_sampler *g, int64_t n)
+{
+    const trf_sampling *o = &g->sampling;
+    const trf__run *run = g->host.backend ? &g->host : &g->pass.run;
+    trf__drawing *d = &g->drawing;
+    int64_t row;
+    d->rows = n;
+    d->temperature = o->temperature;
+    d->top_p = o->top_p;
+    d->min_p = o->min_p;
+    d->top_k = o->top_k;
+    for (row = 0; row < n; row++) {
+        int32_t sequence = g->here.self[row].sentence;
+        g->uniform[row] = trf__uniform(o->seed,
+                                       0x80000000u | (uint32_t)g->sampled[sequence].n,
+                                       (uint64_t)g->ordinal + (uint64_t)sequence);
     }
-    if (id >= 0) *log_probability = (double)z[id] - most - log(sum);
-    return id;
+    run->backend->draw(run, d);
 }
 
 // >>new-text         the text of an answer that grows

@@ -1,0 +1,255 @@
+#pragma once
+#include "api/basics.h"
+#include "base/impl.h"
+#include "base/memory.h"
+#include "base/vector.h"
+#include "ops/ops.h"
+#include "cpu/threads.h"
+
+// >>draw           a token from its logits z
+//
+//   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
+//   w = exp((s - max s) / temperature)
+//
+// Each w is a float of trf__exp_apart, so it has the same bits on all machines. w of a chunk of 256
+// ids are added as sixteen lanes of floats, and the sums of chunks in order as doubles. A sequence
+// is one worker's: neither threads nor other sequences change a bit.
+//
+// Without filters the token is the first one at which the running sum of w exceeds u, uniform
+// between 0 and the sum of all.
+//
+// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
+// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
+// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
+// among the few ids above it. Nothing is sorted: the running sum takes the ids that stay in rising
+// order.
+
+enum { TRF__DRAW_CHUNK = 256 };
+
+/* Copies n logits and fills the last vector with -infinity. Returns the largest, or NaN if one is
+   not below infinity. */
+TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n)
+{
+    const trf__v16 limit = trf__set((trf_real)HUGE_VAL), zero = trf__set(0), one = trf__set(1);
+    trf__v16 bad = zero, top = trf__set(-(trf_real)HUGE_VAL);
+    int64_t c, whole = n / TRF__WIDE * TRF__WIDE;
+    memcpy(s + whole, z + whole, (size_t)(n - whole) * sizeof *s);
+    for (c = n; c % TRF__WIDE; c++) s[c] = -(trf_real)HUGE_VAL;
+    for (c = 0; c < n; c += TRF__WIDE) {
+        trf__v16 x = trf__load(c < whole ? z + c : s + c);
+        bad = trf__max(trf__if_less(x, limit, zero, one), bad);
+        top = trf__max(top, x);
+        trf__store(s + c, x);
+    }
+    return trf__max_lane(bad) > 0 ? (trf_real)NAN : trf__max_lane(top);
+}
+
+/* The sum of exp(s - most): of the logits before all rules. */
+TRF__FN double trf__draw_own(const trf_real *s, int64_t n, trf_real most)
+{
+    const trf__v16 from = trf__set(most);
+    double total = 0;
+    int64_t chunk, c;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+        trf__v16 sum = trf__set(0);
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
+            sum = trf__add(sum, trf__exp(trf__sub(trf__load(s + c), from)));
+        total += (double)trf__sum(sum);
+    }
+    return total;
+}
+
+/* The largest of n numbers, in whole vectors; none is NaN. largest: of each chunk. */
+TRF__FN trf_real trf__draw_largest(const trf_real *s, int64_t n, trf_real *largest)
+{
+    trf_real most = -(trf_real)HUGE_VAL;
+    int64_t chunk, c;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+        trf__v16 top = trf__set(-(trf_real)HUGE_VAL);
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
+            top = trf__max(top, trf__load(s + c));
+        *largest = trf__max_lane(top);
+        if (*largest > most) most = *largest;
+        largest++;
+    }
+    return most;
+}
+
+/* Replaces s by w = exp((s - base) * factor). Returns the sum; sums, largest: of each chunk. */
+TRF__FN double trf__weigh(trf_real *s, int64_t n, trf_real base, trf_real factor, double *sums,
+                          trf_real *largest)
+{
+    const trf__v16 from = trf__set(base), by = trf__set(factor), low = trf__set(-800 / factor);
+    double total = 0;
+    int64_t chunk, c;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK, sums++, largest++) {
+        trf__v16 sum = trf__set(0), top = sum;
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+            trf__v16 below = trf__max(trf__sub(trf__load(s + c), from), low);
+            trf__v16 e = trf__exp_apart(trf__mul(below, by));
+            sum = trf__add(sum, e);
+            top = trf__max(top, e);
+            trf__store(s + c, e);
+        }
+        *sums = (double)trf__sum(sum);
+        *largest = trf__max_lane(top);
+        total += *sums;
+    }
+    return total;
+}
+
+/* The first id with the largest number, which is `most`. */
+TRF__FN int32_t trf__draw_first(const trf_real *s, int64_t n, trf_real most,
+                                const trf_real *largest)
+{
+    int64_t i = 0;
+    while (largest[i / TRF__DRAW_CHUNK] < most) i += TRF__DRAW_CHUNK;
+    while (i < n && s[i] < most) i++;
+    return (int32_t)i;
+}
+
+/* The first id at which the running sum of the weights exceeds u. */
+TRF__FN int32_t trf__draw_any(const trf_real *w, int64_t n, const double *sums, double u)
+{
+    int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK), k, last = 0, i;
+    double before = 0, sum;
+    int32_t id = -1;
+    for (k = 0; k < chunks; before += sums[k++]) {
+        if (!(sums[k] > 0)) continue;
+        last = k;
+        if (before + sums[k] > u) break;
+    }
+    if (k == chunks) before -= sums[last];              /* rounding: u is the sum of all */
+    for (sum = before, i = last * TRF__DRAW_CHUNK;
+         i < trf__min64(n, (last + 1) * TRF__DRAW_CHUNK) && sum <= u; i++)
+        if (w[i] > 0) { sum += (double)w[i]; id = (int32_t)i; }
+    return id;
+}
+
+/* The number and the sum of the weights that reach a bound. largest: of each chunk, or NULL. */
+TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const trf_real *largest,
+                             double *count, double *mass)
+{
+    const trf__v16 zero = trf__set(0), one = trf__set(1), limit = trf__set(bound);
+    int64_t chunk, c;
+    *count = *mass = 0;
+    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
+        trf__v16 many = zero, sum = zero;
+        if (largest && largest[chunk / TRF__DRAW_CHUNK] < bound) continue;
+        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE) {
+            trf__v16 x = trf__load(w + c);
+            many = trf__add(many, trf__if_less(x, limit, zero, one));
+            sum = trf__add(sum, trf__if_less(x, limit, zero, x));
+        }
+        *count += (double)trf__sum(many);
+        *mass += (double)trf__sum(sum);
+    }
+}
+
+/* The largest bound that weights of this number or sum reach; `low`, a positive number, is one.
+   Floats from 0 on have the order of their bits. */
+TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
+                                 double mass)
+{
+    trf_real high = 2, middle = 0;              /* no weight reaches it */
+    double many, sum;
+    uint32_t a, b;
+    while (low < high) {
+#if TRF__REAL_BYTES == 4
+        memcpy(&a, &low, sizeof a);
+        memcpy(&b, &high, sizeof b);
+        if (b - a < 2) break;
+        a += (b - a) / 2;
+        memcpy(&middle, &a, sizeof middle);
+#else
+        (void)a; (void)b;
+        middle = low + (high - low) / 2;
+        if (!(middle > low && middle < high)) break;
+#endif
+        trf__draw_above(w, n, middle, NULL, &many, &sum);
+        if (many > 0 && (count > 0 ? many >= count : sum >= mass)) low = middle;
+        else high = middle;
+    }
+    return low;
+}
+
+/* Leaves the ids that the filters keep, in rising order, and their weights. Returns how many there
+   are. w: n weights in whole vectors; total: their sum; x: room for as many. */
+TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n, double total,
+                            const trf_real *largest, int32_t *order, trf_real *x)
+{
+    trf_real bound = 1;
+    double count, mass, share = d->top_p * total;
+    int64_t m = 0, kept = 0, c, i;
+    for (;;) {                                  /* a bound that is low enough */
+        bound = bound / 16 > (trf_real)FLT_MIN ? bound / 16 : (trf_real)FLT_MIN;
+        if (bound == (trf_real)FLT_MIN) break;
+        trf__draw_above(w, n, bound, largest, &count, &mass);
+        if (d->top_k > 0 ? count >= d->top_k : d->top_p < 1 ? mass >= share : bound <= d->min_p)
+            break;
+    }
+    for (c = 0; c < n; c += TRF__WIDE) {
+        if (largest[c / TRF__DRAW_CHUNK] < bound || trf__max_lane(trf__load(w + c)) < bound)
+            continue;
+        for (i = c; i < c + TRF__WIDE; i++)
+            if (w[i] >= bound) { x[m] = w[i]; order[m++] = (int32_t)i; }
+    }
+    for (i = m; i % TRF__WIDE; i++) x[i] = 0;
+    n = trf__round_up(m, TRF__WIDE);
+    if (d->top_k > 0 && d->top_k < m) bound = trf__draw_bound(x, n, bound, d->top_k, 0);
+    if (d->top_k > 0) {
+        trf__draw_above(x, n, bound, NULL, &count, &mass);
+        share = d->top_p * mass;
+    }
+    if (d->top_p < 1) bound = trf__draw_bound(x, n, bound, 0, share);
+    if ((double)bound < d->min_p) bound = (trf_real)d->min_p;
+    for (i = 0; i < m; i++)
+        if (x[i] >= bound) { x[kept] = x[i]; order[kept++] = order[i]; }
+    return kept;
+}
+
+/* Draws the id of one row. */
+TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, int worker)
+{
+    const trf__drawing *d = (const trf__drawing *)job;
+    const int64_t n = trf__round_up(d->vocab, TRF__WIDE);
+    const int64_t chunks = trf__ceil_div(n, TRF__DRAW_CHUNK);
+    /* a temperature below 1e-30 separates all floats, as 1e-30 does */
+    const trf_real factor = (trf_real)(1 / (d->temperature > 1e-30 ? d->temperature : 1e-30));
+    const trf_real *z = d->logits + row * d->vocab;
+    trf_real *w = d->weights + worker * n, *x = d->few + worker * n;
+    trf_real *largest = d->largest + worker * chunks, most, best;
+    double *sums = d->sums + worker * chunks, own, mass, u, sum;
+    int32_t *order = d->order + worker * n, *id = d->ids + row;
+    int64_t kept, i;
+    (void)run;
+    *id = -1;
+    d->log_probabilities[row] = 0;
+    most = trf__draw_copy(w, z, d->vocab);
+    if (!(most > -(trf_real)HUGE_VAL)) return;
+    own = trf__draw_own(w, n, most);
+    d->rule(d->user, row, w);
+    best = trf__draw_largest(w, n, largest);
+    if (!(best > -(trf_real)HUGE_VAL)) return;
+    if (d->temperature == 0) *id = trf__draw_first(w, n, best, largest);
+    else {
+        mass = trf__weigh(w, n, best, factor, sums, largest);
+        if (d->top_k == 0 && !(d->top_p < 1) && !(d->min_p > 0))
+            *id = trf__draw_any(w, n, sums, d->uniform[row] * mass);
+        else {
+            kept = trf__filter(d, w, n, mass, largest, order, x);
+            for (mass = 0, i = 0; i < kept; i++) mass += (double)x[i];
+            u = d->uniform[row] * mass;
+            for (sum = 0, i = 0; i < kept && sum <= u; i++) {
+                *id = order[i];
+                sum += (double)x[i];
+            }
+        }
+    }
+    if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);
+}
+
+TRF__FN void trf__cpu_draw(const trf__run *run, const trf__drawing *d)
+{
+    trf__tiles(run, d->rows, trf__draw_row, d);
+}
