@@ -31182,8 +31182,8 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     c = pass->config;
     if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
         return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "labels of %s need a model whose head is %s; the head of this one is %d",
-                         ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
+                         "the model does not label %s: its head is %d, needed is %s",
+                         ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;
@@ -38925,4 +38925,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 641548173
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1250605887

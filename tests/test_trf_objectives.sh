@@ -123,7 +123,7 @@ check "train: a resumed run with a text longer than a batch has three validation
     >sorted.tsv
 expect 0 "train --objective classify: a file sorted by label is taken" "^done: 1 update," "$trf" train \
     --objective classify --tsv sorted.tsv $quick --updates 1 --model m
-parameters() { sed -n 's/^\([0-9]*\) of \([0-9]*\) parameters come from.*/\1 \2/p' err; }
+parameters() { sed -n 's/^\([0-9]*\) of \([0-9]*\) tensors come from.*/\1 \2/p' err; }
 "$trf" train --objective classify --tsv counts.tsv --init-from counts --seed 5 --threads 1 \
     --updates 0 --model m 2>err
 check "train --init-from: a classifier of the same labels takes all parameters" \
@@ -151,10 +151,10 @@ expect 0 "score: a translator without end marks scores pairs" "" "$trf" score --
     --target test.names
 check "score: a translator without end marks counts only words" test "$(awk '{ n += $2 } END { print n }' out)" \
     -eq "$(wc -w <test.names)"
-expect 0 "train --init-from: a tagger begins with a model of hidden words" "parameters come from masked" "$trf" train \
+expect 0 "train --init-from: a tagger begins with a model of hidden words" "tensors come from masked" "$trf" train \
     --objective tag --tsv parity.tsv --init-from masked --extend-vocabulary --seed 5 --threads 1 --updates 20 --model m
 check "train --extend-vocabulary: words of the tagger's data are added" grep -q "source: 10 tokens are new" err
-expect 0 "train --init-from --freeze: a translator is trained further" "parameters come from good" "$trf" train \
+expect 0 "train --init-from --freeze: a translator is trained further" "tensors come from good" "$trf" train \
     --tsv train.tsv --init-from good --freeze "encoder.*" --freeze "*embed*" --seed 5 --threads 1 --updates 20 \
     --model tuned
 check "train --freeze: frozen parameters are counted" grep -q "frozen: [1-9]" err
@@ -176,7 +176,7 @@ expect 0 "train --objective tag: a line with fewer labels than words is named" "
     "$trf" train --objective tag --tsv short.tsv $quick --updates 2 --model m
 expect 2 "train: --text is refused for a translator" "is for --objective causal" "$trf" train --text counting \
     --updates 1 --model m
-expect 2 "train --objective causal: pairs are refused" "give --text FILE" "$trf" train --objective causal \
+expect 2 "train --objective causal: pairs are refused" "this --objective reads --text FILE, not pairs" "$trf" train --objective causal \
     --tsv train.tsv --updates 1 --model m
 expect 2 "train --objective causal: --metric bleu is refused" "--metric bleu does not work with" "$trf" train \
     --objective causal --text counting --metric bleu --model m
@@ -310,11 +310,11 @@ expect 0 "train --extend-vocabulary: one vocabulary for both sides grows by a wo
 expect 0 "train --extend-vocabulary: the new word is in an answer" "^[a-z ]* indeed$" "$trf" translate --model m \
     --input four
 expect 0 "train --init-from: a translator takes its decoder from a language model" \
-    "51 of 126 parameters come from counter" "$trf" train --tsv train.tsv --init-from counter --threads 1 --updates 20 \
+    "51 of 126 tensors come from counter" "$trf" train --tsv train.tsv --init-from counter --threads 1 --updates 20 \
     --model m
 expect 0 "train --init-from: a translator from a language model writes end marks" "target-eos yes" "$trf" inspect m
 expect 0 "train --init-from: a translator takes its encoder from a model of hidden words" \
-    "parameters come from masked" "$trf" train --tsv train.tsv --init-from masked --threads 1 --updates 2 --model m
+    "tensors come from masked" "$trf" train --tsv train.tsv --init-from masked --threads 1 --updates 2 --model m
 expect 1 "train --init-from: a model of which no parameter fits is refused" "no parameter of masked fits" "$trf" train \
     --objective causal --text counting --init-from masked --threads 1 --updates 2 --model m
 
@@ -426,21 +426,21 @@ expect 0 "train --objective pretrain: a run goes on" "update 305" "$trf" train $
     --updates 305 --seed 3 --model pre --checkpoint pre.check --resume
 expect 1 "train --resume: --objective mask is refused for a run of pretrain" "another --objective" "$trf" train \
     --objective mask --text story --updates 310 --model pre --checkpoint pre.check --resume
-expect 0 "train --init-from: a classifier begins with a model of pretrain" "18 of 20 parameters come" "$trf" train \
+expect 0 "train --init-from: a classifier begins with a model of pretrain" "18 of 20 tensors come" "$trf" train \
     --objective classify --next-sentences story --init-from pre --pooling first --head-layer yes --updates 1 \
     --learning-rate 1e-9 --model m --threads 1
 "$trf" inspect pre >out; "$trf" inspect m >more
 check "train --init-from: the head's layer of a classifier is the pooler of its model of pretrain" \
     test "$(awk '/sequence.layer.weight/ { print $7, $8, $9 }' out)" = \
     "$(awk '/head.layer.weight/ { print $7, $8, $9 }' more)"
-expect 0 "train --init-from: a model of hidden words begins with one of pretrain" "21 of 21 parameters come" \
+expect 0 "train --init-from: a model of hidden words begins with one of pretrain" "21 of 21 tensors come" \
     "$trf" train --objective mask --text story --init-from pre --updates 1 --valid-size 0 --model m --threads 1
 check "train --init-from: a model of hidden words from one of pretrain has no sequence head" \
     sh -c "! '$trf' inspect m | grep -q sequence"
-expect 0 "train --init-from: a classifier of other labels begins with a model of pretrain" "18 of 20 parameters come" \
+expect 0 "train --init-from: a classifier of other labels begins with a model of pretrain" "18 of 20 tensors come" \
     "$trf" train --objective classify --tsv counts.tsv --init-from pre --extend-vocabulary --pooling first \
     --head-layer yes --updates 1 --valid-size 0 --model m --threads 1
-expect 0 "train --init-from: pretrain with other labels begins with a model of pretrain" "23 of 25 parameters come" \
+expect 0 "train --init-from: pretrain with other labels begins with a model of pretrain" "23 of 25 tensors come" \
     "$trf" train $both --tsv counts.tsv --init-from pre --extend-vocabulary --updates 1 --valid-size 0 --model m
 expect 0 "train --objective pretrain: labels of single texts are taken" "5 labels" "$trf" train $both --tsv counts.tsv \
     --updates 3 --valid-size 0 --model m

@@ -290,14 +290,14 @@ expect 0 "an end of its own, where the training ended" \
 
 expect 0 "a model to begin with" "^done" "$trf" train $plain --updates 30 --model keep
 ice="$plain --valid-size 0 --model ice"
-expect 0 "patterns that overlap" "^frozen: 32 of 36 parameters$" "$trf" train $ice --updates 10 \
+expect 0 "patterns that overlap" "^frozen: 32 of 36 tensors$" "$trf" train $ice --updates 10 \
     --freeze 'encoder.*' --freeze '*.layers.0.*'
 expect 0 "what is frozen stays frozen when going on" \
-    "^frozen: 32 of 36 parameters, as in the checkpoint (--freeze '' freezes none)$" "$trf" train \
+    "^frozen: 32 of 36 tensors, as in the checkpoint (--freeze '' freezes none)$" "$trf" train \
     $ice --updates 20 --resume
-expect 0 "other patterns of --freeze take the place of the old" "^frozen: 20 of 36 parameters$" "$trf" train $ice \
+expect 0 "other patterns of --freeze take the place of the old" "^frozen: 20 of 36 tensors$" "$trf" train $ice \
     --updates 30 --resume --freeze 'decoder.*'
-expect 0 "--freeze '' freezes none" "^frozen: 0 of 36 parameters$" "$trf" train $ice --updates 40 --resume \
+expect 0 "--freeze '' freezes none" "^frozen: 0 of 36 tensors$" "$trf" train $ice --updates 40 --resume \
     --freeze ''
 check "after --freeze '' the next run tells nothing of it" eval \
     '"$trf" train $ice --updates 41 --resume 2>err; ! grep -q frozen err'
@@ -315,7 +315,8 @@ check "other batches are refused with another end, which is named" grep -q -x -e
 check "options that are the same are not named" eval '! grep -q -e "--warmup was" err'
 expect 1 "going on with another seed" "original training: --seed was 5, now it is 9$" "$trf" train --tsv train.tsv \
     $short --threads 1 --seed 9 --valid-size 0 --model ice --updates 50 --resume
-expect 1 "going on with other data" "so the data or --columns have changed" "$trf" train --tsv test.tsv $small \
+expect 1 "going on with other data" "--resume needs the same data: they or --columns have changed" "$trf" train --tsv \
+    test.tsv $small \
     --valid-size 0 \
     --model ice --updates 50 --resume
 

@@ -74,7 +74,7 @@ expect 0 "training with another seed" "" "$trf" train --tsv train.tsv $short --t
 check "another seed is another model" test "$(cmp -s one other; echo $?)" -eq 1
 expect 1 "resume with another model" "--d-model 16" \
     "$trf" train $files $brief --d-model 32 --updates 50 --model two --resume
-expect 1 "resume with other data" "TRF_E_STATE" "$trf" train --tsv test.tsv $small --updates 50 \
+expect 1 "resume with other data" "resume needs the " "$trf" train --tsv test.tsv $small --updates 50 \
     --model two --resume
 expect 1 "resume from nothing" "none.checkpoint" "$trf" train $files $small --updates 50 \
     --model none --resume
@@ -335,11 +335,11 @@ check "the paper with two vocabularies has two" grep -q "14 source and 14 target
 wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 \
     --warmup 1 --clip-norm 1e300"
 expect 0 "updates that go astray" \
-    "update [0-9]* was left out: .* is not finite; further ones are only counted" \
+    "update [0-9]* skipped: .* is not finite; further ones are only counted" \
     "$trf" train --tsv train.tsv $wild --updates 20 --model wild
-grep "was left out" err >told
+grep "skipped: " err >told
 check "five of them are told" lines_are 5 told
-check "skipped updates beyond the first five are counted" grep -q "^left out: [0-9]* of these updates" err
+check "skipped updates beyond the first five are counted" grep -q "^skipped: [0-9]* of these updates" err
 expect 0 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
     "$trf" train --tsv train.tsv $wild --updates 30 --model wild --resume
 check "a training of skipped updates alone counts them" grep -q "^left out: 10 of these updates" err
@@ -359,7 +359,7 @@ check "a training of skipped updates leaves the old model" same one stays
 high="$model --batch-tokens 256 --threads 1 --schedule constant --learning-rate 1e5 \
     --initial-rate 1e5 --warmup 1 --clip-norm 1e300"
 expect 1 "a hundred updates left out in a row" \
-    "the last 100 updates were left out: the rate of 1e+05 is too high" \
+    "the last 100 updates were skipped: the rate of 1e+05 is too high" \
     "$trf" train --tsv train.tsv $high --metric loss --updates 3000 --log-every 50 --model high
 check "end the training" eval '! grep -q "^update 250" err'
 losing="$model --batch-tokens 256 --threads 1 --metric loss --schedule constant \

@@ -231,6 +231,8 @@ int main(int argc, char **argv)
         const char *name = i < n_commands ? commands[i].name : others[i - n_commands];
         if (distance(word, name) < distance(word, nearest)) nearest = name;
     }
-    say("unknown command '%s'; did you mean 'trf %s'? All commands: trf --help", word, nearest);
+    if (distance(word, nearest) <= 1 + (int)strlen(nearest) / 3)
+        say("unknown command '%s'; did you mean 'trf %s'? All commands: trf --help", word, nearest);
+    else say("unknown command '%s'; all commands: trf --help", word);
     return USAGE;
 }

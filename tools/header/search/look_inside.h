@@ -275,8 +275,8 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     c = pass->config;
     if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
         return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "labels of %s need a model whose head is %s; the head of this one is %d",
-                         ids ? "tokens" : "sequences", ids ? "3" : "1 or 2", (int)c->head);
+                         "the model does not label %s: its head is %d, needed is %s",
+                         ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__ZERO(batch);
     batch.source = *sources;

@@ -88,14 +88,16 @@ static void print_help(const struct command *command, int all)
     enum { COLUMN = 30 };
     const char *often = all ? NULL : command->often;
     char defaults[256], sentence[1024];
-    int i, width, n = 0;
+    int i, width, n = 0, headed = 0;
     printf("usage: %s\n\n", command->usage);
     puts(command->text);
     for (i = 0; i < n_rows; i++) {
         const struct row *row = &rows[i];
         if (!(row->commands & command->bit)) continue;
         n += row->kind != HEADING;
-        if (often && n == 1 && row->kind != HEADING) puts("\nOptions that are used most:");
+        if (n == 1 && row->kind != HEADING && (often || !headed))
+            puts(often ? "\nOptions that are used most:" : "\nOptions:");
+        headed |= row->kind == HEADING;
         if (often && (row->kind == HEADING || !lists(often, row->name))) continue;
         if (row->kind == HEADING) { printf("\n%s:\n", row->name); continue; }
         width = printf("  --%s%s%s%s", row->name,
@@ -165,7 +167,7 @@ static void say_unknown(const struct command *command, const char *dashes, const
         if (far < best) { best = far; nearest = rows[i].name; }
     }
     if (*several) say("'--%s' is short for several options:%s", name, several);
-    else if (nearest && best <= 1 + (int)strlen(name) / 3)
+    else if (nearest && best <= (int)(strlen(name) + 1) / 3)
         say("unknown option '--%s'; did you mean --%s?", name, nearest);
     else say("unknown option '--%s'; all options: %s --help all", name, program);
 }

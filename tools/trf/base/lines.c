@@ -98,7 +98,7 @@ int next_line(struct reader *r)
     length = read_bytes(r);
     if (length < 0) {
         say("%s:%lld: cannot continue reading: %s", r->name, (long long)r->number + 1,
-            errno == EBADMSG ? "the packed file is damaged or cut" : strerror(errno ? errno : EIO));
+            errno == EBADMSG ? "the gzip file is damaged or truncated" : strerror(errno ? errno : EIO));
         return -1;
     }
     if (length == 0) return 0;

@@ -28,8 +28,8 @@ const struct row rows[] = {
      "tokens of a text (like BERT); span: missing spans of a text (like T5); pretrain: mask and "
      "classify at once, from the data of classify (as BERT was pretrained)", NULL},
     {PREPARE | FROM_DATA, CHOICE, "objective", AT(objective), OBJECTIVES,
-     "what a model will learn from the file, as in trf train; one without labels (default: "
-     "translate for an encoder-decoder model, causal for a language model, mask for an encoder)",
+     "the task to prepare for, as in trf train, but one without labels (default: translate for "
+     "an encoder-decoder model, causal for a language model, mask for an encoder)",
      NULL},
     {TRAIN, TEXT, "token-file", AT(train.token_file), "FILE",
      "token ids that trf prepare wrote, instead of text. They stay on the disk: a batch is read "
@@ -57,7 +57,7 @@ const struct row rows[] = {
      "the training text, for causal, mask and span. May be given several times, or be a folder", NULL},
     {TRAIN | PREPARE, CHOICE, "documents", AT(train.documents), "lines|file",
      "what a document is. lines: each line; file: the whole file, where a line end is a token "
-     "(only with characters, or with subwords that are learned here)", NULL},
+     "(not with words; subwords must have a token for it)", NULL},
     {TRAIN | PREPARE, FLAG, "pack", AT(train.pack), NULL,
      "put several documents into one chunk; without it, each document starts a new chunk", NULL},
     {TRAIN | PREPARE | FROM_DATA, COUNT, "chunk", AT(train.chunk), "N",
@@ -76,7 +76,7 @@ const struct row rows[] = {
     {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT |
      TOKENIZE | DETOKENIZE, LONG_COUNT,
      "max-line-bytes", AT(max_line_bytes), "N",
-     "most bytes of a line of input. A longer one is told, and left out like one that is not UTF-8",
+     "longest input line, in bytes. A longer one is handled like a line that is not UTF-8",
      NULL},
     {TRAIN | PREPARE, FLAG, "strict", AT(train.strict), NULL,
      "stop at the first line that cannot be trained on; without it, such lines are left out and "
@@ -158,8 +158,8 @@ const struct row rows[] = {
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(train.vocab_size), "N",
      "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
      "tokens. For subwords: how many to learn, SentencePiece's three special tokens included "
-     "(default: 32000; for subwords, one for each 25 words of the text, 500 to 8000, or 16000 where "
-     "they are only read)",
+     "(default: 32000; for subwords, one per 25 words of text, 500 to 8000, or to 16000 for text "
+     "that is only read)",
      then_vocab_size},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(train.source_vocab_size), "N",
      "the same for the source only", NULL},
@@ -168,11 +168,11 @@ const struct row rows[] = {
     {TRAIN, LONG_COUNT, "min-count", AT(train.min_count), "N",
      "leave out words and characters that occur fewer than N times", NULL},
     {TRAIN, CHOICE, "normalization", AT(train.normalization), "auto|identity|nfc|nfkc",
-     "how to normalize text before it is cut into subwords that are learned here. identity: not "
-     "at all; nfc: a letter and its mark become one character (Unicode NFC), and a tab becomes a "
-     "space; nfkc: SentencePiece's nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes "
-     "x2). auto: nfc for the source, identity for the target; for one vocabulary of both sides, "
-     "nfc if it changes no target, else identity", NULL},
+     "how to normalize text for subwords that are learned here. identity: not at all; nfc: a "
+     "letter and its mark become one character (Unicode NFC), and a tab becomes a space; nfkc: "
+     "SentencePiece's nmt_nfkc, which also rewrites characters (x\xC2\xB2 becomes x2). auto: nfc "
+     "for the source, identity for the target; for one vocabulary of both sides, nfc if it "
+     "changes no target, else identity", NULL},
     {TRAIN, COUNT, "subword-samples", AT(train.subword_samples), "N",
      "subword regularisation (Kudo 2018), for translate: train on N copies of every pair. The "
      "first copy has the best segmentation, the others have random ones. An epoch takes N times "
@@ -202,16 +202,16 @@ const struct row rows[] = {
 
 #include "options_model.h"
 
-    {TRAIN, HEADING, "Hidden tokens (mask, span)", 0, NULL, NULL, NULL},
+    {TRAIN, HEADING, "Masking (mask, span)", 0, NULL, NULL, NULL},
     {TRAIN, REAL, "noise-density", AT(noise.density), "X",
-     "fraction of the tokens to hide, 0 to 1", NULL},
+     "fraction of the tokens to mask, 0 to 1", NULL},
     {TRAIN, REAL, "masked-share", AT(noise.masked), "X",
-     "for mask: fraction of the hidden tokens that become the mask token, 0 to 1 minus "
+     "for mask: fraction of the masked tokens that become the mask token, at most 1 minus "
      "--random-share", NULL},
     {TRAIN, REAL, "random-share", AT(noise.randomised), "X",
      "for mask: fraction that becomes a random token; the rest stay unchanged", NULL},
     {TRAIN, SWITCH, "whole-words", AT(noise.whole_words), NO_YES,
-     "for mask: hide all tokens of a word or none", NULL},
+     "for mask: mask all tokens of a word or none", NULL},
     {TRAIN, REAL, "mean-span", AT(noise.mean_span), "X",
      "for span: mean length of a missing span in tokens, at least 1", NULL},
 
@@ -236,7 +236,7 @@ const struct row rows[] = {
      "with --init-from: add words or characters of the training data that its vocabularies lack",
      NULL},
     {TRAIN, TEXTS, "freeze", AT(train.freeze), "PATTERN",
-     "do not train parameters with names that match ('*': any characters; \"encoder.*\"); may be "
+     "do not train tensors with names that match ('*': any characters; \"encoder.*\"); may be "
      "given several times", NULL},
 
     {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
@@ -285,7 +285,7 @@ const struct row rows[] = {
     {TRAIN, REAL, "clip-norm", AT(training.clip_norm), "X",
      "largest norm of the whole gradient; 1e300: no limit", NULL},
     {TRAIN | FROM_DATA, REAL, "label-smoothing", AT(training.label_smoothing), "X",
-     "probability e that is spread over all tokens, at least 0, less than 1 (default: 0.1 for "
+     "probability e to spread (see --smoothing-rule), at least 0, less than 1 (default: 0.1 for "
      "translate and span; 0 for all others, which report probabilities)", NULL},
     {TRAIN, CHOICE, "smoothing-rule", AT(training.smoothing_rule), SMOOTHINGS,
      "how e is spread over V tokens. uniform: e / V on each token, the right one included "
@@ -310,7 +310,7 @@ const struct row rows[] = {
     {TRAIN | INSPECT, COUNT, "batch-sentences", AT(corpus.batch_sentences), "N",
      "largest number of pairs in a batch", NULL},
     {TRAIN, SWITCH, "padded-budget", AT(corpus.padded_budget), NO_YES,
-     "count tokens as systems with padding do: length of the longest pair times number of pairs",
+     "count padding in --batch-tokens: length of the longest pair times number of pairs",
      NULL},
     {TRAIN, SWITCH, "shuffle", AT(corpus.shuffle), NO_YES, "use a new order in each epoch", NULL},
     {TRAIN, SWITCH, "buckets", AT(corpus.buckets), NO_YES,
@@ -329,8 +329,8 @@ const struct row rows[] = {
      "how several processes add up gradients. ordered: in the order of the parts, to the same bits "
      "as in one process; fast: in the order that MPI finds fastest", NULL},
     {TRAIN | INSPECT, SWITCH, "recompute", AT(training.recompute), NO_YES,
-     "store only the outputs of layers and compute the rest again: less memory, a fifth more "
-     "time, the same model", NULL},
+     "gradient checkpointing: store only layer outputs and compute the rest again; less memory, "
+     "a fifth more time, the same model", NULL},
 
     {TRAIN, HEADING, "Checkpoints and logs", 0, NULL, NULL, NULL},
     {TRAIN, TEXT, "checkpoint", AT(train.checkpoint), "FILE",
@@ -388,12 +388,11 @@ const struct row rows[] = {
     {TRANSLATE, COUNT, "n-best", AT(search.n_best), "N",
      "write the N best translations of a line, each as INDEX tab RANK tab SCORE tab TEXT; INDEX "
      "is the number of the line. N is at most --beam; without --beam, the beam grows to N. The "
-     "search may find fewer. Subwords may cut the same text in several ways, so a text may come "
-     "twice", NULL},
+     "search may find fewer. Two segmentations may give the same text twice", NULL},
     {TRANSLATE, FLAG, "scores", AT(answer.scores), NULL,
      "write the score and a tab before each translation", NULL},
     {TAG, FLAG, "conll", AT(answer.conll), NULL,
-     "write a line for each word: the word, a tab, its label; and an empty line behind each text",
+     "write a line for each word: the word, a tab, its label; and an empty line after each text",
      NULL},
     {TRANSLATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: line, source, and answers with text, score, "
@@ -410,15 +409,15 @@ const struct row rows[] = {
      "the last decoder layer; all: a list of layers, each a list of heads, each a matrix", NULL},
     {GENERATE, HEADING, "Texts", 0, NULL, NULL, NULL},
     {GENERATE, TEXT, "prompt", AT(generate.prompt), "TEXT",
-     "text to continue; --prompt may be omitted before it. Without a prompt and without --input, a "
-     "language model begins a new text (behind EOS, if it learned from documents that were cut or "
+     "text to continue; --prompt may be omitted before it. Without a prompt and without --input, "
+     "a language model begins a new text (after EOS, if its training documents were split or "
      "packed), and an encoder-decoder model reads standard input", NULL},
     {GENERATE, TEXT, "input", AT(input), "FILE",
      "continue each line of this file ('-': standard input); an encoder-decoder model writes an "
      "output for each line", NULL},
     {GENERATE, FLAG, "special", AT(generate.special), NULL,
-     "read the texts of special tokens, and of others that were added to the vocabulary, as these "
-     "tokens: '<|im_start|>'. For models of byte-level BPE", NULL},
+     "parse special and added tokens in the text, such as '<|im_start|>'. For models with "
+     "byte-level BPE", NULL},
     {GENERATE, COUNT, "count", AT(generate.count), "N", "draw N texts for each beginning", NULL},
     {GENERATE, TEXT, "forced-first", AT(rules.forced_first), "TOKEN",
      "with an encoder-decoder model: a token with which every text begins, for instance the tag of "
@@ -428,23 +427,22 @@ const struct row rows[] = {
      "a token that ends a text as EOS does, instead of those that an imported folder names "
      "(eos_token_id); may be given several times. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, TEXTS, "stop", AT(generate.stops), "TEXT",
-     "end a text in front of the first TEXT that is drawn, whatever its tokens; may be given "
-     "several times", NULL},
+     "end a text before the first TEXT in it, whatever its tokens; may be given several times", NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
      "with --json: add the tokens drawn and the log-probability of each; EOS is the last", NULL},
     {GENERATE, HEADING, "Sampling (applied in this order)", 0, NULL, NULL, NULL},
     {GENERATE, SEED, "seed", AT(seed), "N",
-     "the same seed draws the same texts (default: another one in each call; it is printed)", NULL},
+     "the same seed gives the same texts (default: a new one in each call; it is printed)", NULL},
     {GENERATE, REAL, "repetition-penalty", AT(sampling.repetition_penalty), "X",
      "divide the positive logits of tokens that have occurred by X, and multiply the negative ones "
      "by X (Keskar et al. 2019)", NULL},
     {GENERATE, NUMBER, "no-repeat-ngram", AT(sampling.no_repeat_ngram), "N",
      "never write the same N tokens in a row twice, the beginning included; 0: off", NULL},
     {GENERATE, TEXTS, "ban", AT(rules.bans), "TEXT",
-     "a text that is never written, as the vocabulary cuts it at the beginning of a line; may be "
-     "given several times", NULL},
+     "never write the tokens that this text has at the start of a line; may be given several "
+     "times", NULL},
     {GENERATE, TEXT, "ban-file", AT(rules.ban_file), "FILE", "more such texts, one per line", NULL},
     {GENERATE, NUMBER, "min-tokens", AT(sampling.min_tokens), "N",
      "smallest number of tokens before a text may end", NULL},
@@ -467,10 +465,10 @@ const struct row rows[] = {
      "largest number of texts drawn at a time", NULL},
     {EMBED, HEADING, "Vectors", 0, NULL, NULL, NULL},
     {EMBED, CHOICE, "pooling", AT(pooling), "mean|first|max",
-     "what becomes the vector of a line: the mean of the encoder's output rows, the first row, or "
-     "the largest number of each column. The row of EOS counts if the model adds EOS. An imported "
-     "sentence encoder has the pooling of its folder, unless this option is given; its prompt "
-     "stands before every line, and its longest text is the longest line", NULL},
+     "what becomes the vector of a line: the mean of the encoder's output rows, the first row, "
+     "or the largest number of each column. The row of EOS counts if the model adds EOS. An "
+     "imported sentence encoder has the pooling of its folder, unless this option is given; its "
+     "prompt goes before every line, and its max_seq_length limits lines", NULL},
     {EMBED, SWITCH, "normalize", AT(embed.unit_vectors), NO_YES,
      "divide each vector by its length; a vector of zeros stays. Without the option: no for an "
      "imported sentence encoder without such a step, else yes", NULL},
@@ -478,8 +476,8 @@ const struct row rows[] = {
      "write the lines that are nearest to this text by cosine instead of vectors: SCORE tab LINE, "
      "the best first; lines with equal scores keep their order", NULL},
     {EMBED, TEXT, "index", AT(embed.index), "FILE",
-     "the vectors of the lines, which an earlier run wrote to this .npy, instead of computing them. "
-     "Without --query, each line of standard input is a question; an empty line ends its answers",
+     "read the lines' vectors from this .npy of an earlier run. Without --query, each line of "
+     "standard input is a query; an empty line ends its results",
      NULL},
     {EMBED, COUNT, "top", AT(embed.top), "N", "with --query: write the N nearest lines", NULL},
     {EMBED, FLAG, "json", AT(json), NULL,
@@ -555,7 +553,7 @@ const struct row rows[] = {
     {TRANSLATE, COUNT, "batch-tokens", AT(search.max_tokens), "N",
      "largest number of source tokens searched at a time", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED, FLAG, "interactive", AT(answer.interactive), NULL,
-     "answer each line at once; this is the default if the input is a terminal", NULL},
+     "answer each line immediately; the default if the input is a terminal", NULL},
     {RUN | ATTENTION, DEVICE, "device", AT(device), "cpu|cuda|cuda:N",
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
@@ -574,13 +572,13 @@ const struct row rows[] = {
      "accurate; elsewhere built-in (default: built-in)",
      NULL},
     {RUN | ATTENTION, NUMBER, "vector-bytes", AT(device.vector_bytes), "16|32|64",
-     "use vectors of at most so many bytes (SSE2, AVX2, AVX-512), as a smaller processor would "
-     "(default: the widest)",
+     "widest SIMD registers to use, in bytes: SSE2, AVX2, AVX-512 (default: the widest of this "
+     "processor)",
      NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
-     "format of the weights while answering (CPU only). bf16: 16 bits, half the memory; "
-     "int8: 8 bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
+     "format of the weights in inference (CPU only). bf16: 16 bits, half the memory; int8: 8 "
+     "bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
     {RUN | INSPECT | ATTENTION, COUNT, "threads", AT(device.threads), "N",
      "number of threads; results do not depend on it (default: one for each processor that trf may "
      "use)", NULL},
@@ -622,9 +620,8 @@ const struct row rows[] = {
      "the longest text in tokens: only for relative and rotary positions, which have no table (T5, "
      "Llama, Mistral, Qwen 2); 0: as config.json says", NULL},
     {WRITES, CHOICE, "weights", AT(publish.weights), "full|bf16|f16|int8",
-     "how weights are stored. full: in 32 bits; bf16, f16: in 16 bits, half the file; int8: in 8 "
-     "bits, a quarter, and the model can no longer be trained. trf quantize needs this option; "
-     "with it trf average takes a single model too", NULL},
+     "how weights are stored. full: 32 bits; bf16, f16: 16 bits, half the file; int8: 8 bits, a "
+     "quarter, and the model cannot be trained further", NULL},
     {WRITES, FLAG, "overwrite", AT(overwrite), NULL, "let --output replace an existing file", NULL},
     {EXPORT, HEADING, "Files", 0, NULL, NULL, NULL},
     {EXPORT, TEXT, "output", AT(output), "FOLDER", "the folder to write", NULL},

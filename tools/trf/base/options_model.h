@@ -8,7 +8,7 @@
     {TRAIN | INSPECT | FROM_DATA, COUNT, "n-heads", AT(config.n_heads), "N",
      "attention heads; must divide d-model, unless --d-head is given", NULL},
     {TRAIN | INSPECT, NUMBER, "kv-heads", AT(config.kv_heads), "N",
-     "heads of keys and values, shared by n-heads / N heads of queries each (Llama); 0: n-heads",
+     "key/value heads, each for n-heads / N query heads (grouped-query attention); 0: n-heads",
      NULL},
     {TRAIN | INSPECT, NUMBER, "d-head", AT(config.d_head), "N",
      "width of a head; 0: d-model / n-heads", NULL},
@@ -33,30 +33,30 @@
     {TRAIN | INSPECT, CHOICE, "positions", AT(config.positions), POSITIONS,
      "position encodings. interleaved: sines and cosines in turn, angle p / 10000^(2i/d) (the "
      "paper, PyTorch tutorials); halves-n1: all sines, then all cosines, angle p / "
-     "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); halves: the same with the paper's angle "
-     "(Hugging Face Marian); learned: a vector for each position; none: no positions; relative: "
-     "learned numbers for distances, added to the scores of attention (T5); alibi: the distance "
-     "times a slope is subtracted there (BLOOM); rotary: queries and keys are rotated (Llama)",
+     "10000^(i/(d/2-1)) (tensor2tensor, fairseq, Marian); halves: the same with the paper's "
+     "angle (Hugging Face Marian); learned: a vector for each position; none: no positions; "
+     "relative: a learned bias of attention scores by distance (T5); alibi: ALiBi, minus "
+     "distance times a slope (BLOOM); rotary: RoPE, rotates queries and keys (Llama)",
      NULL},
     {TRAIN | INSPECT, NUMBER, "position-offset", AT(config.position_offset), "N",
      "number of the first position, for positions that are added to embeddings", NULL},
     {TRAIN | INSPECT, COUNT, "relative-buckets", AT(config.relative_buckets), "N",
-     "for relative: how many numbers each head has", NULL},
+     "for relative: buckets of distances", NULL},
     {TRAIN | INSPECT, COUNT, "relative-distance", AT(config.relative_distance), "N",
      "for relative: distances of N tokens and more share one number", NULL},
     {TRAIN | INSPECT, REAL, "rotary-base", AT(config.rotary_base), "X",
-     "for rotary: pair i of a head of width w turns by p / X^(2i/w) at position p", NULL},
+     "for rotary: theta: pair i of a head of width w turns by p / X^(2i/w) at position p", NULL},
     {TRAIN | INSPECT, NUMBER, "rotary-width", AT(config.rotary_width), "N",
-     "for rotary: how many features of a head turn; 0: all", NULL},
+     "for rotary: rotated features of a head; 0: all", NULL},
     {TRAIN | INSPECT, REAL, "rotary-scale", AT(config.rotary_scale), "X",
      "for rotary: divide positions by X", NULL},
     {TRAIN | INSPECT, NUMBER, "rotary-trained", AT(config.rotary_trained), "N",
-     "for rotary: divide only those of pairs that turn slowly within N positions (Llama 3.1); 0: "
-     "of all pairs", NULL},
+     "for rotary: the context of the original training: scale slow pairs alone (Llama 3.1); 0: "
+     "scale all pairs", NULL},
     {TRAIN | INSPECT, REAL, "rotary-low", AT(config.rotary_low), "X",
-     "for rotary-trained: pairs of X turns or fewer are slow", NULL},
+     "low_freq_factor: pairs of X turns or fewer are slow", NULL},
     {TRAIN | INSPECT, REAL, "rotary-high", AT(config.rotary_high), "X",
-     "for rotary-trained: pairs of X turns or more are not", NULL},
+     "high_freq_factor: pairs of X turns or more are not", NULL},
     {TRAIN | INSPECT, CHOICE, "rotary-pairs", AT(config.rotary_pairs), "halves|interleaved",
      "for rotary: which features are a pair. halves: i and i + w/2 (Llama in Hugging Face); "
      "interleaved: 2i and 2i + 1 (GPT-J)", NULL},
@@ -77,8 +77,8 @@
     {TRAIN | INSPECT, SWITCH, "embedding-norm", AT(config.embedding_norm), NO_YES,
      "normalise the sum of embedding and position (BERT, BART)", NULL},
     {TRAIN | INSPECT, NUMBER, "segments", AT(config.segments), "N",
-     "embeddings that tell the texts of a source apart, for pairs of texts. BERT has 2, RoBERTa 1; "
-     "0: sources have one text", NULL},
+     "segment (token type) embeddings, for pairs of texts. BERT has 2, RoBERTa 1; 0: a source is "
+     "one text", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying),
      "untied|decoder|all|embeddings",
      "which matrices are shared. decoder: target embedding and output projection; all: these and "

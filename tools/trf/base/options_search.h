@@ -34,21 +34,20 @@
      "the best --beam finished ones beat the present score of the best live one", NULL},
     {TRANSLATE, CHOICE, "at-limit", AT(search.at_limit),
      "keep-live|fall-back|force-eos|free-eos",
-     "what becomes of live hypotheses at the longest length. keep-live: they count as they are; "
-     "fall-back: they count only if none has finished; force-eos: they must end in one more step; "
-     "free-eos: the same, and this EOS counts 0 in S", NULL},
+     "what happens to live hypotheses at the length limit. keep-live: they count as they are; "
+     "fall-back: they count only if none has finished; force-eos: they must end in one more "
+     "step; free-eos: the same, and this EOS counts 0 in S", NULL},
     {TRANSLATE, NUMBER, "min-length", AT(search.min_length), "N",
      "smallest number of target tokens before EOS", NULL},
     {TRANSLATE, SWITCH, "renormalize-logits", AT(search.renormalize_logits), NO_YES,
      "leave EOS out of the softmax as long as --min-length forbids it", NULL},
     {TRANSLATE | FROM_DATA, CHOICE, "allow-unk", AT(search.ban_unk), "yes|no",
-     "let answers have the unknown token (default: no if no training target had one, but yes with "
-     "--unknown copy)", NULL},
+     "let answers contain <unk> (default: yes if a training target did, or with --unknown copy)", NULL},
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE | FROM_DATA, NUMBER, "max-length-b", AT(search.max_length_b), "B",
-     "B for --max-length-a (default: 20, and an answer may always be a quarter longer than the "
-     "longest target of the training)", NULL},
+     "B for --max-length-a (default: 20; the limit is at least 1.25 times the longest training "
+     "target)", NULL},
     {TRANSLATE, TEXT, "start", AT(rules.start), "TOKEN",
      "a token that the decoder reads first, instead of the model's own: the tag of the target "
      "language in mBART-25. TOKEN is the text of a token, or else an id", NULL},
@@ -73,17 +72,16 @@
      "the language to translate into, for such models. Without this option: the one fine-tuned "
      "on last, or the one that the folder named (forced_bos_token_id, tgt_lang)", NULL},
     {TRANSLATE, TEXTS, "ban", AT(rules.bans), "TEXT",
-     "a text that no answer may contain, as the target vocabulary cuts it at the beginning of a "
-     "line; may be given several times. Other tokens can still spell it, as in the middle of a "
-     "word", NULL},
+     "never write the tokens that this text has at the start of a line; may be given several "
+     "times. Other tokens can still spell it, as in the middle of a word", NULL},
     {TRANSLATE, TEXT, "ban-file", AT(rules.ban_file), "FILE", "more such texts, one per line",
      NULL},
     {TRANSLATE, TEXTS, "phrase", AT(rules.phrases), "TEXT",
-     "a text that every answer contains, cut like those of --ban; may be given several times. An "
-     "answer at the longest length may lack it. With --beam 1 it stands at the beginning: a beam "
-     "wider than the phrases have tokens together finds the best place", NULL},
+     "a text that every answer must contain, tokenized as for --ban; may be given several times. "
+     "Answers at the length limit may lack it. With --beam 1 it comes first; with a beam larger "
+     "than the tokens of all phrases, where it scores best", NULL},
     {TRANSLATE, NUMBER, "no-repeat-ngram", AT(search.no_repeat_ngram), "N",
      "never write the same N tokens in a row twice; 0: off", NULL},
     {TRANSLATE, REAL, "repetition-penalty", AT(search.repetition_penalty), "X",
-     "multiply the log-probability of tokens that are already in the answer; with --beam 1, "
-     "divide positive logits and multiply negative ones; 1: off", NULL},
+     "multiply log-probabilities of tokens already in the answer by X; with --beam 1, divide "
+     "positive logits by X and multiply negative ones; 1: off", NULL},

@@ -363,7 +363,7 @@ static int check_data(const struct settings *s)
     if (learns_from_text(s)) {
         if ((s->train.text || s->train.token_file) && !pairs) return DONE;
         say(s->train.text ? "this --objective learns only from --text, not from pairs"
-                    : "give --text FILE");
+                    : pairs ? "this --objective reads --text FILE, not pairs" : "give --text FILE");
         return USAGE;
     }
     if (s->train.text || s->train.valid_text) {

@@ -70,9 +70,10 @@ static void say_remedy(const struct data *d)
 
 int say_skips(const struct data *d, int64_t trained_on, int refuses)
 {
-    static const char *const names[TRF_FAULT_COUNT] = {"unreadable", "too long", "empty",
+    static const char *const names[TRF_FAULT_COUNT] = {"without two columns", "too long", "empty",
                                                        "empty on one side", "without their labels",
                                                        "longer than --max-line-bytes", "not UTF-8"};
+    /* of a text there are no columns */
     const char *lines = d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line";
     char list[256] = "";
     int64_t all = 0;
@@ -87,9 +88,11 @@ int say_skips(const struct data *d, int64_t trained_on, int refuses)
     inform("left out: %lld %s%s (%s)\n", (long long)all, lines, plural(all), list);
     if (all <= trained_on / 9) return DONE;
     refuses = refuses && all > trained_on && !d->s->train.allow_left_out;
-    say("%s%lld of %lld %ss are left out, more than a %s", refuses ? "" : "warning: ",
-        (long long)all, (long long)(all + trained_on), lines,
-        refuses ? "half: --allow-left-out trains on the others" : "tenth");
+    if (!trained_on) say("all %lld %ss are left out", (long long)all, lines);
+    else
+        say("%s%lld of %lld %ss are left out, more than a %s", refuses ? "" : "warning: ",
+            (long long)all, (long long)(all + trained_on), lines,
+            refuses ? "half: --allow-left-out trains on the others" : "tenth");
     say_remedy(d);
     return refuses ? FAILED : DONE;
 }

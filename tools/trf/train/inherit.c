@@ -230,7 +230,7 @@ int take_weights(struct training *t)
         say("no parameter of %s fits", t->s->train.init_from);
         return FAILED;
     }
-    inform_line("%d of %d parameters %s from %s", (int)copied,
+    inform_line("%d of %d tensors %s from %s", (int)copied,
          (int)trf_model_parameter_count(t->run.model), copied == 1 ? "comes" : "come",
          t->s->train.init_from);
     trf_model_destroy(t->from);

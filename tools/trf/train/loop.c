@@ -46,7 +46,7 @@ static void say_left_out(const struct progress *p, const trf_step_report *report
 {
     enum { REPORTED = 5 };
     if (p->left_out > REPORTED) return;
-    say("update %lld was left out: %s is not finite%s", (long long)report->step, report->tensor,
+    say("update %lld skipped: %s is not finite%s", (long long)report->step, report->tensor,
         p->left_out == REPORTED ? "; further ones are only counted" : "");
 }
 
@@ -210,7 +210,7 @@ static int end_by_error(const struct learning *l, trf_status status, double rate
     const struct run *r = l->r;
     end_line();
     if (status == TRF_E_NONFINITE)      /* of trf_learn: a hundred in a row */
-        say("the last 100 updates were left out: the rate of %.3g is too high; start again with a "
+        say("the last 100 updates were skipped: the rate of %.3g is too high; start again with a "
             "smaller --learning-rate", rate);
     else {
         if (!l->failed) say_error("training", err);
@@ -323,12 +323,15 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
         {"epochs", "--epochs reached"},
         {"minutes", "--minutes reached"},
         {"patience", "no better model in --patience validations"}};
+    static const char *const uses[] = {"translate", "generate", "classify", "tag",
+                                       "train --init-from", "train --init-from",
+                                       "train --init-from"};
     double seconds = seconds_of_run(p);
     size_t i;
     int left = 0;
     end_line();
     if (learnt_nothing(r, p)) {
-        say("%s left out: nothing was learned, and no model is written",
+        say("%s skipped: nothing was learned, and no model is written",
             p->updates == 1 ? "the only update was" : "all updates were");
         return FAILED;
     }
@@ -337,7 +340,10 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
     if (left) return end_by_signal(r);          /* a later signal comes after the end */
     remove_unneeded(r, r->checkpoint != NULL);      /* a resumed run may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
-    if (!p->updates && r->s->resume)
+    if (!p->updates && r->s->resume && i == 3 &&
+        trf_is_perfect(library_metric(metric_of(r->s)), r->learning->stopping.best))
+        say("nothing to do: the best score is perfect; --patience 0 with --updates N trains on");
+    else if (!p->updates && r->s->resume)
         say("nothing to do: training has reached the end that the command or the checkpoint "
             "sets; a larger --%s continues it",
             why);
@@ -352,7 +358,10 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
         inform("best: update %lld, %s %.4f; ", (long long)r->learning->stopping.best_update,
                metric_name(metric_of(r->s)), r->learning->stopping.best);
     inform_line("model in %s", r->s->model);
-    if (p->left_out) inform("left out: %lld of these updates\n", (long long)p->left_out);
+    inform_line("use it: trf %s %s%s", uses[r->s->objective], r->s->model,
+                r->s->objective == OBJECTIVE_CAUSAL ? " 'a beginning'"
+                : learns_labels(r->s) || r->s->objective == OBJECTIVE_TRANSLATE ? " FILE" : "");
+    if (p->left_out) inform("skipped: %lld of these updates\n", (long long)p->left_out);
     return kept;
 }
 

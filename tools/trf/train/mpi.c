@@ -410,8 +410,8 @@ int connect_ranks(void)
     MPI_Comm_size(MPI_COMM_WORLD, &count);
     make_communicators();
     if (count == launched) return DONE;
-    say("%d processes were started, but MPI connects %d of them: this trf was built with another "
-        "MPI than that of the program that started it", launched, count);
+    say("%d processes were started, but MPI connects %d of them: this trf was built with a "
+        "different MPI from that of the program that started it", launched, count);
     return FAILED;
 }
 

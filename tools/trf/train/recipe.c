@@ -376,7 +376,8 @@ void say_schedule(const struct settings *s, const struct plan *plan)
                (long long)s->training.warmup, plural(s->training.warmup));
     if (!plan->explained[REASON_BATCHES])
         inform("batches: at most %lld token%s a side in an update\n", most, plural(most));
-    if (planned > 0 && s->training.warmup > planned / 2 && s->training.warmup > 1)
+    if (!plan->updates && planned > 0 && s->training.warmup > planned / 2 &&
+        s->training.warmup > 1)
         say("warning: the rate rises for %lld updates, but there %s only %lld: the model will "
             "hardly learn; give a smaller --warmup, smaller --batch-tokens or more --epochs",
             (long long)s->training.warmup, planned == 1 ? "is" : "are", (long long)planned);

@@ -182,13 +182,16 @@ static int seek_corpus(struct training *t, const char *changed)
 {
     trf_error err;
     if (!trf_corpus_resume(t->run.corpus, t->run.trainer, &err)) return DONE;
-    say_error(t->run.checkpoint, &err);
-    if (err.status != TRF_E_STATE) return FAILED;
+    if (err.status != TRF_E_STATE) {
+        say_error(t->run.checkpoint, &err);
+        return FAILED;
+    }
     if (*changed)
-        say("--resume needs the data options of the original training: %s", changed);
+        say("%s: --resume needs the data options of the original training: %s", t->run.checkpoint,
+            changed);
     else
-        say("the data options are those of the original training, so the data or --columns have "
-            "changed, or all passes of --epochs are done");
+        say("%s: --resume needs the same data: they or --columns have changed since, or all passes "
+            "of --epochs are done", t->run.checkpoint);
     return FAILED;
 }
 

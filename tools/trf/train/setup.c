@@ -41,7 +41,7 @@ static int freeze(struct run *r)
     trf_error err;
     int k;
     if (!patterns->n && frozen)
-        inform("frozen: %d of %d parameters, as in the checkpoint (--freeze '' freezes none)\n",
+        inform("frozen: %d of %d tensors, as in the checkpoint (--freeze '' freezes none)\n",
                (int)frozen, (int)n);
     if (!patterns->n) return DONE;
     if (frozen && trf_trainer_freeze(r->trainer, "*", 0, NULL, &err))
@@ -51,8 +51,8 @@ static int freeze(struct run *r)
             return refused("--freeze", &err);
     frozen = count_frozen(r);
     if (frozen == n)
-        say("warning: --freeze matches all %d parameters: nothing will be learned", (int)n);
-    else inform("frozen: %d of %d parameters\n", (int)frozen, (int)n);
+        say("warning: --freeze matches all %d tensors: nothing will be learned", (int)n);
+    else inform("frozen: %d of %d tensors\n", (int)frozen, (int)n);
     return DONE;
 }
 

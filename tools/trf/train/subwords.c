@@ -95,7 +95,7 @@ static int32_t other_size(const char *why, int32_t size, int given)
         return most && strtol(most + 3, NULL, 10) < size ? (int32_t)strtol(most + 3, NULL, 10) : 0;
     if (sscanf(least, "required_chars. %*d vs %d", &characters) != 1) return 0;
     if (given)
-        say("--vocab-size %d is smaller than the number of characters in the text, %d",
+        say("--vocab-size %d is below the number of distinct characters, %d",
             (int)size + UNUSED, characters);
     return given ? -1 : characters + characters / 3;
 }
