@@ -176,7 +176,8 @@ expect 0 "train --objective tag: a line with fewer labels than words is named" "
     "$trf" train --objective tag --tsv short.tsv $quick --updates 2 --model m
 expect 2 "train: --text is refused for a translator" "is for --objective causal" "$trf" train --text counting \
     --updates 1 --model m
-expect 2 "train --objective causal: pairs are refused" "this --objective reads --text FILE, not pairs" "$trf" train --objective causal \
+expect 2 "train --objective causal: pairs are refused" "this --objective reads --text FILE, not pairs" "$trf" train \
+    --objective causal \
     --tsv train.tsv --updates 1 --model m
 expect 2 "train --objective causal: --metric bleu is refused" "--metric bleu does not work with" "$trf" train \
     --objective causal --text counting --metric bleu --model m

@@ -337,12 +337,12 @@ wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initia
 expect 0 "updates that go astray" \
     "update [0-9]* skipped: .* is not finite; further ones are only counted" \
     "$trf" train --tsv train.tsv $wild --updates 20 --model wild
-grep "skipped: " err >told
+grep "update [0-9]* skipped: " err >told
 check "five of them are told" lines_are 5 told
 check "skipped updates beyond the first five are counted" grep -q "^skipped: [0-9]* of these updates" err
 expect 0 "nothing but skipped updates" "update 30  epoch [0-9]*  loss -  .*" \
     "$trf" train --tsv train.tsv $wild --updates 30 --model wild --resume
-check "a training of skipped updates alone counts them" grep -q "^left out: 10 of these updates" err
+check "a training of skipped updates alone counts them" grep -q "^skipped: 10 of these updates" err
 "$trf" train --tsv train.tsv $wild --valid-every 10 --updates 20 --model tossed 2>/dev/null
 "$trf" train --tsv train.tsv $wild --valid-every 10 --updates 30 --model tossed --resume 2>/dev/null
 "$trf" train --tsv train.tsv $wild --valid-every 10 --updates 30 --model at.once 2>/dev/null
