@@ -165,7 +165,7 @@
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
 //                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
 //                     >>backpointers
-//                     >>reorder >>state
+//                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
@@ -221,7 +221,7 @@
 //                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw >>new-text >>window >>sampler >>sampler-begin
+//                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
 //                     >>look-labels >>views >>view-calls
 //   >>files            the safetensors container
@@ -4788,6 +4788,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__draw_above TRF__NAMED(trf__draw_above)
 #define trf__draw_bound TRF__NAMED(trf__draw_bound)
 #define trf__filter TRF__NAMED(trf__filter)
+#define trf__draw_falling TRF__NAMED(trf__draw_falling)
 #define trf__draw_row TRF__NAMED(trf__draw_row)
 #define trf__cpu_draw TRF__NAMED(trf__cpu_draw)
 #define trf__cpu_probe TRF__NAMED(trf__cpu_probe)
@@ -12381,13 +12382,7 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 // is one worker's: neither threads nor other sequences change a bit.
 //
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
-// between 0 and the sum of all.
-//
-// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
-// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
-// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
-// among the few ids above it. Nothing is sorted: the running sum takes the ids that stay in rising
-// order.
+// between 0 and the sum of all. The filters are in >>draw-filters.
 
 enum { TRF__DRAW_CHUNK = 256 };
 
@@ -12491,6 +12486,15 @@ TRF__FN int32_t trf__draw_any(const trf_real *w, int64_t n, const double *sums, 
     return id;
 }
 
+// >>draw-filters   which ids may be drawn
+//
+// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
+// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
+// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
+// among the few ids above it. The running sum takes the ids that stay in the order of falling w,
+// equal ones in rising order. Nothing is sorted for that: halving finds the w at which it exceeds
+// u.
+
 /* The number and the sum of the weights that reach a bound. largest: of each chunk, or NULL. */
 TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const trf_real *largest,
                              double *count, double *mass)
@@ -12570,7 +12574,20 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     if ((double)bound < d->min_p) bound = (trf_real)d->min_p;
     for (i = 0; i < m; i++)
         if (x[i] >= bound) { x[kept] = x[i]; order[kept++] = order[i]; }
+    for (i = kept; i % TRF__WIDE; i++) x[i] = 0;
     return kept;
+}
+
+/* Which of the weights that a filter has left makes the running sum exceed u. */
+TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
+{
+    const int64_t n = trf__round_up(kept, TRF__WIDE);
+    const trf_real at = trf__draw_bound(x, n, (trf_real)FLT_MIN, 0, u);
+    double sum = 0;
+    int64_t i, last = 0;
+    for (i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
+    for (i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
+    return last;
 }
 
 /* Draws the id of one row. */
@@ -12584,7 +12601,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     const trf_real *z = d->logits + row * d->vocab;
     trf_real *w = d->weights + worker * n, *x = d->few + worker * n;
     trf_real *largest = d->largest + worker * chunks, most, best;
-    double *sums = d->sums + worker * chunks, own, mass, u, sum;
+    double *sums = d->sums + worker * chunks, own, mass;
     int32_t *order = d->order + worker * n, *id = d->ids + row;
     int64_t kept, i;
     (void)run;
@@ -12604,11 +12621,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
         else {
             kept = trf__filter(d, w, n, mass, largest, order, x);
             for (mass = 0, i = 0; i < kept; i++) mass += (double)x[i];
-            u = d->uniform[row] * mass;
-            for (sum = 0, i = 0; i < kept && sum <= u; i++) {
-                *id = order[i];
-                sum += (double)x[i];
-            }
+            *id = order[trf__draw_falling(x, kept, d->uniform[row] * mass)];
         }
     }
     if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);
@@ -16365,10 +16378,38 @@ TRF__FN void trf__crc_begin(trf__crc *crc)
     crc->value = 0;
 }
 
-TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+#if TRF__X86
+/* Products of polynomials fold 64 bytes at a time (Gopal et al. 2009: x^(4*128+-32), x^(128+-32)
+   modulo the CRC's polynomial). Returns how many bytes `left` now stands for: a text of sixteen
+   bytes with the same CRC as the bytes so far. n is 64 or more. */
+__attribute__((target("pclmul")))
+TRF__FN size_t trf__crc_fold(unsigned char left[16], const unsigned char *p, size_t n, uint32_t c)
 {
-    const unsigned char *p = (const unsigned char *)data;
-    uint32_t c = ~crc->value, next;
+    const __m128i four = _mm_set_epi64x(0x01C6E41596, 0x0154442BD4);
+    const __m128i one = _mm_set_epi64x(0x00CCAA009E, 0x01751997D0);
+    __m128i x[4], sum;
+    size_t at = 64;
+    int k;
+    for (k = 0; k < 4; k++) x[k] = _mm_loadu_si128((const __m128i *)(const void *)(p + 16 * k));
+    x[0] = _mm_xor_si128(x[0], _mm_cvtsi32_si128((int)c));
+    for (; at + 64 <= n; at += 64)
+        for (k = 0; k < 4; k++) {
+            __m128i data = _mm_loadu_si128((const __m128i *)(const void *)(p + at + 16 * k));
+            x[k] = _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(x[k], four, 0x00), data),
+                                 _mm_clmulepi64_si128(x[k], four, 0x11));
+        }
+    for (sum = x[0], k = 1; k < 4; k++)
+        sum = _mm_xor_si128(_mm_xor_si128(_mm_clmulepi64_si128(sum, one, 0x00), x[k]),
+                            _mm_clmulepi64_si128(sum, one, 0x11));
+    _mm_storeu_si128((__m128i *)(void *)left, sum);
+    return at;
+}
+#endif
+
+/* The CRC of n more bytes; c: the CRC so far, inverted. */
+TRF__FN uint32_t trf__crc_bytes(const trf__crc *crc, const unsigned char *p, size_t n, uint32_t c)
+{
+    uint32_t next;
     int k;
     /* the 32 bits so far act on the first four of sixteen bytes */
     for (; n >= 16; n -= 16, p += 16, c = next) {
@@ -16376,7 +16417,23 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
             next ^= crc->table[15 - k][k < 4 ? (p[k] ^ c >> 8 * k) & 255 : p[k]];
     }
     for (; n > 0; n--, p++) c = c >> 8 ^ crc->table[0][(c ^ *p) & 255];
-    crc->value = ~c;
+    return c;
+}
+
+TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
+{
+    const unsigned char *p = (const unsigned char *)data;
+    uint32_t c = ~crc->value;
+#if TRF__X86
+    if (n >= 256 && __builtin_cpu_supports("pclmul")) {
+        unsigned char left[16];
+        size_t folded = trf__crc_fold(left, p, n, c);
+        c = trf__crc_bytes(crc, left, 16, 0);
+        p += folded;
+        n -= folded;
+    }
+#endif
+    crc->value = ~trf__crc_bytes(crc, p, n, c);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -31701,6 +31758,7 @@ typedef struct trf__origin {
     int fd;
     const char *path;
     uint64_t size;
+    uint64_t at;                /* where the next read of fd begins */
 } trf__origin;
 
 struct trf_file {
@@ -32043,7 +32101,7 @@ TRF__FN trf_status trf__file_cover(trf_file *file, trf_error *err)
 // trf__file_start calls these functions in the order of the checks above.
 
 /* Reads exactly `bytes` bytes at `offset`. The size of the file is known, so fewer are an error. */
-TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes,
+TRF__FN trf_status trf__file_fetch(trf__origin *from, uint64_t offset, void *to, size_t bytes,
                                    trf_error *err)
 {
     size_t got = 0;
@@ -32054,8 +32112,9 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
         return TRF_OK;
     }
     errno = 0;
-    if (TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
+    if (offset != from->at && TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
     if (!error) error = trf__read_all(from->fd, to, bytes, &got);
+    from->at = error ? UINT64_MAX : offset + got;
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
@@ -32094,7 +32153,7 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
 
 /* Reads the length of the header, and checks it against the file's size and the limits. */
 TRF__COLD
-TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, trf_error *err)
+TRF__FN trf_status trf__file_length(trf__origin *from, uint64_t *length, trf_error *err)
 {
     unsigned char begin[8];
     const char *guess, *path = from->path;
@@ -32238,19 +32297,54 @@ TRF__FN double trf__from_file(const unsigned char *p, char code)
     }
 }
 
-/* Copies numbers that have the host's own format, sixteen at a time, up to the first that is not
-   finite. x - x is 0 for finite x and NaN for others, so one sum checks sixteen. Returns the number
-   of bytes copied. The caller's loop reads the rest, and names the bad element. */
-TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes)
+/* Whether the host has the byte order of files. */
+TRF__FN int trf__is_little(void)
 {
     const uint32_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
+#if TRF__REAL_BYTES == 4
+/* Sixteen numbers of two bytes as floats; bf16: they are the upper halves. In a half, exponent and
+   fraction move and 112 is added to the exponent; 31 stands for 255, and 0 for multiples of
+   2^-24. */
+TRF__INLINE void trf__widen(trf_real *to, const unsigned char *from, int bf16)
+{
+    uint16_t h[TRF__WIDE];
+    uint32_t bits[TRF__WIDE];
+    int k;
+    memcpy(h, from, sizeof h);
+    if (bf16) for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
+    else
+        for (k = 0; k < TRF__WIDE; k++) {
+            uint32_t rest = h[k] & 0x7FFFu, wide = (rest << 13) + (112u << 23), tiny;
+            float small_one = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
+            memcpy(&tiny, &small_one, sizeof tiny);
+            wide += rest >= 0x7C00u ? 112u << 23 : 0;
+            bits[k] = (rest < 0x0400u ? tiny : wide) | (uint32_t)(h[k] & 0x8000u) << 16;
+        }
+    memcpy(to, bits, sizeof bits);
+}
+#endif
+
+/* Converts numbers, sixteen at a time, up to the first that is not finite: of the host's own
+   format, where they may be in place already, and of two bytes. x - x is 0 for finite x and NaN for
+   others, so one sum checks sixteen. Returns the number of bytes read. The caller's loop reads the
+   rest, and names the bad element. */
+TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes, char code)
+{
+    const size_t each = code == 'D' ? 8 : code == 'F' ? 4 : 2;
     size_t i;
-    if (*(const unsigned char *)&one != 1) return 0;
-    for (i = 0; i + TRF__WIDE * sizeof *values <= bytes; i += TRF__WIDE * sizeof *values) {
+    for (i = 0; i + TRF__WIDE * each <= bytes; i += TRF__WIDE * each, values += TRF__WIDE) {
         trf__v16 x;
         trf_real difference;
-        memcpy(values + i / sizeof *values, p + i, TRF__WIDE * sizeof *values);
-        x = trf__load(values + i / sizeof *values);
+#if TRF__REAL_BYTES == 4
+        if (each == 2) trf__widen(values, p + i, code == 'B');
+        else
+#endif
+        if ((const void *)values != (const void *)(p + i))
+            memcpy(values, p + i, TRF__WIDE * sizeof *values);
+        x = trf__load(values);
         difference = trf__sum(trf__sub(x, x));
         if (!(difference == 0)) break;
     }
@@ -32295,6 +32389,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     unsigned char chunk[TRF__CHUNK];
     uint64_t at, end;
     size_t n, i;
+    int own, quick;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
     dtype = trf__dtype_of(entry->dtype);
@@ -32310,14 +32405,18 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                          (long long)first);
     at = entry->begin + (uint64_t)(first * dtype->bytes);
     end = at + (uint64_t)(count * dtype->bytes);
+    /* the host's own numbers are read to where they belong */
+    own = trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
+    quick = own || (trf__is_little() && TRF__REAL_BYTES == 4 && dtype->bytes == 2);
     for (; at < end; at += n) {
-        n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
-        TRF__TRY(trf__file_data(file, at, chunk, n, err));
+        const unsigned char *p = own ? (const unsigned char *)values : chunk;
+        const size_t most = own ? 8 * sizeof chunk : sizeof chunk;
+        n = end - at < most ? (size_t)(end - at) : most;
+        TRF__TRY(trf__file_data(file, at, own ? (void *)values : chunk, n, err));
         /* the fast path stops before a number that is not finite; the loop continues there */
-        i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n)
-            : 0;
-        for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
-            *values = (trf_real)trf__from_file(chunk + i, dtype->code);
+        i = quick ? trf__take_finite(values, p, n, dtype->code) : 0;
+        for (values += i / (size_t)dtype->bytes; i < n; i += (size_t)dtype->bytes, values++) {
+            *values = (trf_real)trf__from_file(p + i, dtype->code);
             if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
                 return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
                                  "tensor \"%.100s\": element %llu is infinite or not a number",
@@ -32885,7 +32984,7 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err)
 {
-    trf__origin from = { NULL, -1, path, 0 };
+    trf__origin from = { NULL, -1, path, 0, UINT64_MAX };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!path || !*path)
@@ -32896,7 +32995,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
                                         const trf_load_options *options, trf_error *err)
 {
-    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n };
+    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n, 0 };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!bytes) return trf__fail_null(err, "bytes");
@@ -33269,7 +33368,7 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
 {
     const trf_file_entry *e = &file->entries[index];
     int8_t chunk[TRF__CHUNK];
-    int64_t at, n, i, end = (first + rows) * in;
+    int64_t at, n, i, k, end = (first + rows) * in;
     int32_t of;
     if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
     TRF__TRY(trf__match_scales(file, e, &of, err));
@@ -33283,12 +33382,18 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     for (at = first * in; at < end; at += n) {
         n = trf__min64((int64_t)sizeof chunk, end - at);
         TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
-        for (i = 0; i < n; i++, to++) {
-            if (chunk[i] == -128)
-                return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
-                                 "tensor \"%.100s\": number %lld must be between -127 and 127, got "
-                                 "-128", e->name, (long long)(at + i));
-            *to = (trf_real)chunk[i] * scales[(at + i) / in - first];
+        if (memchr(chunk, 0x80, (size_t)n)) {
+            i = (const int8_t *)memchr(chunk, 0x80, (size_t)n) - chunk;
+            return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
+                             "tensor \"%.100s\": number %lld must be between -127 and 127, got "
+                             "-128", e->name, (long long)(at + i));
+        }
+        for (i = 0; i < n; i += k) {            /* the rest of a row, as far as it is here */
+            const trf_real scale = scales[(at + i) / in - first];
+            int64_t j;
+            k = trf__min64(n - i, in - (at + i) % in);
+            for (j = 0; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
+            to += k;
         }
     }
     return TRF_OK;
@@ -33445,15 +33550,16 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
     trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
     const char *name = trf_file_at(file, index).name;
     int64_t at, n, i, size = trf__param_size(p);
-    
+    trf_real *place = have ? NULL : (trf_real *)trf__shared_address(&model->run, arena + p->offset);
     for (at = 0; at < size; at += n) {
-        n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
-        TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
+        trf_real *x = place ? place + at : numbers;     /* where the host may write at once */
+        n = trf__min64(size - at, place ? 1 << 18 : (int64_t)(sizeof numbers / sizeof *numbers));
+        TRF__TRY(trf_file_read(file, index, at, x, n, err));
         for (i = 0; nonnegative && i < n; i++)
-            if (!(numbers[i] >= 0))
+            if (!(x[i] >= 0))
                 return trf__fail(err, TRF_E_STATE, at + i, name,
-                                 "a second moment must not be negative, got %g",
-                                 (double)numbers[i]);
+                                 "a second moment must not be negative, got %g", (double)x[i]);
+        if (place) continue;
         if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
         TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
         if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;
@@ -38925,4 +39031,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1250605887
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3772364428

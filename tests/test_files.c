@@ -643,6 +643,21 @@ static void test_crc(void **state)
     assert_true(crc.value == 0xCBF43926u);          /* the published check value of CRC-32 */
     trf__crc_begin(&crc);
     for (i = 0; i < 9; i += 3) trf__crc_add(&crc, digits + i, 3);
+    {   /* long texts, which may be computed in another way, at every alignment and length */
+        static unsigned char bytes[1500];
+        uint32_t c;
+        size_t n, from;
+        for (n = 0; n < sizeof bytes; n++) bytes[n] = (unsigned char)(n * n * 31 + n / 7);
+        for (n = 0; n < 1400; n += n < 600 ? 1 : 37) {
+            trf__crc whole;
+            from = n % 19;
+            trf__crc_begin(&whole);
+            trf__crc_add(&whole, bytes, from);
+            c = ~trf__crc_bytes(&whole, bytes + from, n, ~whole.value);
+            trf__crc_add(&whole, bytes + from, n);
+            assert_int_equal(whole.value, c);
+        }
+    }
     assert_true(crc.value == 0xCBF43926u);
     for (i = 0; i < 7; i++) {
         hostile_maker m;

@@ -16,13 +16,7 @@
 // is one worker's: neither threads nor other sequences change a bit.
 //
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
-// between 0 and the sum of all.
-//
-// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
-// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
-// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
-// among the few ids above it. Nothing is sorted: the running sum takes the ids that stay in rising
-// order.
+// between 0 and the sum of all. The filters are in >>draw-filters.
 
 enum { TRF__DRAW_CHUNK = 256 };
 
@@ -126,6 +120,15 @@ TRF__FN int32_t trf__draw_any(const trf_real *w, int64_t n, const double *sums, 
     return id;
 }
 
+// >>draw-filters   which ids may be drawn
+//
+// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
+// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
+// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
+// among the few ids above it. The running sum takes the ids that stay in the order of falling w,
+// equal ones in rising order. Nothing is sorted for that: halving finds the w at which it exceeds
+// u.
+
 /* The number and the sum of the weights that reach a bound. largest: of each chunk, or NULL. */
 TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const trf_real *largest,
                              double *count, double *mass)
@@ -205,7 +208,20 @@ TRF__FN int64_t trf__filter(const trf__drawing *d, const trf_real *w, int64_t n,
     if ((double)bound < d->min_p) bound = (trf_real)d->min_p;
     for (i = 0; i < m; i++)
         if (x[i] >= bound) { x[kept] = x[i]; order[kept++] = order[i]; }
+    for (i = kept; i % TRF__WIDE; i++) x[i] = 0;
     return kept;
+}
+
+/* Which of the weights that a filter has left makes the running sum exceed u. */
+TRF__FN int64_t trf__draw_falling(const trf_real *x, int64_t kept, double u)
+{
+    const int64_t n = trf__round_up(kept, TRF__WIDE);
+    const trf_real at = trf__draw_bound(x, n, (trf_real)FLT_MIN, 0, u);
+    double sum = 0;
+    int64_t i, last = 0;
+    for (i = 0; i < kept; i++) if (x[i] > at) sum += (double)x[i];
+    for (i = 0; i < kept && sum <= u; i++) if (x[i] == at) { sum += (double)at; last = i; }
+    return last;
 }
 
 /* Draws the id of one row. */
@@ -219,7 +235,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     const trf_real *z = d->logits + row * d->vocab;
     trf_real *w = d->weights + worker * n, *x = d->few + worker * n;
     trf_real *largest = d->largest + worker * chunks, most, best;
-    double *sums = d->sums + worker * chunks, own, mass, u, sum;
+    double *sums = d->sums + worker * chunks, own, mass;
     int32_t *order = d->order + worker * n, *id = d->ids + row;
     int64_t kept, i;
     (void)run;
@@ -239,11 +255,7 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
         else {
             kept = trf__filter(d, w, n, mass, largest, order, x);
             for (mass = 0, i = 0; i < kept; i++) mass += (double)x[i];
-            u = d->uniform[row] * mass;
-            for (sum = 0, i = 0; i < kept && sum <= u; i++) {
-                *id = order[i];
-                sum += (double)x[i];
-            }
+            *id = order[trf__draw_falling(x, kept, d->uniform[row] * mass)];
         }
     }
     if (*id >= 0) d->log_probabilities[row] = (double)z[*id] - (double)most - trf__ln(own);

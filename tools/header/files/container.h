@@ -67,6 +67,7 @@ typedef struct trf__origin {
     int fd;
     const char *path;
     uint64_t size;
+    uint64_t at;                /* where the next read of fd begins */
 } trf__origin;
 
 struct trf_file {

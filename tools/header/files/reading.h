@@ -18,7 +18,7 @@
 // trf__file_start calls these functions in the order of the checks above.
 
 /* Reads exactly `bytes` bytes at `offset`. The size of the file is known, so fewer are an error. */
-TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, void *to, size_t bytes,
+TRF__FN trf_status trf__file_fetch(trf__origin *from, uint64_t offset, void *to, size_t bytes,
                                    trf_error *err)
 {
     size_t got = 0;
@@ -29,8 +29,9 @@ TRF__FN trf_status trf__file_fetch(const trf__origin *from, uint64_t offset, voi
         return TRF_OK;
     }
     errno = 0;
-    if (TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
+    if (offset != from->at && TRF_OS(seek)(from->fd, offset) < 0) error = trf__errno();
     if (!error) error = trf__read_all(from->fd, to, bytes, &got);
+    from->at = error ? UINT64_MAX : offset + got;
     if (!error && got == bytes) return TRF_OK;
     if (error) status = trf__fail_io(err, error, from->path, "read it");
     else status = trf__fail(err, TRF_E_IO, -1, from->path,
@@ -69,7 +70,7 @@ TRF__FN const char *trf__file_guess(const unsigned char *begin, uint64_t n)
 
 /* Reads the length of the header, and checks it against the file's size and the limits. */
 TRF__COLD
-TRF__FN trf_status trf__file_length(const trf__origin *from, uint64_t *length, trf_error *err)
+TRF__FN trf_status trf__file_length(trf__origin *from, uint64_t *length, trf_error *err)
 {
     unsigned char begin[8];
     const char *guess, *path = from->path;
@@ -213,19 +214,54 @@ TRF__FN double trf__from_file(const unsigned char *p, char code)
     }
 }
 
-/* Copies numbers that have the host's own format, sixteen at a time, up to the first that is not
-   finite. x - x is 0 for finite x and NaN for others, so one sum checks sixteen. Returns the number
-   of bytes copied. The caller's loop reads the rest, and names the bad element. */
-TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes)
+/* Whether the host has the byte order of files. */
+TRF__FN int trf__is_little(void)
 {
     const uint32_t one = 1;
+    return *(const unsigned char *)&one == 1;
+}
+
+#if TRF__REAL_BYTES == 4
+/* Sixteen numbers of two bytes as floats; bf16: they are the upper halves. In a half, exponent and
+   fraction move and 112 is added to the exponent; 31 stands for 255, and 0 for multiples of
+   2^-24. */
+TRF__INLINE void trf__widen(trf_real *to, const unsigned char *from, int bf16)
+{
+    uint16_t h[TRF__WIDE];
+    uint32_t bits[TRF__WIDE];
+    int k;
+    memcpy(h, from, sizeof h);
+    if (bf16) for (k = 0; k < TRF__WIDE; k++) bits[k] = (uint32_t)h[k] << 16;
+    else
+        for (k = 0; k < TRF__WIDE; k++) {
+            uint32_t rest = h[k] & 0x7FFFu, wide = (rest << 13) + (112u << 23), tiny;
+            float small_one = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
+            memcpy(&tiny, &small_one, sizeof tiny);
+            wide += rest >= 0x7C00u ? 112u << 23 : 0;
+            bits[k] = (rest < 0x0400u ? tiny : wide) | (uint32_t)(h[k] & 0x8000u) << 16;
+        }
+    memcpy(to, bits, sizeof bits);
+}
+#endif
+
+/* Converts numbers, sixteen at a time, up to the first that is not finite: of the host's own
+   format, where they may be in place already, and of two bytes. x - x is 0 for finite x and NaN for
+   others, so one sum checks sixteen. Returns the number of bytes read. The caller's loop reads the
+   rest, and names the bad element. */
+TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t bytes, char code)
+{
+    const size_t each = code == 'D' ? 8 : code == 'F' ? 4 : 2;
     size_t i;
-    if (*(const unsigned char *)&one != 1) return 0;
-    for (i = 0; i + TRF__WIDE * sizeof *values <= bytes; i += TRF__WIDE * sizeof *values) {
+    for (i = 0; i + TRF__WIDE * each <= bytes; i += TRF__WIDE * each, values += TRF__WIDE) {
         trf__v16 x;
         trf_real difference;
-        memcpy(values + i / sizeof *values, p + i, TRF__WIDE * sizeof *values);
-        x = trf__load(values + i / sizeof *values);
+#if TRF__REAL_BYTES == 4
+        if (each == 2) trf__widen(values, p + i, code == 'B');
+        else
+#endif
+        if ((const void *)values != (const void *)(p + i))
+            memcpy(values, p + i, TRF__WIDE * sizeof *values);
+        x = trf__load(values);
         difference = trf__sum(trf__sub(x, x));
         if (!(difference == 0)) break;
     }
@@ -270,6 +306,7 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
     unsigned char chunk[TRF__CHUNK];
     uint64_t at, end;
     size_t n, i;
+    int own, quick;
     TRF__TRY(trf__file_entry(file, index, &entry, err));
     if (!values && count > 0) return trf__fail_null(err, "values");
     dtype = trf__dtype_of(entry->dtype);
@@ -285,14 +322,18 @@ TRF__FN trf_status trf__file_numbers(trf_file *file, int32_t index, int64_t firs
                          (long long)first);
     at = entry->begin + (uint64_t)(first * dtype->bytes);
     end = at + (uint64_t)(count * dtype->bytes);
+    /* the host's own numbers are read to where they belong */
+    own = trf__is_little() && dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D');
+    quick = own || (trf__is_little() && TRF__REAL_BYTES == 4 && dtype->bytes == 2);
     for (; at < end; at += n) {
-        n = end - at < sizeof chunk ? (size_t)(end - at) : sizeof chunk;
-        TRF__TRY(trf__file_data(file, at, chunk, n, err));
+        const unsigned char *p = own ? (const unsigned char *)values : chunk;
+        const size_t most = own ? 8 * sizeof chunk : sizeof chunk;
+        n = end - at < most ? (size_t)(end - at) : most;
+        TRF__TRY(trf__file_data(file, at, own ? (void *)values : chunk, n, err));
         /* the fast path stops before a number that is not finite; the loop continues there */
-        i = dtype->code == (TRF__REAL_BYTES == 4 ? 'F' : 'D') ? trf__take_finite(values, chunk, n)
-            : 0;
-        for (values += i / sizeof *values; i < n; i += (size_t)dtype->bytes, values++) {
-            *values = (trf_real)trf__from_file(chunk + i, dtype->code);
+        i = quick ? trf__take_finite(values, p, n, dtype->code) : 0;
+        for (values += i / (size_t)dtype->bytes; i < n; i += (size_t)dtype->bytes, values++) {
+            *values = (trf_real)trf__from_file(p + i, dtype->code);
             if (!trf__is_finite((double)*values) && !file->allow_nonfinite)
                 return trf__fail(err, TRF_E_NONFINITE, (int64_t)(at + i), entry->name,
                                  "tensor \"%.100s\": element %llu is infinite or not a number",

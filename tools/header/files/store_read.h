@@ -38,7 +38,7 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
 {
     const trf_file_entry *e = &file->entries[index];
     int8_t chunk[TRF__CHUNK];
-    int64_t at, n, i, end = (first + rows) * in;
+    int64_t at, n, i, k, end = (first + rows) * in;
     int32_t of;
     if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
     TRF__TRY(trf__match_scales(file, e, &of, err));
@@ -52,12 +52,18 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     for (at = first * in; at < end; at += n) {
         n = trf__min64((int64_t)sizeof chunk, end - at);
         TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
-        for (i = 0; i < n; i++, to++) {
-            if (chunk[i] == -128)
-                return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
-                                 "tensor \"%.100s\": number %lld must be between -127 and 127, got "
-                                 "-128", e->name, (long long)(at + i));
-            *to = (trf_real)chunk[i] * scales[(at + i) / in - first];
+        if (memchr(chunk, 0x80, (size_t)n)) {
+            i = (const int8_t *)memchr(chunk, 0x80, (size_t)n) - chunk;
+            return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
+                             "tensor \"%.100s\": number %lld must be between -127 and 127, got "
+                             "-128", e->name, (long long)(at + i));
+        }
+        for (i = 0; i < n; i += k) {            /* the rest of a row, as far as it is here */
+            const trf_real scale = scales[(at + i) / in - first];
+            int64_t j;
+            k = trf__min64(n - i, in - (at + i) % in);
+            for (j = 0; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
+            to += k;
         }
     }
     return TRF_OK;
@@ -214,15 +220,16 @@ TRF__FN trf_status trf__read_param(trf_file *file, int32_t index, const trf_mode
     trf_real numbers[TRF__CHUNK / sizeof(trf_real)], there[TRF__CHUNK / sizeof(trf_real)];
     const char *name = trf_file_at(file, index).name;
     int64_t at, n, i, size = trf__param_size(p);
-    
+    trf_real *place = have ? NULL : (trf_real *)trf__shared_address(&model->run, arena + p->offset);
     for (at = 0; at < size; at += n) {
-        n = trf__min64(size - at, (int64_t)(sizeof numbers / sizeof *numbers));
-        TRF__TRY(trf_file_read(file, index, at, numbers, n, err));
+        trf_real *x = place ? place + at : numbers;     /* where the host may write at once */
+        n = trf__min64(size - at, place ? 1 << 18 : (int64_t)(sizeof numbers / sizeof *numbers));
+        TRF__TRY(trf_file_read(file, index, at, x, n, err));
         for (i = 0; nonnegative && i < n; i++)
-            if (!(numbers[i] >= 0))
+            if (!(x[i] >= 0))
                 return trf__fail(err, TRF_E_STATE, at + i, name,
-                                 "a second moment must not be negative, got %g",
-                                 (double)numbers[i]);
+                                 "a second moment must not be negative, got %g", (double)x[i]);
+        if (place) continue;
         if (!have) { trf__arena_put(model, arena, p->offset + at, numbers, n); continue; }
         TRF__TRY(trf__arena_get(model, arena, p->offset + at, there, n, err));
         if (!memcmp(numbers, there, (size_t)n * sizeof *there)) continue;

@@ -512,7 +512,7 @@ TRF__FN trf_status trf__file_start(trf_file **file, trf__origin from,
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err)
 {
-    trf__origin from = { NULL, -1, path, 0 };
+    trf__origin from = { NULL, -1, path, 0, UINT64_MAX };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!path || !*path)
@@ -523,7 +523,7 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
 TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
                                         const trf_load_options *options, trf_error *err)
 {
-    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n };
+    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n, 0 };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
     if (!bytes) return trf__fail_null(err, "bytes");

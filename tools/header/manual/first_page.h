@@ -165,7 +165,7 @@
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
 //                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
 //                     >>backpointers
-//                     >>reorder >>state
+//                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
@@ -221,7 +221,7 @@
 //                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
-//                     >>draw >>new-text >>window >>sampler >>sampler-begin
+//                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
 //                     >>look-labels >>views >>view-calls
 //   >>files            the safetensors container
