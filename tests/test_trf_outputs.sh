@@ -263,11 +263,11 @@ if "$trf" --version | grep -q "without zlib"; then echo "left out: packed files,
         "head -c 300000000 /dev/zero | gzip -1 >spm.gz
         exec '$trf' train $plain --sentencepiece spm.gz --updates 1 --model spm"
     gzip -c test.tsv | head -c 200 >cut.tsv.gz
-    expect 1 "a packed file that is cut is told as such" "cut.tsv.gz:.*the packed file is damaged or cut" \
+    expect 1 "a packed file that is cut is told as such" "cut.tsv.gz:.*the gzip file is damaged or truncated" \
         "$trf" score --model translator --tsv cut.tsv.gz
     gzip -c test.tsv >damaged.tsv.gz
     printf '\377\377\377\377' | dd of=damaged.tsv.gz bs=1 seek=100 conv=notrunc 2>dd.err
-    expect 1 "a packed file that is damaged is told as such" "the packed file is damaged or cut" \
+    expect 1 "a packed file that is damaged is told as such" "the gzip file is damaged or truncated" \
         "$trf" score --model translator --tsv damaged.tsv.gz
 fi
 

@@ -248,7 +248,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     expect 0 "more characters than subwords were meant" "subwords learned" "$trf" train \
         --tsv syllables.tsv $model --threads 1 \
         --tokens sentencepiece --updates 1 --model m
-    expect 1 "fewer than were asked for" "smaller than the number of characters" "$trf" train \
+    expect 1 "fewer than were asked for" "below the number of distinct characters" "$trf" train \
         --tsv syllables.tsv $model \
         --tokens sentencepiece --vocab-size 100 --updates 1 --model m
     for kind in unigram bpe; do
@@ -294,7 +294,7 @@ if "$trf" train --tsv train.tsv $model --tokens sentencepiece --vocab-size 30 --
     expect 0 "the second half has the subwords that were decided" "resumed" "$trf" train $open --updates 6 \
         --model parts --resume
     check "subwords that were decided stay in the checkpoint" same open.checkpoint parts.checkpoint
-    expect 1 "fewer subwords than characters" "smaller than the number of characters" "$trf" train --tsv train.tsv \
+    expect 1 "fewer subwords than characters" "below the number of distinct characters" "$trf" train --tsv train.tsv \
         $small --tokens sentencepiece --vocab-size 8 --updates 1 --model m
     check "fewer subwords than characters are told before learning" test "$(grep -c 'learning subwords' err)" -eq 0
 fi

@@ -167,7 +167,7 @@ static void say_unknown(const struct command *command, const char *dashes, const
         if (far < best) { best = far; nearest = rows[i].name; }
     }
     if (*several) say("'--%s' is short for several options:%s", name, several);
-    else if (nearest && best <= (int)(strlen(name) + 1) / 3)
+    else if (nearest && best <= 1 + (int)strlen(name) / 4)
         say("unknown option '--%s'; did you mean --%s?", name, nearest);
     else say("unknown option '--%s'; all options: %s --help all", name, program);
 }
