@@ -164,6 +164,7 @@ wait_until is_there shared.lock
 expect 1 "train: a --checkpoint that another process writes is refused" \
     "cannot write 'shared': process $first is writing it" "$trf" train $plain --updates 1 --model fourth \
     --checkpoint shared --overwrite
+wait_for "training from update" first           # from then on it hears signals
 kill $first
 wait $first 2>killed
 check "train: SIGTERM removes the locks" test ! -e third.lock -a ! -e shared.lock
