@@ -15624,29 +15624,36 @@ TRF__FN int trf__has_avx2_and_fma(void)
 #endif
 }
 
-/* The backend of a device, or NULL if this build has none: of those with vectors of at most
-   vector_bytes the widest that the processor has. The processor is queried in every call: the
+/* The CPU's backend, or NULL if this build has none: of those with vectors of at most so many bytes
+   the widest that the processor has; 0: of all. The processor is queried in every call: the
    compiler's builtin reads a variable. */
+TRF__FN const trf__backend *trf__host_backend(int32_t vector_bytes)
+{
+    const int most = vector_bytes ? (int)vector_bytes : INT_MAX;
+#if defined(TRF_WITH_AVX512) || TRF__LEVELS
+    if (most >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("fma"))
+        return TRF__AVX512_BACKEND;
+#endif
+#if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
+    if (most >= 32 && trf__has_avx2_and_fma()) return TRF__AVX2_BACKEND;
+#endif
+    return most >= TRF__VECTOR_BYTES ? &trf__cpu_backend : NULL;
+}
+
+/* The backend of a device, or NULL if this build has none. */
 TRF__FN const trf__backend *trf__backend_of(const trf_device *device)
 {
-    const int most = device->vector_bytes ? (int)device->vector_bytes : INT_MAX;
+    const trf__backend *host;
 #if defined(TRF_WITH_CUDA)
     if (device->kind == TRF_DEVICE_CUDA) return &TRF__COLUMN_SYMBOL(cuda);
 #elif TRF__CUDA
     if (device->kind == TRF_DEVICE_CUDA) return trf__cuda_backend();
 #endif
     if (device->kind != TRF_DEVICE_CPU) return NULL;
-#if defined(TRF_WITH_AVX512) || TRF__LEVELS
-    if (most >= 64 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-        __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("fma"))
-        return TRF__BACKEND(TRF__AVX512_BACKEND);
-#endif
-#if defined(TRF_WITH_AVX2) || (TRF__LEVELS && TRF__FLAGS_LEVEL < 32)
-    if (most >= 32 && trf__has_avx2_and_fma())
-        return TRF__BACKEND(TRF__AVX2_BACKEND);
-#endif
-    return most >= TRF__VECTOR_BYTES ? TRF__BACKEND(&trf__cpu_backend) : NULL;
+    host = trf__host_backend(device->vector_bytes);
+    return host ? TRF__BACKEND(host) : NULL;
 }
 
 #if TRF__ASK_OPENBLAS
@@ -30796,6 +30803,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
         device.precision = TRF_PRECISION_FLOAT32;
         device.products = TRF_PRODUCTS_BUILT_IN;
         g->host = trf__run_on(&device, &sampling->hooks);
+        g->host.backend = trf__host_backend(device.vector_bytes);
         status = g->host.backend->open(&g->host, err);
     }
     if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
@@ -39031,4 +39039,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3772364428
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1742241731

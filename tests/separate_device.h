@@ -538,6 +538,7 @@ static const trf__backend separate_table = {
 #if !defined(TRF_NO_TRAIN)
     , separate_linear_dw
 #endif
+    , NULL          /* tokens are drawn by the host */
 };
 #undef X
 #undef VERB

@@ -19,6 +19,7 @@
 #include "cpu/loss.h"
 #include "cpu/adam.h"
 #include "cpu/search.h"
+#include "cpu/draw.h"
 
 // >>state          threads, access to CBLAS, and scratch
 //

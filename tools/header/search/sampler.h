@@ -342,6 +342,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
         device.precision = TRF_PRECISION_FLOAT32;
         device.products = TRF_PRODUCTS_BUILT_IN;
         g->host = trf__run_on(&device, &sampling->hooks);
+        g->host.backend = trf__host_backend(device.vector_bytes);
         status = g->host.backend->open(&g->host, err);
     }
     if (status == TRF_OK) status = trf__ban_drawn(g, &sampling->banned, err);
