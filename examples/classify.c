@@ -64,7 +64,7 @@ int main(int argc, char **argv)
 {
     size_t n = argc == 2 ? strlen(argv[1]) : 0;
     trf_model *model = NULL;
-    trf_error err = {0};
+    static trf_error err;
     trf_status status;
     if (!n) { fputs("usage: classify FILE.tsv | MODEL <texts\n", stderr); return 2; }
     if (n > 4 && !strcmp(argv[1] + n - 4, ".tsv")) status = train(argv[1], &err);

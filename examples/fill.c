@@ -101,7 +101,7 @@ int main(int argc, char **argv)
     trf_dataset_options options = trf_dataset_defaults();
     trf_dataset *data = NULL;
     trf_model *model = NULL;
-    trf_error err = {0};
+    static trf_error err;
     int right = 0;
     if (argc < 4) { fputs("usage: fill FILE WORD WORD...\n", stderr); return 2; }
     options.kind = TRF_DATA_SOURCES;
