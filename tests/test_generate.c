@@ -426,6 +426,51 @@ static int64_t filtered(const trf_sampling *o, const double *w, int32_t n, int32
     return kept;
 }
 
+static void no_rule(const void *user, int64_t row, trf_real *s) { (void)user; (void)row; (void)s; }
+
+/* Ids and weights have the same bits with every level of vectors, with and without fused
+   multiply-adds. */
+static void test_levels(void **state)
+{
+    enum { N = 1003, ROOM = 1008, ROUNDS = 300 };
+    static trf_real z[N], weights[3][ROOM], few[ROOM], largest[8];
+    static double sums[8];
+    static int32_t order[ROOM];
+    int32_t ids[3], level, first, round, i;
+    trf_hooks none;
+    (void)state;
+    memset(&none, 0, sizeof none);
+    for (round = 0; round < ROUNDS; round++) {
+        double uniform = (double)(trf__random64(1, 2, (uint64_t)round) >> 11) / 9007199254740992.0;
+        for (i = 0; i < N; i++)
+            z[i] = (trf_real)(trf__random64((uint64_t)round, 3, (uint64_t)i) % 100003) / 9001;
+        for (level = 0, first = -1; level < 3; level++) {
+            trf_device device = trf_device_default();
+            double log_probability;
+            trf__drawing d;
+            trf__run run;
+            device.threads = 1;
+            run = trf__run_on(&device, &none);
+            run.backend = trf__host_backend(16 << level);
+            if (!run.backend) continue;         /* the build has none so narrow */
+            if (first < 0) first = level;
+            memset(&d, 0, sizeof d);
+            d.logits = z; d.rows = 1; d.vocab = N; d.temperature = 0.4 + round % 7 * 0.3;
+            d.top_p = round % 3 ? 1 : 0.9; d.top_k = round % 5 ? 0 : 40;
+            d.min_p = round % 11 ? 0 : 0.02;
+            d.rule = no_rule; d.uniform = &uniform; d.ids = &ids[level];
+            d.log_probabilities = &log_probability; d.weights = weights[level]; d.few = few;
+            d.sums = sums; d.largest = largest; d.order = order;
+            assert_int_equal(run.backend->open(&run, NULL), TRF_OK);
+            run.backend->draw(&run, &d);
+            run.backend->close(&run);
+            assert_int_equal(ids[level], ids[first]);
+            assert_memory_equal(weights[level], weights[first], N * sizeof(trf_real));
+        }
+        assert_true(first >= 0);
+    }
+}
+
 /* The whole set that filters leave, weight by weight, against the plain program: 4,000 random
    rules. */
 static void test_filters(void **state)
@@ -2175,7 +2220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
                                        cmocka_unit_test(test_most_likely),
-                                       cmocka_unit_test(test_filters),
+                                       cmocka_unit_test(test_levels), cmocka_unit_test(test_filters),
                                        cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_greedy),
