@@ -5891,9 +5891,10 @@ typedef struct trf__reorder {
     trf__rules rules;
 } trf__reorder;
 
-/* Draws an id for each row of logits, which lie in the host's memory (>>draw). `rule` changes a
-   copy of a row, s. ids[row] is -1 if a logit is not
-   below infinity or nothing may be drawn. log_probabilities: of the ids under the logits alone. */
+/* Draws an id for each row of logits (>>draw). All memory is the host's. `rule` changes s, a copy
+   of a row. ids[row] is -1 if a logit is not below infinity, or if nothing may be drawn.
+   log_probabilities: of the ids, under the logits alone. Scratch has room for each worker or, with
+   by_row, for each row. */
 typedef struct trf__drawing {
     const trf_real *logits;
     int64_t rows, vocab;
@@ -5904,10 +5905,11 @@ typedef struct trf__drawing {
     const double *uniform;              /* (rows) 0..1 */
     int32_t *ids;
     double *log_probabilities;
-    trf_real *weights, *few;            /* (threads, vocab rounded up to 16) */
-    double *sums;                       /* (threads, chunks) of weights, */
-    trf_real *largest;                  /* and their largest */
-    int32_t *order;                     /* (threads, vocab rounded up to 16) */
+    int by_row;
+    trf_real *weights, *few;            /* (room, vocab rounded up to 16) */
+    double *sums;                       /* (room, chunks) the sum of the weights of a chunk */
+    trf_real *largest;                  /* (room, chunks) the largest of them */
+    int32_t *order;                     /* (room, vocab rounded up to 16) */
 } trf__drawing;
 
 // >>op-table       the list of ops, and what a backend is
@@ -12377,9 +12379,9 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
 //   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
 //   w = exp((s - max s) / temperature)
 //
-// Each w is a float of trf__exp_apart, so it has the same bits on all machines. w of a chunk of 256
-// ids are added as sixteen lanes of floats, and the sums of chunks in order as doubles. A sequence
-// is one worker's: neither threads nor other sequences change a bit.
+// Each w is a float of trf__exp_apart, so it has the same bits on all machines. The w of 256 ids, a
+// chunk, are added in sixteen lanes of floats. The sums of the chunks are added in order, as
+// doubles. One worker draws for one sequence: neither threads nor other sequences change a bit.
 //
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
 // between 0 and the sum of all. The filters are in >>draw-filters.
@@ -12407,15 +12409,10 @@ TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n)
 /* The sum of exp(s - most): of the logits before all rules. */
 TRF__FN double trf__draw_own(const trf_real *s, int64_t n, trf_real most)
 {
-    const trf__v16 from = trf__set(most);
     double total = 0;
-    int64_t chunk, c;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
-        trf__v16 sum = trf__set(0);
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
-            sum = trf__add(sum, trf__exp(trf__sub(trf__load(s + c), from)));
-        total += (double)trf__sum(sum);
-    }
+    int64_t c;
+    for (c = 0; c < n; c += TRF__DRAW_CHUNK)
+        total += (double)trf__exp_sum(s + c, trf__min64(n - c, TRF__DRAW_CHUNK), most);
     return total;
 }
 
@@ -12488,12 +12485,15 @@ TRF__FN int32_t trf__draw_any(const trf_real *w, int64_t n, const double *sums, 
 
 // >>draw-filters   which ids may be drawn
 //
-// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
-// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
-// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
-// among the few ids above it. The running sum takes the ids that stay in the order of falling w,
-// equal ones in rising order. Nothing is sorted for that: halving finds the w at which it exceeds
-// u.
+// A filter is a bound that w must reach, so ids as likely as the last one stay:
+//
+//   top_k    the w of number k in falling order
+//   top_p    the largest bound whose w have that share of the sum; with top_k, of the sum of those
+//   min_p    min_p itself, because the best w is 1
+//
+// A pass or two finds a bound that is low enough. Halving then finds the right one among the few
+// ids that reach the first. The running sum takes the ids that stay in the order of falling w, and
+// equal ones in rising order. Nothing is sorted: halving finds the w at which the sum exceeds u.
 
 /* The number and the sum of the weights that reach a bound. largest: of each chunk, or NULL. */
 TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const trf_real *largest,
@@ -12520,7 +12520,7 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
 TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
                                  double mass)
 {
-    trf_real high = 2, middle = 0;              /* no weight reaches it */
+    trf_real high = 2, middle = 0;              /* no weight reaches 2 */
     double many, sum;
     uint32_t a, b;
     while (low < high) {
@@ -12599,10 +12599,11 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     /* a temperature below 1e-30 separates all floats, as 1e-30 does */
     const trf_real factor = (trf_real)(1 / (d->temperature > 1e-30 ? d->temperature : 1e-30));
     const trf_real *z = d->logits + row * d->vocab;
-    trf_real *w = d->weights + worker * n, *x = d->few + worker * n;
-    trf_real *largest = d->largest + worker * chunks, most, best;
-    double *sums = d->sums + worker * chunks, own, mass;
-    int32_t *order = d->order + worker * n, *id = d->ids + row;
+    const int64_t room = d->by_row ? row : worker;
+    trf_real *w = d->weights + room * n, *x = d->few + room * n;
+    trf_real *largest = d->largest + room * chunks, most, best;
+    double *sums = d->sums + room * chunks, own, mass;
+    int32_t *order = d->order + room * n, *id = d->ids + row;
     int64_t kept, i;
     (void)run;
     *id = -1;
@@ -30704,6 +30705,7 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
+    int64_t room = trf__min64(threads, g->rows_per_step);
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -30720,11 +30722,12 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
     g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
-    d->weights = trf__take_reals(&host, threads, wide);
-    d->few = trf__take_reals(&host, threads, wide);
-    d->largest = trf__take_reals(&host, threads, chunks);
-    d->sums = (double *)trf__take(&host, threads * chunks, sizeof(double));
-    d->order = (int32_t *)trf__take(&host, threads * wide, sizeof(int32_t));
+    d->by_row = room < threads;     /* a worker of any number may take a row */
+    d->weights = trf__take_reals(&host, room, wide);
+    d->few = trf__take_reals(&host, room, wide);
+    d->largest = trf__take_reals(&host, room, chunks);
+    d->sums = (double *)trf__take(&host, room * chunks, sizeof(double));
+    d->order = (int32_t *)trf__take(&host, room * wide, sizeof(int32_t));
     d->ids = (int32_t *)trf__take(&host, g->rows_per_step, sizeof(int32_t));
     d->log_probabilities = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
     g->uniform = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
@@ -32326,8 +32329,8 @@ TRF__INLINE void trf__widen(trf_real *to, const unsigned char *from, int bf16)
     else
         for (k = 0; k < TRF__WIDE; k++) {
             uint32_t rest = h[k] & 0x7FFFu, wide = (rest << 13) + (112u << 23), tiny;
-            float small_one = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
-            memcpy(&tiny, &small_one, sizeof tiny);
+            float x = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
+            memcpy(&tiny, &x, sizeof tiny);
             wide += rest >= 0x7C00u ? 112u << 23 : 0;
             bits[k] = (rest < 0x0400u ? tiny : wide) | (uint32_t)(h[k] & 0x8000u) << 16;
         }
@@ -33376,6 +33379,7 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
 {
     const trf_file_entry *e = &file->entries[index];
     int8_t chunk[TRF__CHUNK];
+    const int8_t *bad;
     int64_t at, n, i, k, end = (first + rows) * in;
     int32_t of;
     if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
@@ -33390,8 +33394,9 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     for (at = first * in; at < end; at += n) {
         n = trf__min64((int64_t)sizeof chunk, end - at);
         TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
-        if (memchr(chunk, 0x80, (size_t)n)) {
-            i = (const int8_t *)memchr(chunk, 0x80, (size_t)n) - chunk;
+        bad = (const int8_t *)memchr(chunk, 0x80, (size_t)n);
+        if (bad) {
+            i = bad - chunk;
             return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
                              "tensor \"%.100s\": number %lld must be between -127 and 127, got "
                              "-128", e->name, (long long)(at + i));
@@ -39039,4 +39044,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1742241731
+// Made from the files in tools/header by `make header`. CRC of the lines above: 776650870

@@ -38,9 +38,10 @@ static trf_status label_lines(const trf_model *model, trf_error *err)
     static char line[65536];
     const trf_config *c = trf_model_config(model);
     const int32_t room = c->max_length - c->source_bos - c->source_eos;
+    const int32_t n_labels = c->n_labels + c->sequence_labels;      /* one of them is 0 */
     int32_t *ids = (int32_t *)malloc(sizeof line * sizeof *ids), n, i, best;
-    trf_real *p = (trf_real *)malloc((size_t)c->n_labels * sizeof *p);
-    trf_tensor probabilities = trf_tensor_of(p, 2, 1, c->n_labels, 1);
+    trf_real *p = (trf_real *)malloc((size_t)n_labels * sizeof *p + 1);
+    trf_tensor probabilities = trf_tensor_of(p, 2, 1, n_labels, 1);
     trf_sequences text = {ids, &n, 1};
     trf_translator *reader = NULL;
     char label[256];
@@ -51,7 +52,7 @@ static trf_status label_lines(const trf_model *model, trf_error *err)
         if (n > room) n = room;
         if (!status) status = trf_classify(reader, &text, &probabilities, err);
         if (status) break;
-        for (i = best = 0; i < c->n_labels; i++) if (p[i] > p[best]) best = i;
+        for (i = best = 0; i < n_labels; i++) if (p[i] > p[best]) best = i;
         status = trf_model_label(model, best, label, sizeof label, NULL, err);
         printf("%s\t%.3f\t%s\n", label, (double)p[best], line);
     }

@@ -5,6 +5,10 @@
 
 #include "kit.h"
 
+/* Whether names of the AVX-512 level end as those of the flags: they end in _avx512 where the flags
+   lack it. */
+#define OWN_LEVEL (TRF__WIDEST == 64)
+
 enum { VOCAB = 37, LABELS = 5, SENTENCES = 9, MOST = 4096 * VOCAB };
 
 static trf_error err;

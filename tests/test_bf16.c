@@ -73,9 +73,6 @@ static inline int32x4_t four_products(int32x4_t sum, int32x4_t x, int32x4_t q)
 #include <string.h>
 #include <cmocka.h>
 #include "answers.h"
-
-/* Names of the AVX-512 level end in _avx512, unless the flags have it. */
-#define OWN_LEVEL (TRF__WIDEST == 64)
 #include "products.h"
 
 enum { KERNELS = sizeof trf__bf16_kernels / sizeof *trf__bf16_kernels, WAYS = 2 * KERNELS - 1 };

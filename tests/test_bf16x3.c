@@ -15,9 +15,6 @@
 #include "answers.h"
 #include "products.h"
 
-/* Names of the AVX-512 level end in _avx512, unless the flags have it. */
-#define OWN_LEVEL (TRF__WIDEST == 64)
-
 enum { MANY = 60 };                     /* sentences: more than 48 rows */
 
 #if TRF__BF16X3 && OWN_LEVEL

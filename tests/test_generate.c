@@ -471,6 +471,26 @@ static void test_levels(void **state)
     }
 }
 
+/* Scratch for draws has room for the sequences that are drawn, not for every thread. */
+static void test_room(void **state)
+{
+    trf_model *model = make_model(TRF_DECODER_ONLY, VOCAB, NULL);
+    trf_sampling s = quick();
+    size_t bytes[2];
+    int i;
+    (void)state;
+    for (i = 0; i < 2; i++) {
+        trf_sampler *g;
+        s.threads = i ? 64 : 5;
+        g = make(model, &s);
+        draw_room(g);
+        bytes[i] = g->bytes;
+        trf_sampler_destroy(g);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    trf_model_destroy(model);
+}
+
 /* The whole set that filters leave, weight by weight, against the plain program: 4,000 random
    rules. */
 static void test_filters(void **state)
@@ -2220,7 +2240,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_rules),
                                        cmocka_unit_test(test_most_likely),
-                                       cmocka_unit_test(test_levels), cmocka_unit_test(test_filters),
+                                       cmocka_unit_test(test_levels), cmocka_unit_test(test_room),
+        cmocka_unit_test(test_filters),
                                        cmocka_unit_test(test_golden),
                                        cmocka_unit_test(test_unknown),
                                        cmocka_unit_test(test_greedy),

@@ -292,7 +292,7 @@ expect 1 "--strict ends at a pair without a tab" "lines:1: no tab between source
 expect 0 "tabs that come late" "left out: late.tsv:5: no tab between source and target" "$trf" \
     train --tsv late.tsv $small --updates 1 --model late
 check "five of seven lines are named, all counted" eval \
-    'test "$(grep -c "late.tsv:" err)" -eq 5 && grep -q "^left out: 7 pairs (7 without two columns)" err'
+    'test "$(grep -c "late.tsv:" err)" -eq 5 && grep -q "^left out: 7 pairs (7 malformed)" err'
 
 # --- columns and empty sides --------------------------------------------------------------------
 awk -F '\t' '{ print NR "\t" $1 "\t" $2 "\tnote" }' train.tsv >wide.tsv
@@ -308,7 +308,7 @@ for wrong in 2 2,2 0,1 1,2,3 a,b; do
 done
 { cat train.tsv; printf '1 2\t\n\tone\n'; i=0; while [ $i -lt 9 ]; do i=$((i + 1)); echo "no tab";
     done; } >holes.tsv
-expect 0 "lines with holes are left out" "left out: 11 pairs (9 without two columns, 2 empty on one side)" "$trf" \
+expect 0 "lines with holes are left out" "left out: 11 pairs (9 malformed, 2 empty on one side)" "$trf" \
     train \
     --tsv holes.tsv $small --updates 2 --model m
 check "five are told" test "$(grep -c "left out: holes.tsv:" err)" -eq 5

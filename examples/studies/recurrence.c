@@ -307,7 +307,7 @@ static trf_batch batch_of(const struct sample *x)
 }
 
 /* Percent of new sequences that are answered rightly. */
-static double judge(struct study *s, struct lstm *lstm, struct transformer *transformer, int distance)
+static double judge(struct lstm *lstm, struct transformer *transformer, int distance)
 {
     static struct sample x;
     uint64_t random = 4242;
@@ -334,7 +334,6 @@ static double judge(struct study *s, struct lstm *lstm, struct transformer *tran
             right += study_best(z, 0, KEYS) == x.labels[k];
         }
     }
-    (void)s;
     return 100 * right / TESTS;
 }
 
@@ -373,7 +372,7 @@ static double run(struct study *s, int is_transformer, int distance, uint64_t se
         if (i) seconds += study_seconds() - begin;
     }
     *speed = (double)(updates - 1) * BATCH * (distance + 2) / seconds;
-    right = judge(s, &lstm, is_transformer ? &transformer : NULL, distance);
+    right = judge(&lstm, is_transformer ? &transformer : NULL, distance);
     trf_updater_destroy(updater);
     trf_context_destroy(lstm.context);
     trf_trainer_destroy(transformer.trainer);

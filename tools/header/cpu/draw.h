@@ -5,15 +5,16 @@
 #include "base/vector.h"
 #include "ops/ops.h"
 #include "cpu/threads.h"
+#include "cpu/search.h"
 
 // >>draw           a token from its logits z
 //
 //   s = z; for ids so far z / penalty (z > 0) or z * penalty; -infinity for banned ids
 //   w = exp((s - max s) / temperature)
 //
-// Each w is a float of trf__exp_apart, so it has the same bits on all machines. w of a chunk of 256
-// ids are added as sixteen lanes of floats, and the sums of chunks in order as doubles. A sequence
-// is one worker's: neither threads nor other sequences change a bit.
+// Each w is a float of trf__exp_apart, so it has the same bits on all machines. The w of 256 ids, a
+// chunk, are added in sixteen lanes of floats. The sums of the chunks are added in order, as
+// doubles. One worker draws for one sequence: neither threads nor other sequences change a bit.
 //
 // Without filters the token is the first one at which the running sum of w exceeds u, uniform
 // between 0 and the sum of all. The filters are in >>draw-filters.
@@ -41,15 +42,10 @@ TRF__FN trf_real trf__draw_copy(trf_real *s, const trf_real *z, int64_t n)
 /* The sum of exp(s - most): of the logits before all rules. */
 TRF__FN double trf__draw_own(const trf_real *s, int64_t n, trf_real most)
 {
-    const trf__v16 from = trf__set(most);
     double total = 0;
-    int64_t chunk, c;
-    for (chunk = 0; chunk < n; chunk += TRF__DRAW_CHUNK) {
-        trf__v16 sum = trf__set(0);
-        for (c = chunk; c < trf__min64(n, chunk + TRF__DRAW_CHUNK); c += TRF__WIDE)
-            sum = trf__add(sum, trf__exp(trf__sub(trf__load(s + c), from)));
-        total += (double)trf__sum(sum);
-    }
+    int64_t c;
+    for (c = 0; c < n; c += TRF__DRAW_CHUNK)
+        total += (double)trf__exp_sum(s + c, trf__min64(n - c, TRF__DRAW_CHUNK), most);
     return total;
 }
 
@@ -122,12 +118,15 @@ TRF__FN int32_t trf__draw_any(const trf_real *w, int64_t n, const double *sums, 
 
 // >>draw-filters   which ids may be drawn
 //
-// A filter is a bound that w must reach: top_k's is the w of number k, top_p's the largest above
-// which w have that share of the sum, min_p's is min_p, as the best w is 1. So ids as likely as the
-// last one stay. A pass or two finds a bound that is low enough, and halving finds the right one
-// among the few ids above it. The running sum takes the ids that stay in the order of falling w,
-// equal ones in rising order. Nothing is sorted for that: halving finds the w at which it exceeds
-// u.
+// A filter is a bound that w must reach, so ids as likely as the last one stay:
+//
+//   top_k    the w of number k in falling order
+//   top_p    the largest bound whose w have that share of the sum; with top_k, of the sum of those
+//   min_p    min_p itself, because the best w is 1
+//
+// A pass or two finds a bound that is low enough. Halving then finds the right one among the few
+// ids that reach the first. The running sum takes the ids that stay in the order of falling w, and
+// equal ones in rising order. Nothing is sorted: halving finds the w at which the sum exceeds u.
 
 /* The number and the sum of the weights that reach a bound. largest: of each chunk, or NULL. */
 TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const trf_real *largest,
@@ -154,7 +153,7 @@ TRF__FN void trf__draw_above(const trf_real *w, int64_t n, trf_real bound, const
 TRF__FN trf_real trf__draw_bound(const trf_real *w, int64_t n, trf_real low, double count,
                                  double mass)
 {
-    trf_real high = 2, middle = 0;              /* no weight reaches it */
+    trf_real high = 2, middle = 0;              /* no weight reaches 2 */
     double many, sum;
     uint32_t a, b;
     while (low < high) {
@@ -233,10 +232,11 @@ TRF__FN void trf__draw_row(const trf__run *run, const void *job, int64_t row, in
     /* a temperature below 1e-30 separates all floats, as 1e-30 does */
     const trf_real factor = (trf_real)(1 / (d->temperature > 1e-30 ? d->temperature : 1e-30));
     const trf_real *z = d->logits + row * d->vocab;
-    trf_real *w = d->weights + worker * n, *x = d->few + worker * n;
-    trf_real *largest = d->largest + worker * chunks, most, best;
-    double *sums = d->sums + worker * chunks, own, mass;
-    int32_t *order = d->order + worker * n, *id = d->ids + row;
+    const int64_t room = d->by_row ? row : worker;
+    trf_real *w = d->weights + room * n, *x = d->few + room * n;
+    trf_real *largest = d->largest + room * chunks, most, best;
+    double *sums = d->sums + room * chunks, own, mass;
+    int32_t *order = d->order + room * n, *id = d->ids + row;
     int64_t kept, i;
     (void)run;
     *id = -1;

@@ -235,8 +235,8 @@ TRF__INLINE void trf__widen(trf_real *to, const unsigned char *from, int bf16)
     else
         for (k = 0; k < TRF__WIDE; k++) {
             uint32_t rest = h[k] & 0x7FFFu, wide = (rest << 13) + (112u << 23), tiny;
-            float small_one = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
-            memcpy(&tiny, &small_one, sizeof tiny);
+            float x = (float)(int)(rest & 1023) * 5.9604644775390625e-8f;
+            memcpy(&tiny, &x, sizeof tiny);
             wide += rest >= 0x7C00u ? 112u << 23 : 0;
             bits[k] = (rest < 0x0400u ? tiny : wide) | (uint32_t)(h[k] & 0x8000u) << 16;
         }

@@ -38,6 +38,7 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
 {
     const trf_file_entry *e = &file->entries[index];
     int8_t chunk[TRF__CHUNK];
+    const int8_t *bad;
     int64_t at, n, i, k, end = (first + rows) * in;
     int32_t of;
     if (!trf__is_int8(e)) return trf__file_numbers(file, index, first * in, to, rows * in, err);
@@ -52,8 +53,9 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
     for (at = first * in; at < end; at += n) {
         n = trf__min64((int64_t)sizeof chunk, end - at);
         TRF__TRY(trf__file_bytes(file, index, (uint64_t)at, chunk, (size_t)n, err));
-        if (memchr(chunk, 0x80, (size_t)n)) {
-            i = (const int8_t *)memchr(chunk, 0x80, (size_t)n) - chunk;
+        bad = (const int8_t *)memchr(chunk, 0x80, (size_t)n);
+        if (bad) {
+            i = bad - chunk;
             return trf__fail(err, TRF_E_FORMAT, at + i, e->name,
                              "tensor \"%.100s\": number %lld must be between -127 and 127, got "
                              "-128", e->name, (long long)(at + i));

@@ -580,9 +580,10 @@ typedef struct trf__reorder {
     trf__rules rules;
 } trf__reorder;
 
-/* Draws an id for each row of logits, which lie in the host's memory (>>draw). `rule` changes a
-   copy of a row, s. ids[row] is -1 if a logit is not
-   below infinity or nothing may be drawn. log_probabilities: of the ids under the logits alone. */
+/* Draws an id for each row of logits (>>draw). All memory is the host's. `rule` changes s, a copy
+   of a row. ids[row] is -1 if a logit is not below infinity, or if nothing may be drawn.
+   log_probabilities: of the ids, under the logits alone. Scratch has room for each worker or, with
+   by_row, for each row. */
 typedef struct trf__drawing {
     const trf_real *logits;
     int64_t rows, vocab;
@@ -593,10 +594,11 @@ typedef struct trf__drawing {
     const double *uniform;              /* (rows) 0..1 */
     int32_t *ids;
     double *log_probabilities;
-    trf_real *weights, *few;            /* (threads, vocab rounded up to 16) */
-    double *sums;                       /* (threads, chunks) of weights, */
-    trf_real *largest;                  /* and their largest */
-    int32_t *order;                     /* (threads, vocab rounded up to 16) */
+    int by_row;
+    trf_real *weights, *few;            /* (room, vocab rounded up to 16) */
+    double *sums;                       /* (room, chunks) the sum of the weights of a chunk */
+    trf_real *largest;                  /* (room, chunks) the largest of them */
+    int32_t *order;                     /* (room, vocab rounded up to 16) */
 } trf__drawing;
 
 // >>op-table       the list of ops, and what a backend is

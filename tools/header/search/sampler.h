@@ -243,6 +243,7 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
+    int64_t room = trf__min64(threads, g->rows_per_step);
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -259,11 +260,12 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
     g->logits = trf__take_reals(&host, g->rows_per_step, vocab);
-    d->weights = trf__take_reals(&host, threads, wide);
-    d->few = trf__take_reals(&host, threads, wide);
-    d->largest = trf__take_reals(&host, threads, chunks);
-    d->sums = (double *)trf__take(&host, threads * chunks, sizeof(double));
-    d->order = (int32_t *)trf__take(&host, threads * wide, sizeof(int32_t));
+    d->by_row = room < threads;     /* a worker of any number may take a row */
+    d->weights = trf__take_reals(&host, room, wide);
+    d->few = trf__take_reals(&host, room, wide);
+    d->largest = trf__take_reals(&host, room, chunks);
+    d->sums = (double *)trf__take(&host, room * chunks, sizeof(double));
+    d->order = (int32_t *)trf__take(&host, room * wide, sizeof(int32_t));
     d->ids = (int32_t *)trf__take(&host, g->rows_per_step, sizeof(int32_t));
     d->log_probabilities = (double *)trf__take(&host, g->rows_per_step, sizeof(double));
     g->uniform = (double *)trf__take(&host, g->rows_per_step, sizeof(double));

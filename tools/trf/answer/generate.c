@@ -342,7 +342,8 @@ static int begin(struct generating *t, const char *text)
 static int begin_lines(struct generating *t)
 {
     int status = open_reader(&t->in, t->s->input), got = 0;
-    if (!status && (t->s->answer.interactive || isatty(fileno(t->in.file)))) t->s->generate.batch_sentences = 1;
+    if (!status && (t->s->answer.interactive || isatty(fileno(t->in.file))))
+        t->s->generate.batch_sentences = 1;
     while (!status && (got = next_line(&t->in)) > 0) {
         status = t->in.fault ? leave_out(t, t->in.fault) : begin(t, t->in.line);
     }

@@ -176,9 +176,8 @@ static void say_unknown(const struct command *command, const char *dashes, const
 static struct texts *more_files(const struct command *command, struct settings *s,
                                 const struct row *row)
 {
-    if (!(command->bit & TRAIN)) return NULL;
-    return row_writes(row, AT(tsv)) ? &s->train.more_tsv
-           : row_writes(row, AT(train.text)) ? &s->train.more_text : NULL;
+    size_t at = command->bit & TRAIN ? offset_of_more(row) : 0;
+    return at ? (struct texts *)(void *)((char *)s + at) : NULL;
 }
 
 /* Fills s from argv. Returns -1 to run the command, or the exit status. */

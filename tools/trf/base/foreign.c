@@ -1,7 +1,8 @@
 // trf: the names that other programs have for its options, for the message about an unknown one.
 //
 // fairseq, Marian, OpenNMT, transformers, llama.cpp and sentencepiece; and those of trf 0.3. A name
-// is written with "-" for "_". tests/test_trf_usage.sh tries every name with every command of its row.
+// is written with "-" for "_". tests/test_trf_usage.sh tries every name with every command of its
+// row.
 
 #include "options.h"
 

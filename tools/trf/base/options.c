@@ -248,8 +248,9 @@ const struct row rows[] = {
      "stop after X minutes (above 0). Minutes before --resume count if --minutes was given then "
      "too", NULL},
     {TRAIN | FROM_DATA, NUMBER, "patience", AT(train.patience), "N",
-     "early stopping: stop after N validations in a row without a better model. After a "
-     "perfect score N is 3. 0: never (default: 10 if none of --updates, --epochs and --minutes is given, else 0)",
+     "early stopping: stop after N validations in a row without a better model. After a perfect "
+     "score N is 3. 0: never (default: 10 if none of --updates, --epochs and --minutes is given, "
+     "else 0)",
      NULL},
     {TRAIN, COUNT, "accumulate", AT(train.accumulate), "N",
      "batches per update (gradient accumulation)", NULL},
@@ -427,7 +428,8 @@ const struct row rows[] = {
      "a token that ends a text as EOS does, instead of those that an imported folder names "
      "(eos_token_id); may be given several times. TOKEN is the text of a token, or else an id", NULL},
     {GENERATE, TEXTS, "stop", AT(generate.stops), "TEXT",
-     "end a text before the first TEXT in it, whatever its tokens; may be given several times", NULL},
+     "end a text before the first TEXT in it, whatever its tokens; may be given several times",
+     NULL},
     {GENERATE, FLAG, "json", AT(json), NULL,
      "write one JSON object per text: text, log-probability, tokens and how it ended", NULL},
     {GENERATE, FLAG, "token-scores", AT(answer.token_scores), NULL,
@@ -558,13 +560,14 @@ const struct row rows[] = {
      "where to compute. cuda: a GPU, with a trf that was built by make cuda; cuda:N: GPU number N "
      "of several", NULL},
     {TRAIN | FROM_DATA, CHOICE, "precision", AT(device.precision), "float32|bf16|auto",
-     "precision of matrix products. bf16: 16-bit factors, 32-bit sums. auto: bf16 on GPUs and on CPUs "
-     "with AMX, where it is faster, else float32. float32 gives the same bits on all processors "
-     "that trf was built for. A resumed training keeps what its checkpoint has (default: auto)",
+     "precision of matrix products. bf16: 16-bit factors, 32-bit sums. auto: bf16 on GPUs and on "
+     "CPUs with AMX, where it is faster, else float32. float32 gives the same bits on all "
+     "processors that trf was built for. A resumed training keeps what its checkpoint has "
+     "(default: auto)",
      NULL},
     {(RUN ^ TRAIN) | ATTENTION, CHOICE, "precision", AT(device.precision), "float32|bf16",
-     "precision of matrix products. bf16: 16-bit factors, 32-bit sums; faster on GPUs and on CPUs with "
-     "AMX", NULL},
+     "precision of matrix products. bf16: 16-bit factors, 32-bit sums; faster on GPUs and on "
+     "CPUs with AMX", NULL},
     {RUN | ATTENTION, CHOICE, "products", AT(device.products), "auto|cblas|built-in|bf16x3",
      "what multiplies matrices. built-in: trf itself; cblas: OpenBLAS, if the matrices have more "
      "than a few rows; auto: OpenBLAS for training, if it is installed and has kernels for this "

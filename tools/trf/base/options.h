@@ -46,6 +46,10 @@ void then_device(struct settings *s);
 /* foreign.c: what an option of another program is called here, or NULL */
 const char *ours_for(int command, const char *theirs);
 
+/* values.c: where in the settings the second and later values of an option go, a struct texts; 0: it
+   is given once */
+size_t offset_of_more(const struct row *row);
+
 /* values.c: the number of the choice `text` in "a|b|c", or -1 */
 int choice_number(const char *choices, const char *text);
 

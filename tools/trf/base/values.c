@@ -150,6 +150,12 @@ static const char *text_value(const struct row *row, const struct settings *s)
     return flag ? "yes" : text;
 }
 
+size_t offset_of_more(const struct row *row)
+{
+    return row_writes(row, AT(tsv)) ? AT(train.more_tsv)
+           : row_writes(row, AT(train.text)) ? AT(train.more_text) : 0;
+}
+
 /* Appends texts to one that is malloc'd or NULL, with spaces between them. */
 static char *join_texts(char *joined, const struct texts *all)
 {
@@ -169,15 +175,18 @@ static int print_json_option(FILE *file, const char *comma, const struct row *ro
 {
     char value[64], *joined = NULL;
     const char *text = value;
-    const struct texts *more = row->offset == AT(tsv) ? &s->train.more_tsv :
-                               row->offset == AT(train.text) ? &s->train.more_text : NULL;
+    const size_t again = offset_of_more(row);
     if (row->kind == TEXTS) {
         struct texts all;
         memcpy(&all, (const char *)s + row->offset, sizeof all);
         text = joined = join_texts(NULL, &all);
     } else if (row->kind == TEXT || row->kind == FLAG) {
         text = text_value(row, s);
-        if (text && more && more->n) text = joined = join_texts(format_text("%s", text), more);
+        if (text && again) {
+            struct texts more;
+            memcpy(&more, (const char *)s + again, sizeof more);
+            text = joined = join_texts(format_text("%s", text), &more);
+        }
     } else value_text(row, s, value, sizeof value);
     if (text) {
         fprintf(file, "%s\"%s\":", comma, row->name);

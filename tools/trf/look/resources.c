@@ -164,7 +164,8 @@ static struct packed packed_memory(const struct settings *s, trf_weights weights
     size_t shared;
     search.weights = weights;
     bytes.model = (double)trf_packed_memory(&s->config, weights, &shared);
-    bytes.translating = (double)trf_translator_memory(&s->config, &search, s->inspect.translate_batch, input);
+    bytes.translating = (double)trf_translator_memory(&s->config, &search,
+                                                      s->inspect.translate_batch, input);
     if (bytes.model > 0 && bytes.translating > 0)
         bytes.translating += bytes.model - (double)shared;
     else bytes.translating = 0;
@@ -193,7 +194,8 @@ static void print_memory(struct settings *s, int64_t weights, int32_t input, con
 {
     trf_config *c = &s->config;
     double model = (double)trf_model_memory(c);
-    double translating = (double)trf_translator_memory(c, &s->search, s->inspect.translate_batch, input);
+    double translating =
+        (double)trf_translator_memory(c, &s->search, s->inspect.translate_batch, input);
     struct packed in16 = packed_memory(s, TRF_WEIGHTS_BF16, input);
     struct packed in8 = packed_memory(s, TRF_WEIGHTS_INT8, input);
     char what[160];
@@ -229,10 +231,11 @@ static void print_memory_of(struct settings *s, int64_t weights, int of_8_bits)
 {
     int32_t input = s->config.kind == TRF_DECODER_ONLY ? s->inspect.target_length
         : s->inspect.source_length;
+    int32_t batch = s->inspect.translate_batch;
     char search[160];
     snprintf(search, sizeof search,
              "the model and its search: beam %d, %d sentence%s of %d token%s at a time",
-             (int)s->search.beam, (int)s->inspect.translate_batch, plural(s->inspect.translate_batch), (int)input, plural(input));
+             (int)s->search.beam, (int)batch, plural(batch), (int)input, plural(input));
     printf(s->json ? ",\"bytes\":{" : "memory and files:\n");
     if (of_8_bits) {
         struct packed in8 = packed_memory(s, TRF_WEIGHTS_INT8, input);

@@ -70,10 +70,9 @@ static void say_remedy(const struct data *d)
 
 int say_skips(const struct data *d, int64_t trained_on, int refuses)
 {
-    static const char *const names[TRF_FAULT_COUNT] = {"without two columns", "too long", "empty",
+    static const char *const names[TRF_FAULT_COUNT] = {"malformed", "too long", "empty",
                                                        "empty on one side", "without their labels",
                                                        "longer than --max-line-bytes", "not UTF-8"};
-    /* of a text there are no columns */
     const char *lines = d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line";
     char list[256] = "";
     int64_t all = 0;

@@ -116,8 +116,8 @@ static int has_reserved(const char *line) { return strstr(line, "\xE2\x96\x85") 
 /* Text that is only read is composed, so that a letter with a mark is known in both spellings. Text
    that is written must stay as it is: a vocabulary of both sides composes only if that changes no
    line of the target. */
-static int decide_normalization(const struct settings *s, const trf_data_lines *lines, int first_side,
-                            int last_side, const char *map)
+static int decide_normalization(const struct settings *s, const trf_data_lines *lines,
+                                int first_side, int last_side, const char *map)
 {
     int writes = last_side || s->objective == OBJECTIVE_SPAN;
     int64_t i;
