@@ -227,7 +227,7 @@ static void print_metadata(const struct report *r, int ours)
     for (i = 0; i < trf_file_metadata_count(r->file); i++) {
         trf_file_metadata_at(r->file, i, &key, &value);
         if (ours && (!strncmp(key, "trf.", 4) || !strcmp(key, "labels")))
-            continue; /* shown below */
+            continue; /* print_ours shows them */
         if (r->s->json) {
             if (!first) putchar(',');
             print_json_text(stdout, key, strlen(key));
@@ -323,9 +323,9 @@ int command_inspect(struct settings *s, int argc, char **argv)
                          : content  ? "a model of transformer.h"
                                     : "safetensors");
     }
+    status = content ? print_ours(&r, checkpoint) : DONE;
     print_metadata(&r, content != NULL);
-    status = print_tensors(&r);
-    if (!status && content) status = print_ours(&r, checkpoint);
+    if (print_tensors(&r)) status = FAILED;
     if (s->json) puts("}");
     trf_file_close(r.file);
     return check_output(stdout, NULL) ? FAILED : status;

@@ -25,7 +25,7 @@ struct learning {
     struct progress *p;
     int64_t epoch;              /* in which the next update begins */
     trf_early_stopping before;  /* the validations before the current one */
-    int64_t fits;               /* updates that fit into the time, as it was said last */
+    int64_t fits, told;         /* updates that fit into the time; the number that was told last */
     int failed;                 /* 1: a model could not be saved or made; a message said so */
     int not_saved;              /* the status of the last checkpoint */
 };
@@ -128,18 +128,22 @@ static int validated(struct learning *l, const trf_learn_progress *p)
     return l->failed;
 }
 
-/* The run has measured how many updates fit into its minutes. */
+/* The run has measured how many updates fit into its minutes. The first validation corrects the
+   number; only a change of more than a tenth is told. */
 static void say_plan(struct learning *l)
 {
     struct run *r = l->r;
     const trf_learn_state *state = r->learning;
     const trf_train_options *o = trf_trainer_options(r->trainer);
     l->fits = state->fits;
-    end_line();
-    inform("about %lld updates fit into %g minute%s: warm-up %lld, validated every %lld\n",
-           (long long)state->fits, r->s->train.minutes, r->s->train.minutes == 1 ? "" : "s",
-           (long long)o->warmup,
-           (long long)(state->valid_every ? state->valid_every : r->s->train.valid_every));
+    if (!l->told || llabs(l->fits - l->told) > l->told / 10) {
+        l->told = l->fits;
+        end_line();
+        inform("about %lld updates fit into %g minute%s: warm-up %lld, validated every %lld\n",
+               (long long)l->fits, r->s->train.minutes, r->s->train.minutes == 1 ? "" : "s",
+               (long long)o->warmup,
+               (long long)(state->valid_every ? state->valid_every : r->s->train.valid_every));
+    }
     if (!r->log.file) return;
     fprintf(r->log.file, "{\"event\":\"plan\",\"updates\":%lld,\"warmup\":%lld,\"total_steps\":%lld,"
             "\"valid_every\":%lld}\n", (long long)state->fits, (long long)o->warmup,

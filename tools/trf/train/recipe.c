@@ -248,7 +248,9 @@ static void say_reasons(const struct settings *s, struct plan *plan, const trf_r
             if (strncmp(line, of[i].begins, strlen(of[i].begins))) continue;
             for (k = own = 0; k < of[i].n; k++) own |= is_given(s, of[i].fields[k]);
             if (own) continue;
-            inform("%.*s\n", (int)strcspn(line, "\n"), line);
+            inform("%.*s%s\n", (int)strcspn(line, "\n"), line,
+                   i == REASON_RATE && isfinite(s->train.minutes)
+                       ? "; in a short run the rise is shorter" : "");
             plan->explained[i] = 1;
         }
 }
