@@ -228,8 +228,8 @@
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-small >>store-read >>store-write >>checkpoint
-//                     >>checkpoint-load >>session >>session-read
+//                     >>store-match >>store-notes >>store-packed >>store-small >>store-read
+//                     >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out
@@ -1598,8 +1598,8 @@ typedef enum trf_weights {
    (trf_weights).
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
-     - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
-       packed weights have no data.
+     - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
+       weights have no data. Saving writes a packed file (trf_model_save_as).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
@@ -2008,6 +2008,13 @@ typedef struct trf_load_options {
                                    (trf_model_pack), and its floats never exist. FULL: the model
                                    has floats, unless the file has 8-bit weights.
                                    default TRF_WEIGHTS_FULL */
+    int32_t packed;             /* 1: with FULL too the model is packed while it is read, where the
+                                   device packs: its matrices exist once, but it cannot be trained.
+                                   default 0 */
+    int32_t map;                /* 1: a packed file is mapped (trf_model_save); 0: it is read, and
+                                   its checksum compared. default 1 */
+    int32_t verify;             /* 1: the checksum of a mapped file is compared, which reads all of
+                                   it. default 0 */
     trf_device device;          /* default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
@@ -2033,6 +2040,17 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
                                      trf_error *err);
+/* Of a packed model (trf_model_pack) both write a packed file: its memory as it is, with
+   vocabularies and texts. `weights` is FULL or the model's own format, else TRF_E_STATE.
+     - trf_model_load maps such a file read-only, where the system and the device can: no number is
+       copied, and all processes share its pages. Then only the header is verified. Where it cannot
+       be mapped, the file is read.
+     - A mapped file may be replaced, by a new file of that name: the model keeps the old one. Do
+       not write into it and do not shorten it: the program would compute with other numbers, or
+       end by SIGBUS.
+     - It is a cache, not an archive. Another version of the library, or a machine of another byte
+       order, may refuse it with TRF_E_UNSUPPORTED: keep the file that it was made of.
+     - Views of a mapped model's parameters have no data. */
 
 /* The same bytes in the caller's memory.
    Saving   *bytes (may be NULL) is their number, even if `size` is too small; then nothing is
@@ -9068,10 +9086,8 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
                 trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse, 0);
-            for (t = 0; t < TRF__WIDE; t++) {
-                sum += sixteen[t];
-                numbers[(c + t) / 4 * 64 + (c + t) % 4] = (char)sixteen[t];
-            }
+            for (t = 0; t < TRF__WIDE; t++) sum += sixteen[t];
+            for (t = 0; t < TRF__WIDE; t += 4) memcpy(numbers + (c + t) * 16, sixteen + t, 4);
         }
         sums[r % 16] = -128 * sum;
     }
@@ -16450,7 +16466,7 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
 // system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
 // TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
+// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
 // like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
 // much of POSIX; the functions used here stay visible.
 //
@@ -16552,6 +16568,7 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 #else
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -16605,6 +16622,14 @@ TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
     return (int64_t)write(fd, from, bytes);
 }
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
+#define TRF_OS_MAPS 1
+/* The first bytes of an open file as memory that cannot be written; NULL: they cannot be mapped. */
+TRF__FN void *trf_os_map(int fd, size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+TRF__FN void trf_os_unmap(void *memory, size_t bytes) { (void)munmap(memory, bytes); }
 #if defined(LOCK_EX)
 #define TRF_OS_HOLDS 1
 /* Locks a file exclusively, until the returned descriptor is closed or the process ends. fd is the
@@ -16639,6 +16664,11 @@ TRF__FN int trf_os_hold(const char *path, int fd)
 #if !defined(TRF_OS_HOLDS)
 #define TRF_OS_HOLDS 0
 TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
+#endif
+#if !defined(TRF_OS_MAPS)
+#define TRF_OS_MAPS 0
+TRF__FN void *trf_os_map(int fd, size_t bytes) { (void)fd; (void)bytes; return NULL; }
+TRF__FN void trf_os_unmap(void *memory, size_t bytes) { (void)memory; (void)bytes; }
 #endif
 
 // >>regular-files  whole reads and writes
@@ -21742,6 +21772,7 @@ struct trf_model {
     trf_real *weights;          /* layout.n_weights numbers on the device */
     void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
                                                layout.format */
+    void *map; size_t map_bytes;    /* the file that both lie in, or NULL (>>store-packed) */
     trf_vocab *source, *target; /* copies, or NULL */
     trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
                                    texts */
@@ -21759,9 +21790,13 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
-    model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights,
-            sizeof(trf_real)));
-    if (model->packed) model->run.backend->release(&model->run, model->packed, model->packed_bytes);
+    if (model->map) TRF_OS(unmap)(model->map, model->map_bytes);
+    else {
+        model->run.backend->release(&model->run, model->weights,
+                                    trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+        if (model->packed)
+            model->run.backend->release(&model->run, model->packed, model->packed_bytes);
+    }
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
     trf__free(&hooks, model, sizeof *model);
@@ -22111,7 +22146,7 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
         const trf__param *p = &model->layout.params[index];
         tensor = trf_tensor_of(NULL, p->rank, p->shape[0], p->shape[1], 1);
         tensor.name = p->name;
-        if (p->offset < 0) return tensor;
+        if (p->offset < 0 || model->map) return tensor;
         tensor.data = (trf_real *)trf__shared_address(run, arena + p->offset);
         tensor.device = run;
         tensor.device_data = arena + p->offset;
@@ -22358,8 +22393,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is packed (trf_model_pack, or a file with 8-bit weights): it can "
-                     "be used by translators and samplers, but not trained, copied or saved");
+                     "the model is packed (trf_model_pack, a packed file or 8-bit weights): it "
+                     "can be used by translators and samplers, but not trained, copied or averaged");
 }
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
@@ -23720,6 +23755,25 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
     layout->format = format;
     layout->generator = layout->outer.generator.w < 0 ? -1 : layout->outer.generator.param;
     trf__lay_out(layout, &model->config);
+}
+
+/* The matrix that a parameter is, in a packed model. */
+TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
+{
+    const trf__outer *outer = &layout->outer;
+    int32_t i;
+    for (i = 0; i < layout->n_parts; i++) {
+        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
+        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
+    }
+    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
+    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
+    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
+        return &outer->sequence_layer;
+    if (outer->sequence_head.out && outer->sequence_head.param == param)
+        return &outer->sequence_head;
+    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
+        : &outer->embed[1];
 }
 
 /* Memory of such a model. */
@@ -32319,7 +32373,7 @@ TRF__FN int trf__is_little(void)
 /* Sixteen numbers of two bytes as floats; bf16: they are the upper halves. In a half, exponent and
    fraction move and 112 is added to the exponent; 31 stands for 255, and 0 for multiples of
    2^-24. */
-TRF__INLINE void trf__widen(trf_real *to, const unsigned char *from, int bf16)
+TRF__INLINE void trf__from_16_bits(trf_real *to, const unsigned char *from, int bf16)
 {
     uint16_t h[TRF__WIDE];
     uint32_t bits[TRF__WIDE];
@@ -32350,7 +32404,7 @@ TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t
         trf__v16 x;
         trf_real difference;
 #if TRF__REAL_BYTES == 4
-        if (each == 2) trf__widen(values, p + i, code == 'B');
+        if (each == 2) trf__from_16_bits(values, p + i, code == 'B');
         else
 #endif
         if ((const void *)values != (const void *)(p + i))
@@ -32584,7 +32638,7 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
         trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
     trf__put_text(text, "}");
-    while (text->n % 8) trf__put_text(text, " ");        /* the data begin at a multiple of 8 */
+    while (text->n % 64 != 56) trf__put_text(text, " ");    /* the data begin at a multiple of 64 */
 }
 
 /* The nearest number of 16 bits with `fraction` bits of fraction: 7 for BF16, 10 for F16. Ties go
@@ -32917,6 +32971,7 @@ TRF_API trf_load_options trf_load_defaults(void)
     trf_load_options options;
     TRF__ZERO(options);
     options.max_bytes = (uint64_t)64 << 30;
+    options.map = 1;
     options.device = trf_device_default();
     return options;
 }
@@ -33055,7 +33110,7 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -33137,13 +33192,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_LEARN)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_PACKED)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT_LEARN);
+                             (int)TRF__FORMAT_PACKED);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -33365,6 +33420,272 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
     return status;
 }
 
+// >>store-notes    what every file of a model has besides its weights
+
+/* Notes that models and checkpoints share. */
+TRF__COLD
+TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
+                                   int format)
+{
+    const trf_config *c = &model->config;
+    int32_t i;
+    trf__add_metadata(notes, "format", "pt");
+    trf__metadata_int(notes, "trf.format", format);
+    trf__add_metadata(notes, "trf.version", TRF_VERSION);
+    trf__add_metadata(notes, "trf.content", content);
+    if (model->source)
+        trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
+    if (model->target)
+        trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
+#define TRF__X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
+    TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
+    if (trf__is_stage(model)) {
+        trf__metadata_int(notes, "trf.stage.first", model->layout.first);
+        trf__metadata_int(notes, "trf.stage.end", model->layout.end);
+    }
+    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
+                                                              model->metadata[i].value);
+}
+
+/* Lists the vocabularies, last in their files because their odd sizes would misalign numbers.
+   Returns how many there are. */
+TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
+{
+    const trf_vocab *const vocabs[2] = {model->source, model->target};
+    int32_t i, n = 0;
+    for (i = 0; i < 2; i++) {
+        int64_t bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
+        if (vocabs[i])
+            out[n++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &bytes,
+                                   trf__vocab_bytes(vocabs[i]), NULL);
+    }
+    return n;
+}
+
+// >>store-packed   a packed model as it lies in memory, mapped when it is loaded
+//
+//   tensors        trf.matrices and trf.numbers, of type U8: the packed matrices and everything
+//                  else, as they lie in memory; then the vocabularies
+//   __metadata__   trf.format = 11; trf.content = packed; trf.packed = full, bf16 or int8;
+//                  trf.packed.order = little or big, the byte order; trf.packed.layout, below; and
+//                  the rest as in a model's file
+//
+// Loading maps the file read-only: no number is copied, and all processes share its pages. Nothing
+// but the header is verified then. Such a file is a cache. Its layout number is a checksum of where
+// each parameter lies, and of the bytes of a small matrix as this library packs it: whatever
+// changes either also changes the number, and the file is refused.
+
+static const char *const trf__packed_names[2] = {"trf.matrices", "trf.numbers"};
+static const char *const trf__packed_formats[TRF__FORMATS] = {"full", "bf16", "int8"};
+static const trf_weights trf__packed_weights_of[TRF__FORMATS] = {
+    TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8
+};
+
+/* The layout number of a packed model. The small matrix ends inside a panel in both directions. */
+TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf_error *err)
+{
+    enum { ROWS = 18, COLUMNS = 70 };
+    const trf__layout *layout = &model->layout;
+    const int format = layout->format;
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf_real numbers[ROWS * COLUMNS];
+    trf__pack pack;
+    trf__crc crc;
+    trf_status status;
+    size_t bytes;
+    int32_t i;
+    run.device.threads = 1;
+    run.backend = trf__host_backend(run.device.vector_bytes);
+    bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
+    for (i = 0; i < ROWS * COLUMNS; i++) numbers[i] = (trf_real)(i * 37 % 101 - 50) / 64;
+    TRF__ZERO(pack);
+    pack.packed = trf__alloc_zeroed(&run.hooks, bytes);
+    if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
+    pack.weights = numbers;
+    pack.out = ROWS;
+    pack.in = COLUMNS;
+    pack.format = format;
+    status = run.backend->open(&run, err);
+    if (!status) {
+        run.backend->pack(&run, &pack);
+        run.backend->close(&run);
+        trf__crc_begin(&crc);
+        trf__crc_add(&crc, pack.packed, bytes);
+        for (i = 0; i < layout->n_params; i++) {
+            int64_t at = layout->params[i].offset;
+            if (at < 0) at = (int64_t)trf__affine_of(layout, i)->packed[format];
+            trf__crc_add(&crc, &at, sizeof at);
+        }
+        snprintf(text, 16, "%08lx", (unsigned long)crc.value);
+    }
+    trf__free(&run.hooks, pack.packed, bytes);
+    return status;
+}
+
+TRF__FN const char *trf__byte_order(void) { return trf__is_little() ? "little" : "big"; }
+
+/* The two arenas of a packed model, as bytes. */
+TRF__FN int64_t trf__packed_extent(const trf_model *model, int numbers)
+{
+    return (int64_t)(numbers ? trf__bytes(model->layout.n_weights, sizeof(trf_real))
+                             : model->layout.packed_bytes[model->layout.format]);
+}
+
+typedef struct trf__packed_notes { const trf_model *model; char layout[16]; } trf__packed_notes;
+
+TRF__FN void trf__metadata_packed(trf__text *notes, const void *of)
+{
+    const trf__packed_notes *packed = (const trf__packed_notes *)of;
+    trf__metadata_content(notes, packed->model, "packed", TRF__FORMAT_PACKED);
+    trf__add_metadata(notes, "trf.packed", trf__packed_formats[packed->model->layout.format]);
+    trf__add_metadata(notes, "trf.packed.order", trf__byte_order());
+    trf__add_metadata(notes, "trf.packed.layout", packed->layout);
+}
+
+/* Writes a packed model as it lies in memory. */
+TRF__COLD
+TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destination *to,
+                                     trf_weights weights, trf_error *err)
+{
+    const void *const arenas[2] = {model->packed, model->weights};
+    trf__packed_notes notes;
+    trf__out out[4];
+    int32_t n = 0, i;
+    if (weights != TRF_WEIGHTS_FULL && weights != trf__packed_weights_of[model->layout.format])
+        return trf__fail(err, TRF_E_STATE, -1, "weights",
+                         "the model is packed (%s): it can only be saved as it is",
+                         trf__packed_formats[model->layout.format]);
+    TRF__ZERO(notes);
+    notes.model = model;
+    TRF__TRY(trf__packed_layout(model, notes.layout, err));
+    for (i = 0; i < 2; i++) {
+        int64_t bytes = trf__packed_extent(model, i);
+        out[n++] = trf__out_of("", trf__packed_names[i], "U8", 1, &bytes, arenas[i], &model->run);
+    }
+    n += trf__put_vocabs(out + n, model);
+    return trf__file_write(&model->config.hooks, to, out, n, trf__metadata_packed, &notes, err);
+}
+
+TRF__FN int trf__is_packed(const trf_file *file)
+{
+    const char *content = trf_file_metadata(file, "trf.content");
+    return content && !strcmp(content, "packed");
+}
+
+/* Lays the model out as the file has it. */
+TRF__FN trf_status trf__match_packed(const trf_file *file, trf_model *model, trf_error *err)
+{
+    const char *packed = trf_file_metadata(file, "trf.packed");
+    const char *order = trf_file_metadata(file, "trf.packed.order");
+    const char *layout = trf_file_metadata(file, "trf.packed.layout");
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    char wanted[16];
+    int format = 0;
+    while (format < TRF__FORMATS && (!packed || strcmp(packed, trf__packed_formats[format])))
+        format++;
+    if (format == TRF__FORMATS || !order || !layout)
+        return trf__fail(err, TRF_E_FORMAT, -1, "trf.packed",
+                         "expected trf.packed full, bf16 or int8, an order and a layout, got %.20s",
+                         packed ? packed : "none");
+    TRF__TRY(trf__run_weights(&run, &model->config, trf__packed_weights_of[format], err));
+    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device",
+                         "the device %s cannot use a packed file: load the file that it was made "
+                         "of", run.backend->name);
+    trf__lay_out_packed(model, format);
+    TRF__TRY(trf__packed_layout(model, wanted, err));
+    if (!strcmp(order, trf__byte_order()) && !strcmp(layout, wanted)) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "trf.packed.layout",
+                     "a packed file of layout %.20s, %.10s-endian; this program reads %s, "
+                     "%s-endian: make it again with trf quantize --packed, or trf_model_pack and "
+                     "trf_model_save", layout, order, wanted, trf__byte_order());
+}
+
+/* The entry of an arena, which must have the model's size. */
+TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *model, int numbers,
+                                     const trf_file_entry **entry, trf_error *err)
+{
+    int32_t index = trf__file_find(file, trf__packed_names[numbers]);
+    int64_t bytes = trf__packed_extent(model, numbers);
+    const trf_file_entry *e = index < 0 ? NULL : &file->entries[index];
+    if (e && !strcmp(e->dtype, "U8") && e->rank == 1 && e->bytes == (uint64_t)bytes) {
+        *entry = e;
+        return TRF_OK;
+    }
+    return trf__fail(err, TRF_E_SHAPE, e ? (int64_t)e->begin : -1, trf__packed_names[numbers],
+                     "expected a tensor \"%s\" of %lld bytes, type U8, got %s",
+                     trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
+}
+
+/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
+   read. */
+TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
+                            const trf_file_entry *const arenas[2])
+{
+    char *map;
+    if (file->from.fd < 0 || !model->run.backend->on_host || file->from.size > SIZE_MAX ||
+        arenas[0]->begin % 64 || arenas[1]->begin % 64) return 0;
+    map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
+    if (!map) return 0;
+    model->map = map;
+    model->map_bytes = (size_t)file->from.size;
+    model->packed = map + arenas[0]->begin;
+    model->packed_bytes = (size_t)arenas[0]->bytes;
+    model->weights = (trf_real *)(void *)(map + arenas[1]->begin);
+    return 1;
+}
+
+/* Reads an arena's bytes. */
+TRF__FN trf_status trf__read_arena_bytes(trf_file *file, const trf_file_entry *e,
+                                         const trf_model *model, void *arena, trf_error *err)
+{
+    const trf__run *run = &model->run;
+    char *place = (char *)trf__shared_address(run, arena), chunk[TRF__CHUNK];
+    uint64_t at;
+    size_t n;
+    for (at = 0; at < e->bytes; at += n) {
+        uint64_t most = place ? (uint64_t)1 << 20 : sizeof chunk, left = e->bytes - at;
+        n = left < most ? (size_t)left : (size_t)most;
+        TRF__TRY(trf__file_data(file, e->begin + at, place ? place + at : chunk, n, err));
+        if (place) continue;
+        run->backend->upload(run, (char *)arena + at, chunk, n);
+        TRF__TRY(run->backend->sync(run, err));
+    }
+    return TRF_OK;
+}
+
+/* Loads the arenas of a packed file into a model without weights. */
+TRF__COLD
+TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
+                                    const trf_load_options *options, trf_error *err)
+{
+    const trf_file_entry *arenas[2] = {NULL, NULL};
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    int32_t i, known = 2;
+    TRF__TRY(trf__check_product_weights(options->weights, err));
+    TRF__TRY(trf__match_packed(file, model, err));
+    for (i = 0; i < 2; i++) {
+        TRF__TRY(trf__packed_entry(file, model, i, &arenas[i], err));
+        known += trf__file_find(file, trf__vocab_names[i]) >= 0;
+    }
+    if (file->count != known)
+        return trf__fail(err, TRF_E_SHAPE, file->count, "tensors",
+                         "expected %d tensors in a packed file, got %d", (int)known,
+                         (int)file->count);
+    if (!options->map || !trf__map_packed(file, model, arenas)) {
+        trf__file_sum(file);
+        TRF__TRY(trf__packed_weights(model, &model->run, err));
+        TRF__TRY(trf__read_arena_bytes(file, arenas[0], model, model->packed, err));
+        TRF__TRY(trf__read_arena_bytes(file, arenas[1], model, model->weights, err));
+    }
+    if (!model->map || options->verify) TRF__TRY(trf__file_check_crc(file, err));
+    if (options->weights == TRF_WEIGHTS_FULL) return TRF_OK;
+    TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
+    return trf__check_packed(model, &run, err);
+}
+
 // >>store-small    matrices that are packed while they are read
 //
 // Some rows of a matrix are read, widened to floats and packed, then the next rows. So the floats
@@ -33403,9 +33724,11 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
         }
         for (i = 0; i < n; i += k) {            /* the rest of a row, as far as it is here */
             const trf_real scale = scales[(at + i) / in - first];
-            int64_t j;
+            int64_t j, l;
             k = trf__min64(n - i, in - (at + i) % in);
-            for (j = 0; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
+            for (j = 0; j + TRF__WIDE <= k; j += TRF__WIDE)     /* compilers know this many */
+                for (l = 0; l < TRF__WIDE; l++) to[j + l] = (trf_real)chunk[i + j + l] * scale;
+            for (; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
             to += k;
         }
     }
@@ -33462,25 +33785,6 @@ TRF__FN trf_status trf__same_matrix(trf_file *file, int32_t one, int32_t other,
     return TRF_OK;
 }
 
-/* The matrix that a parameter is, in a packed model. */
-TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
-{
-    const trf__outer *outer = &layout->outer;
-    int32_t i;
-    for (i = 0; i < layout->n_parts; i++) {
-        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
-        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
-    }
-    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
-    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
-    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
-        return &outer->sequence_layer;
-    if (outer->sequence_head.out && outer->sequence_head.param == param)
-        return &outer->sequence_head;
-    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
-        : &outer->embed[1];
-}
-
 /* Reads all matrices of a packed model. */
 TRF__FN trf_status trf__read_matrices(trf_file *file, const trf_model *model, const trf__run *run,
                                       const trf__row_buffers *work, trf_error *err)
@@ -33534,9 +33838,10 @@ TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *
 /* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
    file, int8, has them. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
-                                    trf_weights weights, trf_error *err)
+                                    const trf_load_options *options, trf_error *err)
 {
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf_weights weights = options->weights;
     TRF__TRY(trf__check_product_weights(weights, err));
     if (int8 && weights == TRF_WEIGHTS_BF16)
         return trf__fail(err, TRF_E_STATE, (int64_t)int8->begin, int8->name,
@@ -33544,7 +33849,9 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
                          "that", int8->name);
     if (int8) weights = TRF_WEIGHTS_INT8;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
-    if (weights != TRF_WEIGHTS_FULL) trf__lay_out_packed(model, run.format);
+    if (weights != TRF_WEIGHTS_FULL ||
+        (options->packed && run.backend->packs(&run.device, 0) == TRF__PACKS_MATRICES))
+        trf__lay_out_packed(model, run.format);
     return TRF_OK;
 }
 
@@ -33717,29 +34024,36 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-/* Makes a model from an open file: configuration, check of all tensors, weights, vocabularies,
-   other metadata. */
+/* Loads the weights of a file of tensors into a model without weights, after checking all of
+   them. */
+TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
+                                     const trf_load_options *options, trf_error *err)
+{
+    const trf_file_entry *int8 = NULL;
+    if (options->weights != TRF_WEIGHTS_FULL || options->packed)
+        TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err));
+    TRF__TRY(trf__read_format(model, int8, options, err));
+    TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)
+                                  : trf__model_weights(model, err));
+    return trf__read_weights(file, model, err);
+}
+
+/* Makes a model from an open file: configuration, weights, vocabularies, other metadata. */
 TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
                                    trf_error *err)
 {
-    const trf_file_entry *int8 = NULL;
     trf_config config;
     trf_model *model;
-    trf_status status = TRF_OK;
+    trf_status status;
     int64_t first, end;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__read_stage(file, &config, &first, &end, err));
     TRF__TRY(trf__stage_without_weights(&model, &config, (int32_t)first, (int32_t)end, err));
     trf__find_wrapper(file);
-    if (options->weights != TRF_WEIGHTS_FULL) status = trf__needs_whole(model, err);
-    if (status == TRF_OK)
-        status = trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err);
-    if (status == TRF_OK) status = trf__read_format(model, int8, options->weights, err);
-    if (status == TRF_OK && model->layout.packed)
-        status = trf__packed_weights(model, &model->run, err);
-    else if (status == TRF_OK) status = trf__model_weights(model, err);
-    if (status == TRF_OK) status = trf__read_weights(file, model, err);
+    if (trf__is_packed(file)) status = trf__load_packed(file, model, options, err);
+    else status = trf__load_tensors(file, model, options, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }
@@ -33891,7 +34205,6 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
                                     const trf__destination *to, trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    const trf_vocab *const vocabs[2] = {model->source, model->target};
     const char *name = to->path ? to->path : "memory";
     int32_t n = model->layout.n_params, all = n, i;
     size_t bytes = trf__bytes((1 + TRF__COMPANIONS) * (int64_t)n + 2, sizeof(trf__out));
@@ -33918,12 +34231,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
                        TRF_WEIGHTS_FULL);
         all += n;
     }
-    for (i = 0; i < 2; i++) {
-        int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
-        if (vocabs[i])
-            out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes,
-                                     trf__vocab_bytes(vocabs[i]), NULL);
-    }
+    all += trf__put_vocabs(out + all, model);
     status = trf__file_write(hooks, to, out, all, notes, of, err);
     trf__free(hooks, out, bytes);
     trf__row_scales_free(&scales, hooks);
@@ -33943,33 +34251,6 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
     return TRF_OK;
 }
 
-/* Notes that models and checkpoints share. */
-TRF__COLD
-TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
-                                   int format)
-{
-    const trf_config *c = &model->config;
-    int32_t i;
-    trf__add_metadata(notes, "format", "pt");
-    trf__metadata_int(notes, "trf.format", format);
-    trf__add_metadata(notes, "trf.version", TRF_VERSION);
-    trf__add_metadata(notes, "trf.content", content);
-    if (model->source)
-        trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
-    if (model->target)
-        trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
-#define TRF__X(type, field, low, high, stored) \
-    TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
-    TRF__CONFIG_FIELDS(TRF__X)
-#undef TRF__X
-    if (trf__is_stage(model)) {
-        trf__metadata_int(notes, "trf.stage.first", model->layout.first);
-        trf__metadata_int(notes, "trf.stage.end", model->layout.end);
-    }
-    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
-                                                              model->metadata[i].value);
-}
-
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
@@ -33984,6 +34265,17 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
                      "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
+/* Saves a model: a packed one as it is. */
+TRF__FN trf_status trf__save_model(const trf_model *model, const trf__destination *to,
+                                   trf_weights weights, trf_error *err)
+{
+    if (model->packed)
+        return trf__name_file(trf__write_packed(model, to, weights, err),
+                              to->path ? to->path : "memory", err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, to, weights,
+                            err);
+}
+
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
                                      trf_error *err)
 {
@@ -33991,8 +34283,7 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     TRF__TRY(trf__check_weights(weights, err));
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
-                            err);
+    return trf__save_model(model, &to, weights, err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -34009,8 +34300,7 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
-                            err);
+    return trf__save_model(model, &to, weights, err);
 }
 
 // >>checkpoint     a model, and everything needed to continue with the same bits
@@ -39044,4 +39334,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 776650870
+// Made from the files in tools/header by `make header`. CRC of the lines above: 348952716

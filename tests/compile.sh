@@ -165,11 +165,12 @@ for_cxx()
 # The long ones first: optimisers see what the front end does not (tests/columns.sh has clang and g++ at -O2, and cc at
 # -O3 where there is AVX2).
 can_avx2= ; [ -r /proc/cpuinfo ] && grep -q -w avx2 /proc/cpuinfo && can_avx2=1
-[ -n "$can_avx2" ] ||
+if [ -z "$can_avx2" ]; then
     job "gcc -O2 prints the reasons of a recipe without a warning" \
         "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O2 -I'$root' $cblas -c reasons.c -o reasons.o"
     job "gcc -O3 compiles the header without a warning" \
         "! command -v gcc >/dev/null || gcc -std=gnu99 $warnings -O3 -march=native -I'$root' $cblas -c all.c -o o3.o"
+fi
 if command -v clang >/dev/null; then
     msvc="clang -std=c11 -fms-compatibility -fms-extensions -fgnuc-version=0 -U__clang__ -DTRF_NO_CBLAS"
     msvc="$msvc -I'$root' -Wall -Wextra"
@@ -181,8 +182,8 @@ else echo "left out: MSVC's rules, by clang"; fi
 job "make release: two files of the same code, and a message for who defines TRF_IMPLEMENTATION" "
     sh '$root/tools/header/release.sh' release && [ \$(wc -l <release/transformer.h) -le 4000 ] &&
     printf '#define TRF_IMPLEMENTATION\\n#include \"transformer.h\"\\n' >whole.c &&
-    cc $cblas -O1 -DTRF_NO_SLOW_WARNING -I'$root' -c whole.c -o whole.o &&
-    cc $cblas -O1 -DTRF_NO_SLOW_WARNING -c release/transformer.c -o two.o &&
+    cc $cblas -O0 -DTRF_NO_SLOW_WARNING -I'$root' -c whole.c -o whole.o &&
+    cc $cblas -O0 -DTRF_NO_SLOW_WARNING -c release/transformer.c -o two.o &&
     objdump -d whole.o | sed 1,3d >whole.text && objdump -d two.o | sed 1,3d | cmp - whole.text &&
     no cc -DTRF_IMPLEMENTATION -fsyntax-only release/transformer.h 2>message && grep -q 'compile transformer.c' message"
 command -v nvcc >/dev/null &&
@@ -424,7 +425,7 @@ int main(int argc, char **argv)
 }
 END
 job "a plug-in that computes on threads is loaded and unloaded again and again" \
-    "$gcc_like -O1 -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
+    "$gcc_like -O0 $quiet -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
 # Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is
 # undeclared.

@@ -185,6 +185,7 @@ extern "C" {
 #include "files/reading.h"
 #include "files/writing.h"
 #include "files/store.h"
+#include "files/store_packed.h"
 #include "files/store_read.h"
 #include "files/store_write.h"
 #include "files/checkpoint.h"

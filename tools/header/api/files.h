@@ -128,6 +128,13 @@ typedef struct trf_load_options {
                                    (trf_model_pack), and its floats never exist. FULL: the model
                                    has floats, unless the file has 8-bit weights.
                                    default TRF_WEIGHTS_FULL */
+    int32_t packed;             /* 1: with FULL too the model is packed while it is read, where the
+                                   device packs: its matrices exist once, but it cannot be trained.
+                                   default 0 */
+    int32_t map;                /* 1: a packed file is mapped (trf_model_save); 0: it is read, and
+                                   its checksum compared. default 1 */
+    int32_t verify;             /* 1: the checksum of a mapped file is compared, which reads all of
+                                   it. default 0 */
     trf_device device;          /* default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
@@ -153,6 +160,17 @@ TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_
 
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
                                      trf_error *err);
+/* Of a packed model (trf_model_pack) both write a packed file: its memory as it is, with
+   vocabularies and texts. `weights` is FULL or the model's own format, else TRF_E_STATE.
+     - trf_model_load maps such a file read-only, where the system and the device can: no number is
+       copied, and all processes share its pages. Then only the header is verified. Where it cannot
+       be mapped, the file is read.
+     - A mapped file may be replaced, by a new file of that name: the model keeps the old one. Do
+       not write into it and do not shorten it: the program would compute with other numbers, or
+       end by SIGBUS.
+     - It is a cache, not an archive. Another version of the library, or a machine of another byte
+       order, may refuse it with TRF_E_UNSUPPORTED: keep the file that it was made of.
+     - Views of a mapped model's parameters have no data. */
 
 /* The same bytes in the caller's memory.
    Saving   *bytes (may be NULL) is their number, even if `size` is too small; then nothing is

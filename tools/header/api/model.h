@@ -165,8 +165,8 @@ typedef enum trf_weights {
    (trf_weights).
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
-     - Afterwards the model cannot be trained, copied, averaged or saved (TRF_E_STATE), and views of
-       packed weights have no data.
+     - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
+       weights have no data. Saving writes a packed file (trf_model_save_as).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);

@@ -487,10 +487,8 @@ TRF__FN void trf__int8_pack(void *packed, const trf_real *w, int64_t first, int6
             int8_t sixteen[TRF__WIDE] = {0};
             if (inverse != 0 && c < in)
                 trf__int8_round(sixteen, trf__load_n(from + c, in - c), inverse, 0);
-            for (t = 0; t < TRF__WIDE; t++) {
-                sum += sixteen[t];
-                numbers[(c + t) / 4 * 64 + (c + t) % 4] = (char)sixteen[t];
-            }
+            for (t = 0; t < TRF__WIDE; t++) sum += sixteen[t];
+            for (t = 0; t < TRF__WIDE; t += 4) memcpy(numbers + (c + t) * 16, sixteen + t, 4);
         }
         sums[r % 16] = -128 * sum;
     }

@@ -225,7 +225,7 @@ TRF__FN int trf__is_little(void)
 /* Sixteen numbers of two bytes as floats; bf16: they are the upper halves. In a half, exponent and
    fraction move and 112 is added to the exponent; 31 stands for 255, and 0 for multiples of
    2^-24. */
-TRF__INLINE void trf__widen(trf_real *to, const unsigned char *from, int bf16)
+TRF__INLINE void trf__from_16_bits(trf_real *to, const unsigned char *from, int bf16)
 {
     uint16_t h[TRF__WIDE];
     uint32_t bits[TRF__WIDE];
@@ -256,7 +256,7 @@ TRF__FN size_t trf__take_finite(trf_real *values, const unsigned char *p, size_t
         trf__v16 x;
         trf_real difference;
 #if TRF__REAL_BYTES == 4
-        if (each == 2) trf__widen(values, p + i, code == 'B');
+        if (each == 2) trf__from_16_bits(values, p + i, code == 'B');
         else
 #endif
         if ((const void *)values != (const void *)(p + i))

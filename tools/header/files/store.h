@@ -57,7 +57,7 @@
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -139,13 +139,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_LEARN)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_PACKED)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT_LEARN);
+                             (int)TRF__FORMAT_PACKED);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -365,4 +365,48 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
                                file->entries[i].name);
     trf__free(hooks, known, (size_t)file->count);
     return status;
+}
+
+// >>store-notes    what every file of a model has besides its weights
+
+/* Notes that models and checkpoints share. */
+TRF__COLD
+TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
+                                   int format)
+{
+    const trf_config *c = &model->config;
+    int32_t i;
+    trf__add_metadata(notes, "format", "pt");
+    trf__metadata_int(notes, "trf.format", format);
+    trf__add_metadata(notes, "trf.version", TRF_VERSION);
+    trf__add_metadata(notes, "trf.content", content);
+    if (model->source)
+        trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
+    if (model->target)
+        trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
+#define TRF__X(type, field, low, high, stored) \
+    TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
+    TRF__CONFIG_FIELDS(TRF__X)
+#undef TRF__X
+    if (trf__is_stage(model)) {
+        trf__metadata_int(notes, "trf.stage.first", model->layout.first);
+        trf__metadata_int(notes, "trf.stage.end", model->layout.end);
+    }
+    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
+                                                              model->metadata[i].value);
+}
+
+/* Lists the vocabularies, last in their files because their odd sizes would misalign numbers.
+   Returns how many there are. */
+TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
+{
+    const trf_vocab *const vocabs[2] = {model->source, model->target};
+    int32_t i, n = 0;
+    for (i = 0; i < 2; i++) {
+        int64_t bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
+        if (vocabs[i])
+            out[n++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &bytes,
+                                   trf__vocab_bytes(vocabs[i]), NULL);
+    }
+    return n;
 }

@@ -23,6 +23,7 @@
 #include "files/reading.h"
 #include "files/writing.h"
 #include "files/store.h"
+#include "files/store_packed.h"
 
 // >>store-small    matrices that are packed while they are read
 //
@@ -62,9 +63,11 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
         }
         for (i = 0; i < n; i += k) {            /* the rest of a row, as far as it is here */
             const trf_real scale = scales[(at + i) / in - first];
-            int64_t j;
+            int64_t j, l;
             k = trf__min64(n - i, in - (at + i) % in);
-            for (j = 0; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
+            for (j = 0; j + TRF__WIDE <= k; j += TRF__WIDE)     /* compilers know this many */
+                for (l = 0; l < TRF__WIDE; l++) to[j + l] = (trf_real)chunk[i + j + l] * scale;
+            for (; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
             to += k;
         }
     }
@@ -121,25 +124,6 @@ TRF__FN trf_status trf__same_matrix(trf_file *file, int32_t one, int32_t other,
     return TRF_OK;
 }
 
-/* The matrix that a parameter is, in a packed model. */
-TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
-{
-    const trf__outer *outer = &layout->outer;
-    int32_t i;
-    for (i = 0; i < layout->n_parts; i++) {
-        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
-        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
-    }
-    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
-    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
-    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
-        return &outer->sequence_layer;
-    if (outer->sequence_head.out && outer->sequence_head.param == param)
-        return &outer->sequence_head;
-    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
-        : &outer->embed[1];
-}
-
 /* Reads all matrices of a packed model. */
 TRF__FN trf_status trf__read_matrices(trf_file *file, const trf_model *model, const trf__run *run,
                                       const trf__row_buffers *work, trf_error *err)
@@ -193,9 +177,10 @@ TRF__FN trf_status trf__read_small(trf_file *file, trf_model *model, trf_error *
 /* Decides how the model keeps its matrices: as the options say, but in 8 bits if a tensor of the
    file, int8, has them. */
 TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8,
-                                    trf_weights weights, trf_error *err)
+                                    const trf_load_options *options, trf_error *err)
 {
     trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf_weights weights = options->weights;
     TRF__TRY(trf__check_product_weights(weights, err));
     if (int8 && weights == TRF_WEIGHTS_BF16)
         return trf__fail(err, TRF_E_STATE, (int64_t)int8->begin, int8->name,
@@ -203,7 +188,9 @@ TRF__FN trf_status trf__read_format(trf_model *model, const trf_file_entry *int8
                          "that", int8->name);
     if (int8) weights = TRF_WEIGHTS_INT8;
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
-    if (weights != TRF_WEIGHTS_FULL) trf__lay_out_packed(model, run.format);
+    if (weights != TRF_WEIGHTS_FULL ||
+        (options->packed && run.backend->packs(&run.device, 0) == TRF__PACKS_MATRICES))
+        trf__lay_out_packed(model, run.format);
     return TRF_OK;
 }
 
@@ -376,29 +363,36 @@ TRF__FN trf_status trf__read_metadata(const trf_file *file, trf_model *model, tr
     return status;
 }
 
-/* Makes a model from an open file: configuration, check of all tensors, weights, vocabularies,
-   other metadata. */
+/* Loads the weights of a file of tensors into a model without weights, after checking all of
+   them. */
+TRF__FN trf_status trf__load_tensors(trf_file *file, trf_model *model,
+                                     const trf_load_options *options, trf_error *err)
+{
+    const trf_file_entry *int8 = NULL;
+    if (options->weights != TRF_WEIGHTS_FULL || options->packed)
+        TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err));
+    TRF__TRY(trf__read_format(model, int8, options, err));
+    TRF__TRY(model->layout.packed ? trf__packed_weights(model, &model->run, err)
+                                  : trf__model_weights(model, err));
+    return trf__read_weights(file, model, err);
+}
+
+/* Makes a model from an open file: configuration, weights, vocabularies, other metadata. */
 TRF__COLD
 TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_load_options *options,
                                    trf_error *err)
 {
-    const trf_file_entry *int8 = NULL;
     trf_config config;
     trf_model *model;
-    trf_status status = TRF_OK;
+    trf_status status;
     int64_t first, end;
     TRF__TRY(trf__read_config(file, options, &config, err));
     TRF__TRY(trf__read_stage(file, &config, &first, &end, err));
     TRF__TRY(trf__stage_without_weights(&model, &config, (int32_t)first, (int32_t)end, err));
     trf__find_wrapper(file);
-    if (options->weights != TRF_WEIGHTS_FULL) status = trf__needs_whole(model, err);
-    if (status == TRF_OK)
-        status = trf__match_tensors(file, model, trf__is_checkpoint(file), &int8, err);
-    if (status == TRF_OK) status = trf__read_format(model, int8, options->weights, err);
-    if (status == TRF_OK && model->layout.packed)
-        status = trf__packed_weights(model, &model->run, err);
-    else if (status == TRF_OK) status = trf__model_weights(model, err);
-    if (status == TRF_OK) status = trf__read_weights(file, model, err);
+    if (trf__is_packed(file)) status = trf__load_packed(file, model, options, err);
+    else status = trf__load_tensors(file, model, options, err);
     if (status == TRF_OK) status = trf__read_vocabs(file, model, err);
     if (status == TRF_OK) status = trf__read_metadata(file, model, err);
     if (status != TRF_OK) { trf_model_destroy(model); return status; }

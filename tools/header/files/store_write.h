@@ -19,6 +19,7 @@
 #include "pass/packed.h"
 #include "files/writing.h"
 #include "files/store.h"
+#include "files/store_packed.h"
 
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 //
@@ -126,7 +127,6 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
                                     const trf__destination *to, trf_weights weights, trf_error *err)
 {
     const trf_hooks *hooks = &model->config.hooks;
-    const trf_vocab *const vocabs[2] = {model->source, model->target};
     const char *name = to->path ? to->path : "memory";
     int32_t n = model->layout.n_params, all = n, i;
     size_t bytes = trf__bytes((1 + TRF__COMPANIONS) * (int64_t)n + 2, sizeof(trf__out));
@@ -153,12 +153,7 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
                        TRF_WEIGHTS_FULL);
         all += n;
     }
-    for (i = 0; i < 2; i++) {
-        int64_t n_bytes = vocabs[i] ? trf__vocab_n_bytes(vocabs[i]) : 0;
-        if (vocabs[i])
-            out[all++] = trf__out_of("", trf__vocab_names[i], "U8", 1, &n_bytes,
-                                     trf__vocab_bytes(vocabs[i]), NULL);
-    }
+    all += trf__put_vocabs(out + all, model);
     status = trf__file_write(hooks, to, out, all, notes, of, err);
     trf__free(hooks, out, bytes);
     trf__row_scales_free(&scales, hooks);
@@ -178,33 +173,6 @@ TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t siz
     return TRF_OK;
 }
 
-/* Notes that models and checkpoints share. */
-TRF__COLD
-TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
-                                   int format)
-{
-    const trf_config *c = &model->config;
-    int32_t i;
-    trf__add_metadata(notes, "format", "pt");
-    trf__metadata_int(notes, "trf.format", format);
-    trf__add_metadata(notes, "trf.version", TRF_VERSION);
-    trf__add_metadata(notes, "trf.content", content);
-    if (model->source)
-        trf__add_metadata(notes, trf__vocab_names[0], trf__kind_names[model->source->kind]);
-    if (model->target)
-        trf__add_metadata(notes, trf__vocab_names[1], trf__kind_names[model->target->kind]);
-#define TRF__X(type, field, low, high, stored) \
-    TRF__NOTE_FIELD("trf.config.", c, type, field, stored)
-    TRF__CONFIG_FIELDS(TRF__X)
-#undef TRF__X
-    if (trf__is_stage(model)) {
-        trf__metadata_int(notes, "trf.stage.first", model->layout.first);
-        trf__metadata_int(notes, "trf.stage.end", model->layout.end);
-    }
-    for (i = 0; i < model->n_metadata; i++) trf__add_metadata(notes, model->metadata[i].key,
-                                                              model->metadata[i].value);
-}
-
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
@@ -219,6 +187,17 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
                      "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
+/* Saves a model: a packed one as it is. */
+TRF__FN trf_status trf__save_model(const trf_model *model, const trf__destination *to,
+                                   trf_weights weights, trf_error *err)
+{
+    if (model->packed)
+        return trf__name_file(trf__write_packed(model, to, weights, err),
+                              to->path ? to->path : "memory", err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, to, weights,
+                            err);
+}
+
 TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
                                      trf_error *err)
 {
@@ -226,8 +205,7 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
     trf__clear(err);
     if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
     TRF__TRY(trf__check_weights(weights, err));
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
-                            err);
+    return trf__save_model(model, &to, weights, err);
 }
 
 TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
@@ -244,6 +222,5 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
-                            err);
+    return trf__save_model(model, &to, weights, err);
 }

@@ -101,7 +101,7 @@ TRF__FN void trf__put_header(trf__text *text, const trf__out *tensors, int32_t n
         trf__putf(text, "%llu]}", (unsigned long long)(at += tensors[i].bytes));
     }
     trf__put_text(text, "}");
-    while (text->n % 8) trf__put_text(text, " ");        /* the data begin at a multiple of 8 */
+    while (text->n % 64 != 56) trf__put_text(text, " ");    /* the data begin at a multiple of 64 */
 }
 
 /* The nearest number of 16 bits with `fraction` bits of fraction: 7 for BF16, 10 for F16. Ties go
@@ -434,6 +434,7 @@ TRF_API trf_load_options trf_load_defaults(void)
     trf_load_options options;
     TRF__ZERO(options);
     options.max_bytes = (uint64_t)64 << 30;
+    options.map = 1;
     options.device = trf_device_default();
     return options;
 }

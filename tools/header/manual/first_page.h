@@ -228,8 +228,8 @@
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
 //   >>store            models and checkpoints as safetensors
-//                     >>store-match >>store-small >>store-read >>store-write >>checkpoint
-//                     >>checkpoint-load >>session >>session-read
+//                     >>store-match >>store-notes >>store-packed >>store-small >>store-read
+//                     >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
 //   >>choose           words, characters or subwords; which pairs are held out

@@ -11,6 +11,7 @@
 #include "cpu/state.h"
 #include "device/backend.h"
 #include "device/tensors.h"
+#include "system/files.h"
 #include "text/vocab.h"
 #include "text/vocab_learn.h"
 #include "model/checks.h"
@@ -40,6 +41,7 @@ struct trf_model {
     trf_real *weights;          /* layout.n_weights numbers on the device */
     void *packed; size_t packed_bytes;      /* matrices that are only packed (trf_model_pack), in
                                                layout.format */
+    void *map; size_t map_bytes;    /* the file that both lie in, or NULL (>>store-packed) */
     trf_vocab *source, *target; /* copies, or NULL */
     trf__meta *metadata;        /* the program's own entries, sorted by key, then the bytes of their
                                    texts */
@@ -57,9 +59,13 @@ TRF_API void trf_model_destroy(trf_model *model)
     trf_vocab_destroy(model->source);
     trf_vocab_destroy(model->target);
     trf__free(&hooks, model->metadata, model->metadata_bytes);
-    model->run.backend->release(&model->run, model->weights, trf__bytes(model->layout.n_weights,
-            sizeof(trf_real)));
-    if (model->packed) model->run.backend->release(&model->run, model->packed, model->packed_bytes);
+    if (model->map) TRF_OS(unmap)(model->map, model->map_bytes);
+    else {
+        model->run.backend->release(&model->run, model->weights,
+                                    trf__bytes(model->layout.n_weights, sizeof(trf_real)));
+        if (model->packed)
+            model->run.backend->release(&model->run, model->packed, model->packed_bytes);
+    }
     trf__free(&hooks, model->layout.params, trf__bytes(model->layout.n_params, sizeof(trf__param)));
     trf__free(&hooks, model->layout.parts, trf__bytes(model->layout.n_parts, sizeof(trf__part)));
     trf__free(&hooks, model, sizeof *model);
@@ -409,7 +415,7 @@ TRF__FN trf_tensor trf__param_view(const trf_model *model, const trf__run *run, 
         const trf__param *p = &model->layout.params[index];
         tensor = trf_tensor_of(NULL, p->rank, p->shape[0], p->shape[1], 1);
         tensor.name = p->name;
-        if (p->offset < 0) return tensor;
+        if (p->offset < 0 || model->map) return tensor;
         tensor.data = (trf_real *)trf__shared_address(run, arena + p->offset);
         tensor.device = run;
         tensor.device_data = arena + p->offset;

@@ -210,6 +210,25 @@ TRF__FN void trf__lay_out_packed(trf_model *model, int format)
     trf__lay_out(layout, &model->config);
 }
 
+/* The matrix that a parameter is, in a packed model. */
+TRF__FN const trf__affine *trf__affine_of(const trf__layout *layout, int32_t param)
+{
+    const trf__outer *outer = &layout->outer;
+    int32_t i;
+    for (i = 0; i < layout->n_parts; i++) {
+        if (layout->parts[i].in.param == param) return &layout->parts[i].in;
+        if (layout->parts[i].out.param == param) return &layout->parts[i].out;
+    }
+    if (outer->generator.out && outer->generator.param == param) return &outer->generator;
+    if (outer->head_layer.out && outer->head_layer.param == param) return &outer->head_layer;
+    if (outer->sequence_layer.out && outer->sequence_layer.param == param)
+        return &outer->sequence_layer;
+    if (outer->sequence_head.out && outer->sequence_head.param == param)
+        return &outer->sequence_head;
+    return outer->embed[0].out && outer->embed[0].param == param ? &outer->embed[0]
+        : &outer->embed[1];
+}
+
 /* Memory of such a model. */
 TRF__FN trf_status trf__packed_weights(trf_model *model, const trf__run *run, trf_error *err)
 {

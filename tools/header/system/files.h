@@ -10,7 +10,7 @@
 // The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
 // system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
 // TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
+// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
 // like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
 // much of POSIX; the functions used here stay visible.
 //
@@ -112,6 +112,7 @@ TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)_getpid(); }
 #else
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/types.h>
 #include <unistd.h>
@@ -165,6 +166,14 @@ TRF__FN int64_t trf_os_write(int fd, const void *from, size_t bytes)
     return (int64_t)write(fd, from, bytes);
 }
 TRF__FN uint32_t trf_os_pid(void) { return (uint32_t)getpid(); }
+#define TRF_OS_MAPS 1
+/* The first bytes of an open file as memory that cannot be written; NULL: they cannot be mapped. */
+TRF__FN void *trf_os_map(int fd, size_t bytes)
+{
+    void *memory = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
+    return memory == MAP_FAILED ? NULL : memory;
+}
+TRF__FN void trf_os_unmap(void *memory, size_t bytes) { (void)munmap(memory, bytes); }
 #if defined(LOCK_EX)
 #define TRF_OS_HOLDS 1
 /* Locks a file exclusively, until the returned descriptor is closed or the process ends. fd is the
@@ -199,6 +208,11 @@ TRF__FN int trf_os_hold(const char *path, int fd)
 #if !defined(TRF_OS_HOLDS)
 #define TRF_OS_HOLDS 0
 TRF__FN int trf_os_hold(const char *path, int fd) { (void)path; (void)fd; return -1; }
+#endif
+#if !defined(TRF_OS_MAPS)
+#define TRF_OS_MAPS 0
+TRF__FN void *trf_os_map(int fd, size_t bytes) { (void)fd; (void)bytes; return NULL; }
+TRF__FN void trf_os_unmap(void *memory, size_t bytes) { (void)memory; (void)bytes; }
 #endif
 
 // >>regular-files  whole reads and writes

@@ -178,6 +178,7 @@ struct eval_settings {
 /* trf average, quantize, import, export. */
 struct publish_settings {
     int32_t weights;                /* a trf_weights */
+    int32_t packed;                 /* 1: a packed file */
     const char *as;                 /* a model_type, or NULL */
     int32_t max_length;             /* 0: as config.json says */
 };

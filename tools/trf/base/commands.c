@@ -193,7 +193,8 @@ const struct command commands[] = {
      "The full model gives the same answers with --weights int8. A model with 8-bit weights\n"
      "cannot be trained further.\n"
      "\n"
-     "    trf quantize model.safetensors --weights int8 --output small.safetensors",
+     "    trf quantize model.safetensors --weights int8 --output small.safetensors\n"
+     "    trf quantize model.safetensors --packed --output model.packed",
      EXIT_TEXT, NULL},
     {IMPORT, "import", "convert a Hugging Face model to a model file",
      "trf import FOLDER|WEIGHTS --output FILE",

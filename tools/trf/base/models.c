@@ -183,9 +183,12 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
     if (check_output_name(s)) return FAILED;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     load.weights = s->search.weights;
+    load.packed = s->device.products == TRF_PRODUCTS_AUTO ||
+                  s->device.products == TRF_PRODUCTS_BUILT_IN;     /* others need the floats */
     if (trf_model_load(model, s->model, &load, &err)) {
         if (err.status != TRF_E_STATE) return model_refused(s, &err);
-        say("%s: its weights have 8 bits: use --weights int8, or no --weights", s->model);
+        say("%s: --weights %s cannot be made of its weights: give no --weights", s->model,
+            s->search.weights == TRF_WEIGHTS_BF16 ? "bf16" : "int8");
         return FAILED;
     }
     *source = trf_model_source_vocab(*model);
@@ -243,7 +246,8 @@ int check_floats(const char *path, const trf_model *model)
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor p = trf_model_parameter(model, i);
         if (p.data || p.device) continue;
-        say("%s: its weights have 8 bits: give the model that it was made from", path);
+        say("%s: a packed file, or one with weights of 8 bits: give the model that it was made from",
+            path);
         return FAILED;
     }
     return DONE;

@@ -284,7 +284,7 @@ int command_inspect(struct settings *s, int argc, char **argv)
     struct report r;
     trf_error err;
     const char *content;
-    int status, checkpoint;
+    int status, checkpoint, packed;
     if (argc == 0 && describes_model(s)) return inspect_options(s);
     if (argc != 1) {
         say("give one file, or options that describe a model, such as --size base --vocab-size "
@@ -305,6 +305,7 @@ int command_inspect(struct settings *s, int argc, char **argv)
     if (trf_file_open(&r.file, r.path, &load, &err)) { say_error(NULL, &err); return FAILED; }
     content = trf_file_metadata(r.file, "trf.content");
     checkpoint = content && !strcmp(content, "checkpoint");
+    packed = content && !strcmp(content, "packed");
     if (!content && s->inspect.trace) {
         say("--trace: '%s' is not a model of transformer.h", r.path);
         trf_file_close(r.file);
@@ -314,12 +315,14 @@ int command_inspect(struct settings *s, int argc, char **argv)
         printf("{\"file\":");
         print_json_text(stdout, r.path, strlen(r.path));
         printf(",\"content\":\"%s\"", checkpoint ? "checkpoint"
+                                      : packed   ? "packed"
                                       : content  ? "model"
                                                  : "safetensors");
     } else {
         printf("file: ");
         print_clean(stdout, r.path, 1000);
         printf(", %s\n", checkpoint ? "a checkpoint of transformer.h"
+                         : packed   ? "a packed model of transformer.h"
                          : content  ? "a model of transformer.h"
                                     : "safetensors");
     }

@@ -47,17 +47,10 @@ static void say_difference(const struct settings *s, char *const *path, trf_mode
     say_error(path[err->where], err);
 }
 
-int command_average(struct settings *s, int argc, char **argv)
+/* The models can be read, and the output can be written. */
+static int check_files(const struct settings *s, int argc, char **argv)
 {
-    trf_load_options load = load_options(s);
-    trf_model **models = NULL;
-    size_t capacity = 0;
-    trf_error err;
-    int i, n = 0, status = DONE;
-    if (argc < 1 || (argc < 2 && !is_given(s, AT(publish.weights)))) {
-        say("give two or more models, or one model and --weights");
-        return USAGE;
-    }
+    int i;
     if (!s->output || !strcmp(s->output, "-")) {
         say("give --output FILE, the model to write");
         return USAGE;
@@ -69,6 +62,21 @@ int command_average(struct settings *s, int argc, char **argv)
         }
     if (check_output_name(s) || check_replaceable(s->output)) return FAILED;
     for (i = 0; i < argc; i++) if (check_readable(argv[i])) return FAILED;
+    return DONE;
+}
+
+int command_average(struct settings *s, int argc, char **argv)
+{
+    trf_load_options load = load_options(s);
+    trf_model **models = NULL;
+    size_t capacity = 0;
+    trf_error err;
+    int i, n = 0, status = DONE;
+    if (argc < 1 || (argc < 2 && !is_given(s, AT(publish.weights)))) {
+        say("give two or more models, or one model and --weights");
+        return USAGE;
+    }
+    if ((status = check_files(s, argc, argv))) return status;
     models = grow(NULL, &capacity, (size_t)argc, sizeof *models);
     for (i = 0; i < argc && !status; i++)
         if (trf_model_load(&models[n], argv[i], &load, &err)) {
@@ -104,12 +112,35 @@ int command_average(struct settings *s, int argc, char **argv)
     return status;
 }
 
+/* The library packs while it reads: no copy of the whole model exists. */
+static int write_packed(const struct settings *s, char **argv)
+{
+    trf_load_options load = load_options(s);
+    trf_model *model = NULL;
+    trf_error err;
+    int status = check_files(s, 1, argv);
+    if (status) return status;
+    load.packed = 1;
+    load.weights = (trf_weights)s->publish.weights;
+    if (trf_model_load(&model, argv[0], &load, &err) || trf_model_save(model, s->output, &err)) {
+        say_error(NULL, &err);
+        status = FAILED;
+    }
+    trf_model_destroy(model);
+    return status;
+}
+
 int command_quantize(struct settings *s, int argc, char **argv)
 {
     if (argc != 1) {
         say("give one model, such as trf quantize model.safetensors --weights int8 --output small");
         return USAGE;
     }
+    if (s->publish.packed && s->publish.weights == TRF_WEIGHTS_F16) {
+        say("--packed takes --weights full, bf16 or int8, got f16: no product reads f16");
+        return USAGE;
+    }
+    if (s->publish.packed) return write_packed(s, argv);
     if (!is_given(s, AT(publish.weights))) {
         say("give --weights: int8, bf16, f16 or full");
         return USAGE;

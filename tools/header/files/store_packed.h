@@ -1,0 +1,244 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/model.h"
+#include "api/files.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "device/backend.h"
+#include "system/text.h"
+#include "system/files.h"
+#include "model/config.h"
+#include "model/params.h"
+#include "model/model.h"
+#include "model/texts.h"
+#include "text/vocab_use.h"
+#include "pass/packed.h"
+#include "files/container.h"
+#include "files/reading.h"
+#include "files/writing.h"
+#include "files/store.h"
+
+// >>store-packed   a packed model as it lies in memory, mapped when it is loaded
+//
+//   tensors        trf.matrices and trf.numbers, of type U8: the packed matrices and everything
+//                  else, as they lie in memory; then the vocabularies
+//   __metadata__   trf.format = 11; trf.content = packed; trf.packed = full, bf16 or int8;
+//                  trf.packed.order = little or big, the byte order; trf.packed.layout, below; and
+//                  the rest as in a model's file
+//
+// Loading maps the file read-only: no number is copied, and all processes share its pages. Nothing
+// but the header is verified then. Such a file is a cache. Its layout number is a checksum of where
+// each parameter lies, and of the bytes of a small matrix as this library packs it: whatever
+// changes either also changes the number, and the file is refused.
+
+static const char *const trf__packed_names[2] = {"trf.matrices", "trf.numbers"};
+static const char *const trf__packed_formats[TRF__FORMATS] = {"full", "bf16", "int8"};
+static const trf_weights trf__packed_weights_of[TRF__FORMATS] = {
+    TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8
+};
+
+/* The layout number of a packed model. The small matrix ends inside a panel in both directions. */
+TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf_error *err)
+{
+    enum { ROWS = 18, COLUMNS = 70 };
+    const trf__layout *layout = &model->layout;
+    const int format = layout->format;
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    trf_real numbers[ROWS * COLUMNS];
+    trf__pack pack;
+    trf__crc crc;
+    trf_status status;
+    size_t bytes;
+    int32_t i;
+    run.device.threads = 1;
+    run.backend = trf__host_backend(run.device.vector_bytes);
+    bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
+    for (i = 0; i < ROWS * COLUMNS; i++) numbers[i] = (trf_real)(i * 37 % 101 - 50) / 64;
+    TRF__ZERO(pack);
+    pack.packed = trf__alloc_zeroed(&run.hooks, bytes);
+    if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
+    pack.weights = numbers;
+    pack.out = ROWS;
+    pack.in = COLUMNS;
+    pack.format = format;
+    status = run.backend->open(&run, err);
+    if (!status) {
+        run.backend->pack(&run, &pack);
+        run.backend->close(&run);
+        trf__crc_begin(&crc);
+        trf__crc_add(&crc, pack.packed, bytes);
+        for (i = 0; i < layout->n_params; i++) {
+            int64_t at = layout->params[i].offset;
+            if (at < 0) at = (int64_t)trf__affine_of(layout, i)->packed[format];
+            trf__crc_add(&crc, &at, sizeof at);
+        }
+        snprintf(text, 16, "%08lx", (unsigned long)crc.value);
+    }
+    trf__free(&run.hooks, pack.packed, bytes);
+    return status;
+}
+
+TRF__FN const char *trf__byte_order(void) { return trf__is_little() ? "little" : "big"; }
+
+/* The two arenas of a packed model, as bytes. */
+TRF__FN int64_t trf__packed_extent(const trf_model *model, int numbers)
+{
+    return (int64_t)(numbers ? trf__bytes(model->layout.n_weights, sizeof(trf_real))
+                             : model->layout.packed_bytes[model->layout.format]);
+}
+
+typedef struct trf__packed_notes { const trf_model *model; char layout[16]; } trf__packed_notes;
+
+TRF__FN void trf__metadata_packed(trf__text *notes, const void *of)
+{
+    const trf__packed_notes *packed = (const trf__packed_notes *)of;
+    trf__metadata_content(notes, packed->model, "packed", TRF__FORMAT_PACKED);
+    trf__add_metadata(notes, "trf.packed", trf__packed_formats[packed->model->layout.format]);
+    trf__add_metadata(notes, "trf.packed.order", trf__byte_order());
+    trf__add_metadata(notes, "trf.packed.layout", packed->layout);
+}
+
+/* Writes a packed model as it lies in memory. */
+TRF__COLD
+TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destination *to,
+                                     trf_weights weights, trf_error *err)
+{
+    const void *const arenas[2] = {model->packed, model->weights};
+    trf__packed_notes notes;
+    trf__out out[4];
+    int32_t n = 0, i;
+    if (weights != TRF_WEIGHTS_FULL && weights != trf__packed_weights_of[model->layout.format])
+        return trf__fail(err, TRF_E_STATE, -1, "weights",
+                         "the model is packed (%s): it can only be saved as it is",
+                         trf__packed_formats[model->layout.format]);
+    TRF__ZERO(notes);
+    notes.model = model;
+    TRF__TRY(trf__packed_layout(model, notes.layout, err));
+    for (i = 0; i < 2; i++) {
+        int64_t bytes = trf__packed_extent(model, i);
+        out[n++] = trf__out_of("", trf__packed_names[i], "U8", 1, &bytes, arenas[i], &model->run);
+    }
+    n += trf__put_vocabs(out + n, model);
+    return trf__file_write(&model->config.hooks, to, out, n, trf__metadata_packed, &notes, err);
+}
+
+TRF__FN int trf__is_packed(const trf_file *file)
+{
+    const char *content = trf_file_metadata(file, "trf.content");
+    return content && !strcmp(content, "packed");
+}
+
+/* Lays the model out as the file has it. */
+TRF__FN trf_status trf__match_packed(const trf_file *file, trf_model *model, trf_error *err)
+{
+    const char *packed = trf_file_metadata(file, "trf.packed");
+    const char *order = trf_file_metadata(file, "trf.packed.order");
+    const char *layout = trf_file_metadata(file, "trf.packed.layout");
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    char wanted[16];
+    int format = 0;
+    while (format < TRF__FORMATS && (!packed || strcmp(packed, trf__packed_formats[format])))
+        format++;
+    if (format == TRF__FORMATS || !order || !layout)
+        return trf__fail(err, TRF_E_FORMAT, -1, "trf.packed",
+                         "expected trf.packed full, bf16 or int8, an order and a layout, got %.20s",
+                         packed ? packed : "none");
+    TRF__TRY(trf__run_weights(&run, &model->config, trf__packed_weights_of[format], err));
+    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device",
+                         "the device %s cannot use a packed file: load the file that it was made "
+                         "of", run.backend->name);
+    trf__lay_out_packed(model, format);
+    TRF__TRY(trf__packed_layout(model, wanted, err));
+    if (!strcmp(order, trf__byte_order()) && !strcmp(layout, wanted)) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "trf.packed.layout",
+                     "a packed file of layout %.20s, %.10s-endian; this program reads %s, "
+                     "%s-endian: make it again with trf quantize --packed, or trf_model_pack and "
+                     "trf_model_save", layout, order, wanted, trf__byte_order());
+}
+
+/* The entry of an arena, which must have the model's size. */
+TRF__FN trf_status trf__packed_entry(const trf_file *file, const trf_model *model, int numbers,
+                                     const trf_file_entry **entry, trf_error *err)
+{
+    int32_t index = trf__file_find(file, trf__packed_names[numbers]);
+    int64_t bytes = trf__packed_extent(model, numbers);
+    const trf_file_entry *e = index < 0 ? NULL : &file->entries[index];
+    if (e && !strcmp(e->dtype, "U8") && e->rank == 1 && e->bytes == (uint64_t)bytes) {
+        *entry = e;
+        return TRF_OK;
+    }
+    return trf__fail(err, TRF_E_SHAPE, e ? (int64_t)e->begin : -1, trf__packed_names[numbers],
+                     "expected a tensor \"%s\" of %lld bytes, type U8, got %s",
+                     trf__packed_names[numbers], (long long)bytes, e ? "another one" : "none");
+}
+
+/* Maps the file, and puts the model's arenas there. Returns 0 if that cannot be: then they are
+   read. */
+TRF__FN int trf__map_packed(const trf_file *file, trf_model *model,
+                            const trf_file_entry *const arenas[2])
+{
+    char *map;
+    if (file->from.fd < 0 || !model->run.backend->on_host || file->from.size > SIZE_MAX ||
+        arenas[0]->begin % 64 || arenas[1]->begin % 64) return 0;
+    map = (char *)TRF_OS(map)(file->from.fd, (size_t)file->from.size);
+    if (!map) return 0;
+    model->map = map;
+    model->map_bytes = (size_t)file->from.size;
+    model->packed = map + arenas[0]->begin;
+    model->packed_bytes = (size_t)arenas[0]->bytes;
+    model->weights = (trf_real *)(void *)(map + arenas[1]->begin);
+    return 1;
+}
+
+/* Reads an arena's bytes. */
+TRF__FN trf_status trf__read_arena_bytes(trf_file *file, const trf_file_entry *e,
+                                         const trf_model *model, void *arena, trf_error *err)
+{
+    const trf__run *run = &model->run;
+    char *place = (char *)trf__shared_address(run, arena), chunk[TRF__CHUNK];
+    uint64_t at;
+    size_t n;
+    for (at = 0; at < e->bytes; at += n) {
+        uint64_t most = place ? (uint64_t)1 << 20 : sizeof chunk, left = e->bytes - at;
+        n = left < most ? (size_t)left : (size_t)most;
+        TRF__TRY(trf__file_data(file, e->begin + at, place ? place + at : chunk, n, err));
+        if (place) continue;
+        run->backend->upload(run, (char *)arena + at, chunk, n);
+        TRF__TRY(run->backend->sync(run, err));
+    }
+    return TRF_OK;
+}
+
+/* Loads the arenas of a packed file into a model without weights. */
+TRF__COLD
+TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
+                                    const trf_load_options *options, trf_error *err)
+{
+    const trf_file_entry *arenas[2] = {NULL, NULL};
+    trf__run run = trf__run_on(&model->config.device, &model->config.hooks);
+    int32_t i, known = 2;
+    TRF__TRY(trf__check_product_weights(options->weights, err));
+    TRF__TRY(trf__match_packed(file, model, err));
+    for (i = 0; i < 2; i++) {
+        TRF__TRY(trf__packed_entry(file, model, i, &arenas[i], err));
+        known += trf__file_find(file, trf__vocab_names[i]) >= 0;
+    }
+    if (file->count != known)
+        return trf__fail(err, TRF_E_SHAPE, file->count, "tensors",
+                         "expected %d tensors in a packed file, got %d", (int)known,
+                         (int)file->count);
+    if (!options->map || !trf__map_packed(file, model, arenas)) {
+        trf__file_sum(file);
+        TRF__TRY(trf__packed_weights(model, &model->run, err));
+        TRF__TRY(trf__read_arena_bytes(file, arenas[0], model, model->packed, err));
+        TRF__TRY(trf__read_arena_bytes(file, arenas[1], model, model->weights, err));
+    }
+    if (!model->map || options->verify) TRF__TRY(trf__file_check_crc(file, err));
+    if (options->weights == TRF_WEIGHTS_FULL) return TRF_OK;
+    TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
+    return trf__check_packed(model, &run, err);
+}
