@@ -16463,12 +16463,13 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
 //
-// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
-// system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
+// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...).
+// A system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
 // TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
-// like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
-// much of POSIX; the functions used here stay visible.
+// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS
+// before the include intercepts the calls: tests make them fail like this. A descriptor is an int;
+// failure is a negative result with errno set. Strict C99 hides much of POSIX; the functions used
+// here stay visible.
 //
 // The functions below complete these calls: they repeat interrupted calls, continue short ones, and
 // read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
@@ -22393,8 +22394,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is packed (trf_model_pack, a packed file or 8-bit weights): it "
-                     "can be used by translators and samplers, but not trained, copied or averaged");
+                     "the model is packed (trf_model_pack, a packed file or 8-bit weights): it can "
+                     "be used by translators and samplers, but not trained, copied or averaged");
 }
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }
@@ -33110,7 +33111,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2,
+       TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -33483,7 +33485,8 @@ static const trf_weights trf__packed_weights_of[TRF__FORMATS] = {
     TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8
 };
 
-/* The layout number of a packed model. The small matrix ends inside a panel in both directions. */
+/* The layout number of a packed model. The small matrix ends inside a panel in both directions. Its
+   numbers are whole, and 127 in each row the largest, so that every format holds them exactly. */
 TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf_error *err)
 {
     enum { ROWS = 18, COLUMNS = 70 };
@@ -33499,7 +33502,8 @@ TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf
     run.device.threads = 1;
     run.backend = trf__host_backend(run.device.vector_bytes);
     bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
-    for (i = 0; i < ROWS * COLUMNS; i++) numbers[i] = (trf_real)(i * 37 % 101 - 50) / 64;
+    for (i = 0; i < ROWS * COLUMNS; i++)
+        numbers[i] = (trf_real)(i % COLUMNS ? i * 37 % 255 - 127 : 127);
     TRF__ZERO(pack);
     pack.packed = trf__alloc_zeroed(&run.hooks, bytes);
     if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");
@@ -39334,4 +39338,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 348952716
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3057274984

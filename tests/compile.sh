@@ -425,7 +425,8 @@ int main(int argc, char **argv)
 }
 END
 job "a plug-in that computes on threads is loaded and unloaded again and again" \
-    "$gcc_like -O0 $quiet -DTRF_STATIC -fPIC -shared -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
+    "$gcc_like -O0 $quiet -DTRF_STATIC -fPIC -shared \
+    -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
 # Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is
 # undeclared.
@@ -606,7 +607,7 @@ fi
 # --- what the object file shows ------------------------------------------------------------------------------------
 # Nothing that prints, ends the program or changes what is the program's.
 called='__errno_location|chmod|close|cos|dup|erf|exp|fcntl|flock|free|fstat|fsync|getpid|ldexp|log|lseek|madvise'
-called="$called|malloc|mem[a-z]*|open|pow"
+called="$called|malloc|mem[a-z]*|mmap|munmap|open|pow"
 called="$called|read|rename|rint|sin|snprintf|sqrt|stat|strchr|strcmp|strcspn|strerror|strlen|strncmp"
 called="$called|strrchr|strspn|strstr|strtod|unlink|vsnprintf|write|__stack_chk_fail|_GLOBAL_OFFSET_TABLE_|trf_.*"
 called="$called|bsearch|difftime|frexp|time|timespec_get|__fstat|__(v?snprintf|mem[a-z]*)_chk"

@@ -19,6 +19,8 @@ static int64_t faulty_read(int fd, void *to, size_t bytes);
 static int64_t faulty_write(int fd, const void *from, size_t bytes);
 static uint32_t faulty_pid(void);
 static int faulty_hold(const char *path, int fd);
+#define faulty_map trf_os_map           /* a mapping that fails is a file that is read */
+#define faulty_unmap trf_os_unmap
 #define TRF_OS(name) faulty_##name
 
 #endif

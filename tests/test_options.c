@@ -358,6 +358,7 @@ static const struct tested table[] = {
     OPTION(TAG, FLAG, "json", json),
     OPTION(CLASSIFY, LONG_COUNT, "top", answer.labels_shown),
     OF(EMBED, "pooling", pooling, int32_t, {"mean", 0}, {"first", 1}, {"max", 2}), /* embed.c */
+    OPTION(QUANTIZE, FLAG, "packed", publish.packed),
     OPTION(IMPORT, TEXT, "as", publish.as),
     OPTION(IMPORT, NUMBER, "max-length", publish.max_length),
     OPTION(EXPORT, TEXT, "output", output),

@@ -138,7 +138,6 @@ static void refusals(void **state)
     trf_translator *t = NULL;
     trf_trainer *trainer = NULL;
     int32_t copied;
-    size_t bytes;
     (void)state;
     OK(trf_model_create(&model, &config, &err));
     OK(trf_model_create(&plain, &config, &err));
@@ -154,8 +153,6 @@ static void refusals(void **state)
     FAILS(TRF_E_STATE, trf_model_average(model, both, 1, &err));
     FAILS(TRF_E_STATE, trf_model_copy_weights(plain, model, &copied, &err));
     FAILS(TRF_E_STATE, trf_model_copy_weights(model, plain, &copied, &err));
-    FAILS(TRF_E_STATE, trf_model_save(model, "packed.safetensors", &err));
-    FAILS(TRF_E_STATE, trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
     FAILS(TRF_E_STATE, trf_trainer_create(&trainer, model, &training, &err));
     assert_null(trainer);
     FAILS(TRF_E_INVALID_ARG, trf_model_pack(NULL, TRF_WEIGHTS_FULL, &err));

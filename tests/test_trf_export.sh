@@ -106,7 +106,7 @@ check "a BERT that was exported as RoBERTa gives the same numbers" near bert.num
 "$trf" quantize bert.model --weights bf16 --output half.model
 expect 0 "export writes weights of 16 bits with 32" "bert, BertModel" "$trf" export half.model --output half
 "$trf" quantize bert.model --weights int8 --output eighth.model
-expect 1 "export refuses weights of 8 bits" "its weights have 8 bits: give the model that it was made from" \
+expect 1 "export refuses weights of 8 bits" "a packed file, or one with weights of 8 bits: give the model" \
     "$trf" export eighth.model --output eighth
 check "export that refuses weights of 8 bits writes nothing" test ! -e eighth
 

@@ -48,11 +48,29 @@ check "quantize: a file of 8 bits gives the answers of translate --weights int8"
 "$trf" translate --model good --weights bf16 --scores <test.digits >scores16
 "$trf" translate --model good16 --weights bf16 --scores <test.digits >from_file
 check "quantize: a file of 16 bits gives the scores of translate --weights bf16" same scores16 from_file
-expect 1 "average: a model of 8 bits is refused with --weights full" "good8: its weights have 8 bits" "$trf" average \
-    good8 --weights full --output good32
-expect 1 "translate: a model of 8 bits is refused with --weights bf16" "good8: its weights have 8 bits" \
+for kind in full bf16 int8; do
+    "$trf" quantize good --packed --weights $kind --output good.$kind
+    "$trf" translate --model good.$kind --scores <test.digits >from_packed
+    "$trf" translate --model good --weights $kind --scores <test.digits >from_file
+    check "quantize --packed --weights $kind: scores are those of translate --weights $kind" \
+        same from_file from_packed
+done
+"$trf" quantize good8 --packed --output packed8
+"$trf" translate --model packed8 <test.digits >from_packed
+check "quantize --packed: a file of 8 bits can be packed" same small from_packed
+expect 1 "quantize: a packed file has no other form" "is packed with TRF_WEIGHTS_FULL" "$trf" quantize good.full \
+    --packed --weights int8 --output none
+expect 2 "quantize --packed: f16 is refused" "--packed takes --weights full, bf16 or int8" "$trf" quantize good \
+    --packed --weights f16 --output none
+expect 1 "train: --init-from refuses a packed file" "good.full: a packed file" "$trf" train $files \
+    --init-from good.full --model none
+expect 0 "inspect: a packed file" "" "$trf" inspect good.full
+check "inspect: says that a file is packed" grep -q "^file: good.full, a packed model" out
+expect 1 "average: a model of 8 bits is refused with --weights full" "good8: a packed file, or one with weights of 8" \
+    "$trf" average good8 --weights full --output good32
+expect 1 "translate: a model of 8 bits is refused with --weights bf16" "good8: --weights bf16 cannot be made" \
     "$trf" translate --model good8 --weights bf16
-expect 1 "train: --init-from refuses a model of 8 bits" "good8: its weights have 8 bits" "$trf" train $files \
+expect 1 "train: --init-from refuses a model of 8 bits" "good8: a packed file, or one" "$trf" train $files \
     --init-from good8 --model good32
 check "train: the refusal of a model of 8 bits is told once" test "$(grep -c "^trf train" err)" -eq 1
 expect 0 "quantize: -o names the output" "" "$trf" quantize good --weights int8 -o short8

@@ -57,7 +57,8 @@
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2,
+       TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)

@@ -40,7 +40,8 @@ static const trf_weights trf__packed_weights_of[TRF__FORMATS] = {
     TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8
 };
 
-/* The layout number of a packed model. The small matrix ends inside a panel in both directions. */
+/* The layout number of a packed model. The small matrix ends inside a panel in both directions. Its
+   numbers are whole, and 127 in each row the largest, so that every format holds them exactly. */
 TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf_error *err)
 {
     enum { ROWS = 18, COLUMNS = 70 };
@@ -56,7 +57,8 @@ TRF__FN trf_status trf__packed_layout(const trf_model *model, char text[16], trf
     run.device.threads = 1;
     run.backend = trf__host_backend(run.device.vector_bytes);
     bytes = run.backend->packed_bytes(format, ROWS, COLUMNS);
-    for (i = 0; i < ROWS * COLUMNS; i++) numbers[i] = (trf_real)(i * 37 % 101 - 50) / 64;
+    for (i = 0; i < ROWS * COLUMNS; i++)
+        numbers[i] = (trf_real)(i % COLUMNS ? i * 37 % 255 - 127 : 127);
     TRF__ZERO(pack);
     pack.packed = trf__alloc_zeroed(&run.hooks, bytes);
     if (!pack.packed) return trf__fail(err, TRF_E_NOMEM, -1, "weights", "no memory to pack");

@@ -20,8 +20,8 @@ TRF__FN trf_status trf__needs_floats(const trf_model *model, trf_error *err)
 {
     if (!model->packed) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "model",
-                     "the model is packed (trf_model_pack, a packed file or 8-bit weights): it "
-                     "can be used by translators and samplers, but not trained, copied or averaged");
+                     "the model is packed (trf_model_pack, a packed file or 8-bit weights): it can "
+                     "be used by translators and samplers, but not trained, copied or averaged");
 }
 
 TRF__FN int trf__is_stage(const trf_model *model) { return model->layout.end > 0; }

@@ -7,12 +7,13 @@
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
 //
-// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...). A
-// system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
+// The library uses files only through the functions trf_os_... here, called as TRF_OS(name)(...).
+// A system that is neither POSIX nor Windows supplies all of them, with TRF_OS_SLASH and
 // TRF_OS_FOLDERS, in a header named by TRF_OS_HEADER (trf_os_hold only with #define TRF_OS_HOLDS
-// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS before the include intercepts the calls: tests make them fail
-// like this. A descriptor is an int; failure is a negative result with errno set. Strict C99 hides
-// much of POSIX; the functions used here stay visible.
+// 1, trf_os_map and trf_os_unmap only with #define TRF_OS_MAPS 1). A program that defines TRF_OS
+// before the include intercepts the calls: tests make them fail like this. A descriptor is an int;
+// failure is a negative result with errno set. Strict C99 hides much of POSIX; the functions used
+// here stay visible.
 //
 // The functions below complete these calls: they repeat interrupted calls, continue short ones, and
 // read or replace only regular files. So no pipe, device or folder can hang or confuse a reader.
