@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: MIT
 // Copyright (c) 2026 the transformer.h authors; the full licence is at the end of the file
 //
-// The source of this file lies in parts, in the folder tools/header of the project. If you mend
-// this file, `make parts` there takes your change into the parts.
+// This file is joined from the files in tools/header of the project. If you edit this file,
+// `make parts` in the project's folder copies your change to them.
 //
 // The library trains and runs translators, language models and classifiers. It follows Vaswani et
 // al. 2017, "Attention is all you need", called "the paper" below. There are three kinds of model:
@@ -25,14 +25,14 @@
 //   With OpenBLAS                   cc -O2 app.c -lopenblas -lm
 //   Without OpenBLAS                cc -O2 -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 app.cc -lopenblas -lm
-//   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`
+//   For CPU and GPU. cuda.c has two lines: `#define TRF_COLUMN cuda`, `#include "transformer.h"`
 //    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //    cc -O2 -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
-//   For GPUs, everything in one file
+//   For CPU and GPU, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA app.c -lopenblas -lcublasLt -lm
 //
-//   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). The
-//     widest that the CPU has compute. With -march=native the program has kernels for this CPU
+//   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). It
+//     uses the widest that the CPU has. With -march=native the program has kernels for this CPU
 //     alone, and compiles faster. With -Os and on Windows it has those of the compiler's flags. On
 //     ARM64 it uses sdot, smmla and bfmmla where the CPU has them.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
@@ -95,9 +95,9 @@
 //   TRF_NO_TRAIN          leaves out training: trainers, updaters, checkpoints, backward of the
 //                         blocks, and all of >>api-learn
 //   TRF_SCALAR            plain C without vector types; the default if the compiler has none
-//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, small weights and
-//                         TRF_PRODUCTS_BF16X3 ask the system for them, and alternate signal stacks
-//                         then need 11 KB
+//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, the library asks the
+//                         system for the tiles when weights of 8 or 16 bits or TRF_PRODUCTS_BF16X3
+//                         are used. From then on, an alternate signal stack needs 11 KB
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
@@ -118,7 +118,8 @@
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
+//   - learn subwords: it reads those of SentencePiece, WordPiece and byte-level BPE. `trf`, built
+//     with libsentencepiece, learns them
 //   - send data to other machines: to train in several processes (ranks), write the function
 //     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)
@@ -277,7 +278,7 @@
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     translate between many languages             trf_search_languages
-//     train on texts, without settings             trf_dataset_create, trf_learn
+//     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
 //     train on several machines                    trf_train_options.all_reduce
@@ -363,10 +364,10 @@
 //     context        where blocks run [trf_context]
 //
 // PUBLISHED MODELS
-//   `trf import` converts a Hugging Face model to a model file, and `trf export` writes the
-//   folder of one: transformers loads it and computes the same. Without these, a program
-//   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights
-//   whose names are ours load by trf_model_load with trf_load_options.config.
+//   `trf import` converts a Hugging Face model to a model file. `trf export` converts a model file
+//   to a folder that transformers loads. A program that loads such weights itself needs these
+//   fields of trf_config and a vocabulary of the right kind (>>api-vocab). trf_model_load with
+//   trf_load_options.config loads weights that have this library's names.
 //
 //     model     kind              norms                 positions        feed-forward
 //     BERT      encoder-only      post, embedding_norm  LEARNED          GELU
@@ -441,8 +442,8 @@
 //   The CUDA backend has run on one card, an H200 with CUDA 13.0; speed and limits are in
 //   tools/bench/gpu.md. Elsewhere the tests run the source of its kernels on the CPU.
 //
-//   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100; use your
-//      card's number.
+//   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100 or
+//      H200; use your card's number.
 //   2. Choose the device of the model. Its trainers, translators and samplers compute there.
 //
 //        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */
@@ -825,7 +826,7 @@ typedef enum trf_precision {
              for the built-in product, use CBLAS for products with more than 512 rows; then the last
              bits of an answer depend on its batch. Attention never uses it. In a build without
              CBLAS: TRF_E_BACKEND
-   BUILT_IN  never CBLAS. Trains 5 to 20 % faster with AVX-512, and with the same bits on all
+   BUILT_IN  never CBLAS. Trains 3 to 9 % faster with AVX-512, and with the same bits on all
              machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one
@@ -36136,8 +36137,10 @@ TRF__FN void trf__learn_say(trf__learner *l, int at_end)
     if (!at_end && now - l->said < 1) return;
     l->said = now;
     if (s->best_update)
-        snprintf(best, sizeof best, ", best %s on held-out pairs %.4g after update %lld",
-                 names[l->o->metric], s->best, (long long)s->best_update);
+        snprintf(best, sizeof best, ", best %s on held-out pairs %.4g%s after update %lld",
+                 names[l->o->metric], s->best,
+                 l->o->metric == TRF_METRIC_ERROR_RATE || l->o->metric == TRF_METRIC_ACCURACY
+                 ? " %" : "", (long long)s->best_update);
     snprintf(line, sizeof line, "%s%lld update%s, %.0f s: loss %.4g%s", at_end ? "done: " : "",
              (long long)l->trainer->step, trf__plural(l->trainer->step), now - l->began,
              l->report->last.loss, best);
@@ -37835,7 +37838,8 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
     if (!d->chosen[side]) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
                                                                       "too few lines to tell");
-    else snprintf(why, sizeof why, "%.1f %% of the words in a tenth of the lines are new%s",
+    else snprintf(why, sizeof why, "%.1f %% of the words in a random tenth of the lines do not "
+                  "occur in the others%s",
                   choice->unknown[side],
                   choice->would_be_subwords[side]
                   ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
@@ -39338,4 +39342,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3057274984
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2797170057

@@ -281,14 +281,15 @@ for what in "--tsv pairs.tsv" "--tsv pairs.tsv --tokens characters" "--tsv pairs
     told="$what --valid-size 0 --updates 1 --threads 1"
     "$trf" train $told --model told.$n 2>err
     cp err told.err
-    if grep -q "^export: trf export cannot write it" err; then
+    if grep -q "^export: trf export cannot write this model" err; then
         expect 1 "a model that cannot be exported: $what" "fits no architecture" "$trf" export told.$n --output \
             told.$n.no
-        more=$(sed -n "s/^export: .* training would need//p" told.err)
+        more=$(sed -n "s/^export: .*, train with//p" told.err)
         "$trf" train $told $more --model told.$n.fits 2>err
     else cp told.$n told.$n.fits; fi
-    check "training tells as what trf export writes it: $what $more" grep -q "^export: trf export writes it as" err
-    type=$(sed -n 's/^export: trf export writes it as //p' err)
+    check "training tells as what trf export can write it: $what $more" \
+        grep -q "^export: trf export can write this model as" err
+    type=$(sed -n 's/^export: trf export can write .* (\([^)]*\))$/\1/p' err)
     expect 0 "a model that training says can be exported: $what $more" ": $type, " "$trf" export told.$n.fits \
         --output told.$n.folder
 done

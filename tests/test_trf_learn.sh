@@ -86,7 +86,7 @@ for phase in 0 1; do
     expect 0 "train takes two kinds of rows in turn, phase $phase" '' "$trf" train --tsv rows.tsv --tokens words \
         --min-count 3 --model rows.$phase $tiny --encoder-layers 1 --decoder-layers 1 --warmup 50 --updates 250
     check "validation sees both kinds of rows: half of its words are unknown, phase $phase" between 11 39 \
-        "$(sed -n 's/.*best: update [0-9]*, wer \([0-9.]*\);.*/\1/p' err)"
+        "$(sed -n 's/.*best: update [0-9]*, wer \([0-9.]*\) %;.*/\1/p' err)"
 done
 awk 'BEGIN { for (i = 0; i < 500; i++) print i % 5 != 1 ? "a b c\tx y z" : "n" i " m" i "\tx y z" }' >fives.tsv
 expect 0 "train takes rows of which every fifth is of another kind" \

@@ -71,7 +71,10 @@ static int run_connected(const struct command *command, int argc, char **argv)
     max_line_bytes = (uint64_t)s.max_line_bytes < SIZE_MAX / 2 ? (size_t)s.max_line_bytes
                                                                : SIZE_MAX / 2;
     if (optind < argc && command->bit & TRAIN) {
-        say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
+        if (!access(argv[optind], R_OK))
+            say("'%s' is a file, not an option: give --tsv %s (source, tab, target), or --text %s for "
+                "plain text", argv[optind], argv[optind], argv[optind]);
+        else say("'%s' is not an option: the data need --tsv FILE, --source FILE and --target FILE, or "
             "--text FILE; all options: %s --help", argv[optind], program);
         return USAGE;
     }

@@ -151,7 +151,7 @@ typedef enum trf_precision {
              for the built-in product, use CBLAS for products with more than 512 rows; then the last
              bits of an answer depend on its batch. Attention never uses it. In a build without
              CBLAS: TRF_E_BACKEND
-   BUILT_IN  never CBLAS. Trains 5 to 20 % faster with AVX-512, and with the same bits on all
+   BUILT_IN  never CBLAS. Trains 3 to 9 % faster with AVX-512, and with the same bits on all
              machines of a kind
    BF16X3    products with 48 rows or more use the AMX instructions for bf16. Each float is split
              into three numbers of 8 significant bits. Six products of such numbers replace one

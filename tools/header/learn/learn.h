@@ -113,8 +113,10 @@ TRF__FN void trf__learn_say(trf__learner *l, int at_end)
     if (!at_end && now - l->said < 1) return;
     l->said = now;
     if (s->best_update)
-        snprintf(best, sizeof best, ", best %s on held-out pairs %.4g after update %lld",
-                 names[l->o->metric], s->best, (long long)s->best_update);
+        snprintf(best, sizeof best, ", best %s on held-out pairs %.4g%s after update %lld",
+                 names[l->o->metric], s->best,
+                 l->o->metric == TRF_METRIC_ERROR_RATE || l->o->metric == TRF_METRIC_ACCURACY
+                 ? " %" : "", (long long)s->best_update);
     snprintf(line, sizeof line, "%s%lld update%s, %.0f s: loss %.4g%s", at_end ? "done: " : "",
              (long long)l->trainer->step, trf__plural(l->trainer->step), now - l->began,
              l->report->last.loss, best);

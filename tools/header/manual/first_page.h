@@ -3,8 +3,8 @@
 // SPDX-License-Identifier: MIT
 // Copyright (c) 2026 the transformer.h authors; the full licence is at the end of the file
 //
-// The source of this file lies in parts, in the folder tools/header of the project. If you mend
-// this file, `make parts` there takes your change into the parts.
+// This file is joined from the files in tools/header of the project. If you edit this file,
+// `make parts` in the project's folder copies your change to them.
 //
 // The library trains and runs translators, language models and classifiers. It follows Vaswani et
 // al. 2017, "Attention is all you need", called "the paper" below. There are three kinds of model:
@@ -25,14 +25,14 @@
 //   With OpenBLAS                   cc -O2 app.c -lopenblas -lm
 //   Without OpenBLAS                cc -O2 -DTRF_NO_CBLAS app.c -lm
 //   As C++                          c++ -O2 app.cc -lopenblas -lm
-//   For GPUs too: cuda.c is two lines, `#define TRF_COLUMN cuda` and `#include "transformer.h"`
+//   For CPU and GPU. cuda.c has two lines: `#define TRF_COLUMN cuda`, `#include "transformer.h"`
 //    nvcc -O2 -arch=sm_90 -x cu -c cuda.c
 //    cc -O2 -DTRF_WITH_CUDA app.c cuda.o -lopenblas -lcublasLt -lcudart -lstdc++ -lm
-//   For GPUs, everything in one file
+//   For CPU and GPU, everything in one file
 //    nvcc -O2 -x cu -arch=sm_90 -DTRF_CUDA app.c -lopenblas -lcublasLt -lm
 //
-//   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). The
-//     widest that the CPU has compute. With -march=native the program has kernels for this CPU
+//   - On x86-64 a program has kernels for SSE2, AVX2 and AVX-512 (with VNNI, bf16 and AMX). It
+//     uses the widest that the CPU has. With -march=native the program has kernels for this CPU
 //     alone, and compiles faster. With -Os and on Windows it has those of the compiler's flags. On
 //     ARM64 it uses sdot, smmla and bfmmla where the CPU has them.
 //   - All of these programs compute on several threads. With glibc before 2.34 add -pthread.
@@ -95,9 +95,9 @@
 //   TRF_NO_TRAIN          leaves out training: trainers, updaters, checkpoints, backward of the
 //                         blocks, and all of >>api-learn
 //   TRF_SCALAR            plain C without vector types; the default if the compiler has none
-//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, small weights and
-//                         TRF_PRODUCTS_BF16X3 ask the system for them, and alternate signal stacks
-//                         then need 11 KB
+//   TRF_NO_AMX            never uses the tiles of AMX. Otherwise, on Linux, the library asks the
+//                         system for the tiles when weights of 8 or 16 bits or TRF_PRODUCTS_BF16X3
+//                         are used. From then on, an alternate signal stack needs 11 KB
 //   TRF_COLUMN name       this source file compiles to a column: only the ops (the arithmetic of
 //                         the layers), for one device or instruction set. Link it with the
 //                         implementation. name is cuda, avx2 or avx512; for the last two, the
@@ -118,7 +118,8 @@
 //   TRF_OS_HEADER         a header with your own trf_os_... file functions (see >>system)
 //
 // DOES NOT
-//   - learn subwords: it reads SentencePiece model files, which the program `trf` can make
+//   - learn subwords: it reads those of SentencePiece, WordPiece and byte-level BPE. `trf`, built
+//     with libsentencepiece, learns them
 //   - send data to other machines: to train in several processes (ranks), write the function
 //     trf_train_options.all_reduce, which sums gradients, for example with MPI (examples/ranks.c);
 //     to divide a model by its layers, pass rows of numbers on (>>api-stages)

@@ -16,7 +16,7 @@
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     translate between many languages             trf_search_languages
-//     train on texts, without settings             trf_dataset_create, trf_learn
+//     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
 //     train on several machines                    trf_train_options.all_reduce
@@ -102,10 +102,10 @@
 //     context        where blocks run [trf_context]
 //
 // PUBLISHED MODELS
-//   `trf import` converts a Hugging Face model to a model file, and `trf export` writes the
-//   folder of one: transformers loads it and computes the same. Without these, a program
-//   needs these fields of trf_config and a vocabulary of the right kind (>>api-vocab). Weights
-//   whose names are ours load by trf_model_load with trf_load_options.config.
+//   `trf import` converts a Hugging Face model to a model file. `trf export` converts a model file
+//   to a folder that transformers loads. A program that loads such weights itself needs these
+//   fields of trf_config and a vocabulary of the right kind (>>api-vocab). trf_model_load with
+//   trf_load_options.config loads weights that have this library's names.
 //
 //     model     kind              norms                 positions        feed-forward
 //     BERT      encoder-only      post, embedding_norm  LEARNED          GELU
@@ -180,8 +180,8 @@
 //   The CUDA backend has run on one card, an H200 with CUDA 13.0; speed and limits are in
 //   tools/bench/gpu.md. Elsewhere the tests run the source of its kernels on the CPU.
 //
-//   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100; use your
-//      card's number.
+//   1. Build with one of the two nvcc lines of the first page. -arch=sm_90 is for an H100 or
+//      H200; use your card's number.
 //   2. Choose the device of the model. Its trainers, translators and samplers compute there.
 //
 //        config.device.kind = TRF_DEVICE_CUDA;               /* a new model, or */

@@ -399,7 +399,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     s->sampling.banned = s->search.banned;
     s->sampling.ends = s->search.ends;
-    if (!is_given(s, AT(seed)) && s->sampling.temperature > 0) {
+    if (!status && !is_given(s, AT(seed)) && s->sampling.temperature > 0) {
         s->seed = hash_bytes((uint64_t)getpid(), &(double){now()}, sizeof(double)) % 1000000000;
         inform_line("--seed %llu draws the same again", (unsigned long long)s->seed);
     }

@@ -4,6 +4,7 @@
 
 #define EXIT_TEXT \
     "Exit status: 0 success; 1 an error, or an unusable line of input; 2 a wrong command line."
+#define EXIT_OF_MODELS "Exit status: 0 success; 1 an error; 2 a wrong command line."
 
 const struct command commands[] = {
     {TRAIN, "train", "train a model on text and write a model file", "trf train [options]",
@@ -159,7 +160,7 @@ const struct command commands[] = {
      "    trf inspect --shape gpt2\n"
      "    trf inspect --recipe paper --vocab-size 37000 --trace --source-length 9 "
      "--target-length 7",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {ATTENTION, "attention", "draw which tokens attend to which",
      "trf attention MODEL --source-text TEXT [--target-text TEXT] [options]",
      "Draws the attention of a model's heads while it reads a text: a row for each token that\n"
@@ -177,14 +178,14 @@ const struct command commands[] = {
      "    trf attention de-en.safetensors --source-text 'ein Hund bellt' --target-text 'a dog "
      "barks' --layer all\n"
      "    trf attention book.safetensors --source-text 'To be, or not' --layer 0 --head 3",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {AVERAGE, "average", "average several models", "trf average MODEL MODEL... --output FILE",
      "Writes a model with the mean weights of models or checkpoints of one training run (trf\n"
      "train --keep-models). A single model needs --weights.\n"
      "\n"
      "    trf average m.update-9000 m.update-9500 m.update-10000 --output mean.safetensors\n"
      "    trf average model.safetensors --weights bf16 --output half.safetensors",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {QUANTIZE, "quantize", "write a model with weights of 8 or 16 bits",
      "trf quantize MODEL --weights int8 --output FILE",
      "Writes a smaller copy of a model. With int8, weights of matrices have 8 bits, and each row\n"
@@ -195,7 +196,7 @@ const struct command commands[] = {
      "\n"
      "    trf quantize model.safetensors --weights int8 --output small.safetensors\n"
      "    trf quantize model.safetensors --packed --output model.packed",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {IMPORT, "import", "convert a Hugging Face model to a model file",
      "trf import FOLDER|WEIGHTS --output FILE",
      "Reads config.json, the weights and the tokenizer of a model that another program has\n"
@@ -218,7 +219,7 @@ const struct command commands[] = {
      "\n"
      "    trf import all-MiniLM-L6-v2 --output minilm.safetensors\n"
      "    trf embed --model minilm.safetensors --query 'a dog on the grass' <lines",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {EXPORT, "export", "convert a model to a Hugging Face folder",
      "trf export MODEL --output FOLDER",
      "Writes config.json, model.safetensors in 32 bits, and the files of the tokenizer:\n"
@@ -244,7 +245,7 @@ const struct command commands[] = {
      "\n"
      "    trf export de-en.safetensors --output de-en\n"
      "    trf export sst2.safetensors --as bert --output sst2",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {PREPARE, "prepare", "write texts as a token file, for data larger than memory",
      "trf prepare MODEL --output FILE [FILES] [options]",
      "Tokenizes texts and writes the ids to a file. trf train --token-file reads from it the\n"
@@ -272,7 +273,7 @@ const struct command commands[] = {
      "\n"
      "    trf plot first.json second.json --output runs.svg\n"
      "    trf plot run.json --only loss,rate",
-     EXIT_TEXT, NULL},
+     EXIT_OF_MODELS, NULL},
     {REPORT, "report", "write training runs, answers and attention as one HTML page",
      "trf report LOG... [--model FILE --data FILE] --output FILE",
      "Writes one HTML page that needs no network. It has a table of the runs with the options\n"

@@ -11,7 +11,7 @@
 
 static const struct foreign { int commands; const char *theirs, *ours; } foreign[] = {
     {TRAIN, "lr learn-rate", "--learning-rate"},
-    {TRAIN, "max-update max-steps train-steps after-batches", "--updates"},
+    {TRAIN, "max-update max-steps train-steps after-batches steps num-steps iterations", "--updates"},
     {TRAIN, "max-epoch num-train-epochs after-epochs num-epochs", "--epochs"},
     {TRAIN, "max-tokens mini-batch-words", "--batch-tokens, the tokens of a batch"},
     {TRAIN, "batch-size per-device-train-batch-size mini-batch max-sentences",

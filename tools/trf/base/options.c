@@ -158,8 +158,8 @@ const struct row rows[] = {
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "vocab-size", AT(train.vocab_size), "N",
      "largest vocabulary of a side; the most frequent tokens are kept. N includes four special "
      "tokens. For subwords: how many to learn, SentencePiece's three special tokens included "
-     "(default: 32000; for subwords, one per 25 words of text, 500 to 8000, or to 16000 for text "
-     "that is only read)",
+     "(default: 32000; for subwords, one per 25 words of text, 500 to 8000, or to 16000 with "
+     "--objective classify, tag or pretrain)",
      then_vocab_size},
     {TRAIN | INSPECT | FROM_DATA, NUMBER, "source-vocab-size", AT(train.source_vocab_size), "N",
      "the same for the source only", NULL},
@@ -261,7 +261,7 @@ const struct row rows[] = {
      "warmup^-1.5), as in the paper. The others rise linearly during warm-up. Then inverse-sqrt "
      "falls with sqrt(warmup / s), cosine falls as half a cosine, and constant stays", NULL},
     {TRAIN | FROM_DATA, REAL, "learning-rate", AT(training.learning_rate), "X",
-     "highest learning rate; for noam, a factor", NULL},
+     "highest learning rate; of the schedule noam, a factor", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "warmup", AT(training.warmup), "N",
      "updates during which the rate rises", NULL},
     {TRAIN, REAL, "initial-rate", AT(training.initial_rate), "X",
@@ -294,7 +294,8 @@ const struct row rows[] = {
      "with the entropy subtracted from the loss (tensor2tensor); no-pad-kl: the same with e / "
      "(V-2) and nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
     {TRAIN | FROM_DATA, REAL, "dropout", AT(train.dropout), "X",
-     "set all four dropouts, each at least 0, less than 1; the next four options set one each",
+     "set all four dropouts (--embedding-dropout, --residual-dropout, --attention-dropout, "
+     "--activation-dropout), each at least 0, less than 1",
      then_dropout},
     {TRAIN | FROM_DATA, REAL, "embedding-dropout", AT(training.dropout), "X",
      "dropout on the sum of embedding and position", NULL},

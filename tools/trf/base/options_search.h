@@ -5,7 +5,8 @@
     {TRANSLATE | REPORT | INSPECT, HEADING, "Search", 0, NULL, NULL, NULL},
     {TRANSLATE, CHOICE, "search-rule", AT(answer.search_rule), RULES,
      "search as the named system does (paper: Vaswani et al. 2017; raw: rank by the sum of "
-     "log-probabilities): sets the options from --length-rule to --renormalize-logits below",
+     "log-probabilities): sets --length-rule, --alpha and other options of the search (trf translate "
+     "--help all, from --length-rule to --renormalize-logits)",
      then_rule},
     {TRANSLATE | REPORT | INSPECT, COUNT, "beam", AT(search.beam), "N",
      "beam size: live hypotheses of a sentence, 1 to 1024; 1: greedy", NULL},
@@ -47,7 +48,7 @@
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE | FROM_DATA, NUMBER, "max-length-b", AT(search.max_length_b), "B",
-     "B for --max-length-a (default: 20; the limit is at least 1.25 times the longest training "
+     "write at most A * source tokens + B target tokens; A: --max-length-a (default: 20; the limit is at least 1.25 times the longest training "
      "target)", NULL},
     {TRANSLATE, TEXT, "start", AT(rules.start), "TOKEN",
      "a token that the decoder reads first, instead of the model's own: the tag of the target "

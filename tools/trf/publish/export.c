@@ -37,9 +37,9 @@ void say_export(const trf_config *c)
 {
     struct fit fit;
     const char *type = find_nearest(c, &fit)->type;
-    if (!fit.faults) inform("export: trf export writes it as %s\n", type);
-    else inform("export: trf export cannot write it; as %s, training would need%s\n", type,
-                *fit.needs ? fit.needs : " other vocabularies");
+    if (!fit.faults) inform("export: trf export can write this model as a Hugging Face folder (%s)\n", type);
+    else inform("export: trf export cannot write this model as a Hugging Face folder; to write %s, train "
+                "with%s\n", type, *fit.needs ? fit.needs : " other vocabularies");
 }
 
 /* Says why no architecture fits: the fields of the nearest one. */

@@ -359,8 +359,9 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
                ? "the score is perfect"
                : ends[i][1]);
     if (r->learning->stopping.best_update && r->s->train.average <= 1)
-        inform("best: update %lld, %s %.4f; ", (long long)r->learning->stopping.best_update,
-               metric_name(metric_of(r->s)), r->learning->stopping.best);
+        inform("best: update %lld, %s %.4f%s; ", (long long)r->learning->stopping.best_update,
+               metric_name(metric_of(r->s)), r->learning->stopping.best,
+               metric_unit(metric_of(r->s)));
     inform_line("model in %s", r->s->model);
     inform_line("use it: trf %s %s%s", uses[r->s->objective], r->s->model,
                 r->s->objective == OBJECTIVE_CAUSAL ? " 'a beginning'"

@@ -8,12 +8,17 @@ static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "
 
 const char *metric_name(enum metric metric) { return metric_names[metric]; }
 
-enum metric metric_of(const struct settings *s) { return (enum metric)s->train.metric; }
-
 static int is_error_rate(enum metric metric)
 {
     return metric == METRIC_WER || metric == METRIC_CER;
 }
+
+const char *metric_unit(enum metric metric)
+{
+    return metric == METRIC_EXACT || metric == METRIC_ACCURACY || is_error_rate(metric) ? " %" : "";
+}
+
+enum metric metric_of(const struct settings *s) { return (enum metric)s->train.metric; }
 
 trf_metric library_metric(enum metric metric)
 {

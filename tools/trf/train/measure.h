@@ -7,6 +7,7 @@
 
 enum metric metric_of(const struct settings *s);
 const char *metric_name(enum metric metric);
+const char *metric_unit(enum metric metric);    /* " %" or nothing */
 int is_translating(enum metric metric);         /* whether it needs translations */
 trf_metric library_metric(enum metric metric);  /* by which the library compares scores */
 /* Whether BLEU is useful for these references. cut: join_pieces joins their words first. *nothing:

@@ -87,8 +87,8 @@ static void say_kind(const struct settings *s, struct plan *plan, int side,
     if (isnan(unknown))
         inform("%s: %s (too few lines to see how many words are new)\n", name, token_names[kind]);
     else
-        inform("%s: %s (%.1f %% of the words in a tenth of the lines are new)\n", name,
-               token_names[kind], unknown);
+        inform("%s: %s (%.1f %% of the words in a random tenth of the lines do not occur in the "
+               "others)\n", name, token_names[kind], unknown);
 }
 
 static int choose_tokens(const struct settings *s, const trf_data_lines *lines,

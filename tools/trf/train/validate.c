@@ -394,10 +394,10 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     end_line();
     inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update,
            result->loss, result->nll, exp(result->nll));
-    if (metric_of(v->s) != METRIC_ACCURACY) inform("  accuracy %.4f", result->accuracy);
-    if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f", name, result->score);
-    if (labels) inform("  labels: loss %.4f accuracy %.4f", result->label_loss,
-                       result->label_accuracy);
+    if (metric_of(v->s) != METRIC_ACCURACY) inform("  accuracy %.2f %%", 100 * result->accuracy);
+    if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f%s", name, result->score, metric_unit(metric_of(v->s)));
+    if (labels) inform("  labels: loss %.4f accuracy %.2f %%", result->label_loss,
+                       100 * result->label_accuracy);
     if (v->cut) inform("  %lld of the answers reached the length limit", (long long)v->cut);
     inform("%s\n", remark);
     if (!file) return;
