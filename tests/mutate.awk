@@ -165,6 +165,13 @@ function chooser()
     print "}"
 }
 
+# A function's body inside another body: no line of it may look like the end of the function (private.awk).
+function inner(body)
+{
+    sub(/\n}$/, "\n }", body)
+    return body
+}
+
 # A function with faults has its body once for each, and the sound one last.
 "ALONE" in ENVIRON {
     split($0, field, / @@ /)
@@ -173,7 +180,7 @@ function chooser()
     text = planted(found, field[4], field[5])
     brace = index(text, "{")
     if (brace && brace < from)
-        faulty[found] = faulty[found] "if (trf__fault == " FNR ") " substr(text, brace) "\nelse "
+        faulty[found] = faulty[found] "if (trf__fault == " FNR ") " inner(substr(text, brace)) "\nelse "
     next
 }
 
@@ -209,7 +216,7 @@ END {
             else {
                 text = text_of(at_line[k])
                 brace = index(text, "{")
-                print substr(text, 1, brace - 1) "{ " faulty[at_line[k]] substr(text, brace) "\n}"
+                print substr(text, 1, brace - 1) "{\n" faulty[at_line[k]] inner(substr(text, brace)) "\n}"
                 k = last[at_line[k]]
             }
             if (line[k] ~ /^#include <stdlib.h>/) chooser()
