@@ -320,7 +320,7 @@ static void bad_files(void **state)
                  "weight_scale\" must be of type F32");
     OK(trf_model_load_memory(&model, small.bytes, small.n, NULL, &err));
     FAILS(TRF_E_STATE, trf_trainer_create(&trainer, model, &training, &err));
-    FAILS(TRF_E_STATE, trf_model_save(model, "small", &err));
+    FAILS(TRF_E_STATE, trf_model_save_as(model, "small", TRF_WEIGHTS_F16, &err));
     FAILS(TRF_E_STATE, trf_model_pack(model, TRF_WEIGHTS_BF16, &err));
     OK(trf_model_pack(model, TRF_WEIGHTS_INT8, &err));
     OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
