@@ -158,7 +158,7 @@ TRF__COLD
 TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, int side)
 {
     static const char *const names[4] = {"", "words", "characters", "subwords"};
-    char line[200], why[120] = "as given";
+    char line[320], why[200] = "as given";
     if (!d->chosen[side]) { }
     else if (choice->unknown[side] != choice->unknown[side]) snprintf(why, sizeof why,
                                                                       "too few lines to tell");

@@ -221,96 +221,169 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 
 // >>pieces-index   a tree of bytes in which pieces are found
 //
-// The double array is built once for each model, breadth first over the sorted pieces.
+// Nodes are numbered breadth first. So the children of a node follow those of the node before it:
+// they are nodes[i].first .. nodes[i + 1].first - 1, in the order of their bytes.
 
-/* Child of a node for a byte, or -1. Every base has 256 cells behind it: no bound to check. */
+/* Child of a node for a byte, or -1. */
 TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 {
-    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
-    return p->cells[cell].parent == node ? cell : -1;
-}
-
-/* Makes the number of cells at least `needed`. New cells are free. */
-TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
-{
-    trf__pieces *p = v->pieces;
-    int64_t i = p->n_cells;
-    if (needed > INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
-                         "the pieces have too many bytes for their index");
-    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
-    for (; i < p->n_cells; i++) {
-        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
+    const unsigned char c = (unsigned char)byte;
+    int32_t first, end;
+    const void *found;
+    if (node == 0) return p->root[c];
+    first = p->nodes[node].first;
+    end = p->nodes[node + 1].first;
+    if (end - first > 8) {
+        found = memchr(p->letters + first, c, (size_t)(end - first));
+        return found ? (int32_t)((const unsigned char *)found - p->letters) : -1;
     }
-    return TRF_OK;
+    while (first < end && p->letters[first] != c) first++;
+    return first < end ? first : -1;
 }
 
-/* Tokens lo..hi-1 of the sorted list share their first `depth` bytes, which lead to `node`. */
-typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
+/* A token, and its first eight bytes as a number: such numbers have the order of the bytes. */
+typedef struct trf__keyed { uint64_t key; int32_t token; } trf__keyed;
 
-/* Chooses the base of one branch: the first where the cells of all next bytes are free, searched
-   from *from on. Each child becomes a branch. */
-TRF__FN trf_status trf__plant(trf_vocab *v, const void **sorted, trf__branch at,
-                              trf__branch *branches, int64_t *n, int64_t *from, trf_error *err)
+/* Sorts by the keys, from the lowest byte of all to the highest. */
+TRF__FN void trf__sort_keys(trf__keyed *items, trf__keyed *work, int32_t n)
 {
-    trf__pieces *p = v->pieces;
-    const trf__token *t = at.lo < at.hi ? (const trf__token *)sorted[at.lo] : NULL;
-    int32_t letters = 0, letter[256], begin[257], i;
-    int64_t cell, busy = 0;
-    /* the piece that ends here is a prefix of the others, so it sorts first */
-    if (t && t->length == at.depth) { p->cells[at.node].token = (int32_t)(t - v->tokens); at.lo++; }
-    for (i = at.lo; i < at.hi; i++) {
-        t = (const trf__token *)sorted[i];
-        cell = (unsigned char)v->bytes[t->begin + at.depth];
-        if (letters == 0 || letter[letters - 1] != cell) {
-            letter[letters] = (int32_t)cell; begin[letters++] = i;
+    trf__keyed *from = items, *to = work, *other;
+    int32_t at[257], i;
+    int shift;
+    for (shift = 0; shift < 64; shift += 8) {
+        TRF__ZERO(at);
+        for (i = 0; i < n; i++) at[(from[i].key >> shift & 255) + 1]++;
+        if (n > 0 && at[(from[0].key >> shift & 255) + 1] == n) continue;       /* all alike */
+        for (i = 0; i < 255; i++) at[i + 1] += at[i];
+        for (i = 0; i < n; i++) to[at[from[i].key >> shift & 255]++] = from[i];
+        other = from; from = to; to = other;
+    }
+    if (from != items) memcpy(items, from, trf__bytes(n, sizeof *items));
+}
+
+/* Lists the n pieces that text can contain, in the order of their bytes. work has room for 2 n. */
+TRF__FN void trf__sort_pieces(const trf_vocab *v, trf__keyed *work, int32_t n, const void **sorted)
+{
+    int32_t i, k, found = 0;
+    for (i = 0; i < v->n_tokens; i++) {
+        const trf__token *t = v->tokens + i;
+        if (!trf__is_text_piece(v->pieces->pieces[i].type)) continue;
+        work[found].token = i;
+        work[found].key = 0;
+        for (k = 0; k < 8 && k < t->length; k++)
+            work[found].key |= (uint64_t)(unsigned char)v->bytes[t->begin + k] << (56 - 8 * k);
+        found++;
+    }
+    trf__sort_keys(work, work + n, n);
+    for (i = 0; i < n; i++) sorted[i] = v->tokens + work[i].token;
+    for (i = 0; i < n; i = k) {                 /* by all bytes where the first eight are alike */
+        for (k = i + 1; k < n && work[k].key == work[i].key; k++) { }
+        if (k - i > 1) trf__sort(sorted + i, (size_t)(k - i), trf__by_count, v);  /* counts are 0 */
+    }
+}
+
+/* The sorted pieces as the tree reads them: piece i is text[at[i]] .. text[at[i + 1] - 1]. */
+typedef struct trf__sorted { char *text; int64_t *at; int32_t *token, n; } trf__sorted;
+
+/* Copies the pieces behind one another, and counts the nodes of their tree: the root, and one for
+   each byte that a piece does not share with the one before it. */
+TRF__FN int64_t trf__line_up(const trf_vocab *v, const void *const *sorted, trf__sorted *to)
+{
+    int64_t nodes = 1, at = 0, before = 0, k;
+    int32_t i;
+    for (i = 0; i < to->n; before = to->at[i++]) {
+        const trf__token *t = (const trf__token *)sorted[i];
+        to->at[i] = at;
+        to->token[i] = (int32_t)(t - v->tokens);
+        memcpy(to->text + at, v->bytes + t->begin, (size_t)t->length);
+        for (k = 0; k < t->length && k < to->at[i] - before &&
+                    to->text[at + k] == to->text[before + k]; k++) { }
+        nodes += t->length - k;
+        at += t->length;
+    }
+    to->at[i] = at;
+    return nodes;
+}
+
+/* Pieces lo..hi-1 share the bytes that lead to a node. */
+typedef struct trf__branch { int32_t lo, hi; } trf__branch;
+
+/* Builds the tree; branches has room for each node. Nodes of one depth come in the order of their
+   pieces, so memory is read in its order. */
+TRF__FN void trf__grow_tree(trf__pieces *p, const trf__sorted *s, trf__branch *branches)
+{
+    int32_t i, lo, hi, depth = 0, end = 1, next = 1;
+    branches[0].lo = 0;
+    branches[0].hi = s->n;
+    for (i = 0; i < p->n_nodes; i++) {
+        if (i == end) { depth++; end = next; }
+        lo = branches[i].lo;
+        hi = branches[i].hi;
+        p->nodes[i].first = next;
+        p->nodes[i].token = -1;
+        /* the piece that ends here is a prefix of the others, so it sorts first */
+        if (lo < hi && s->at[lo + 1] - s->at[lo] == depth) p->nodes[i].token = s->token[lo++];
+        for (; lo < hi; lo = branches[next++].hi) {
+            const char byte = s->text[s->at[lo] + depth];
+            int32_t k = lo + 1;
+            while (k < hi && s->text[s->at[k] + depth] == byte) k++;
+            branches[next].lo = lo;
+            branches[next].hi = k;
+            p->letters[next] = (unsigned char)byte;
+            if (i == 0) p->root[(unsigned char)byte] = next;
         }
     }
-    if (letters == 0) return TRF_OK;
-    begin[letters] = at.hi;
-    for (cell = trf__max64(*from, letter[0] + 1); ; cell++) {
-        TRF__TRY(trf__more_cells(v, cell + 257, err));
-        if (p->cells[cell].parent >= 0) { busy++; continue; }
-        for (i = 1; i < letters && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
-        if (i == letters) break;
-    }
-    /* nearly all cells up to here are taken, or the search was long: the next one begins here */
-    if (busy * 20 >= (cell - *from + 1) * 19 || cell - *from > 4096) *from = cell;
-    p->cells[at.node].base = (int32_t)(cell - letter[0]);
-    for (i = 0; i < letters; i++) {
-        trf__branch next = {p->cells[at.node].base + letter[i], begin[i], begin[i + 1],
-                            at.depth + 1};
-        branches[(*n)++] = next;
-        p->cells[next.node].parent = at.node;
-    }
-    return TRF_OK;
+    p->nodes[i].first = next;
 }
 
-/* Builds the double array of all pieces that text can contain. A branch stands for one prefix of a
-   token, so n_bytes + 1 branches suffice. */
+/* Allocates the tree of so many nodes, and builds it. */
+TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
+                                   trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    size_t bytes = trf__bytes(nodes, sizeof(trf__branch));
+    trf__branch *branches;
+    if (nodes >= INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
+                         "the pieces have too many bytes for their index");
+    p->n_nodes = nodes;
+    p->nodes = (trf__node *)trf__alloc(&v->hooks, trf__bytes(nodes + 1, sizeof *p->nodes));
+    p->letters = (unsigned char *)trf__alloc(&v->hooks, (size_t)nodes);
+    branches = (trf__branch *)trf__alloc(&v->hooks, bytes);
+    if (p->nodes && p->letters && branches) trf__grow_tree(p, s, branches);
+    trf__free(&v->hooks, branches, bytes);
+    return p->nodes && p->letters && branches ? TRF_OK
+        : trf__fail(err, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
+}
+
+/* Builds the index of all pieces that text can contain. */
 TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
 {
-    size_t bytes = trf__bytes(v->n_tokens, sizeof(void *));
-    size_t more = trf__bytes(v->n_bytes + 1, sizeof(trf__branch));
-    const void **sorted = (const void **)trf__alloc(&v->hooks, bytes);
-    trf__branch *branches = (trf__branch *)trf__alloc_zeroed(&v->hooks, more);
-    int64_t done, planted = 1, from = 1;
+    trf__pieces *p = v->pieces;
+    trf__keyed *work;
+    trf__sorted to;
+    const void **sorted;
+    char *block;
     trf_status status = TRF_E_NOMEM;
-    int32_t i, n = 0;
-    if (!sorted || !branches)
-        trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
-    else {
-        for (i = 0; i < v->n_tokens; i++)
-            if (trf__is_text_piece(v->pieces->pieces[i].type)) sorted[n++] = v->tokens + i;
-        trf__sort(sorted, (size_t)n, trf__by_count, v);         /* counts are 0: by bytes */
-        branches[0].hi = n;
-        status = trf__more_cells(v, 512, err);
-        /* the root is its own parent, so that no node takes its cell */
-        if (!status) v->pieces->cells[0].parent = 0;
-        for (done = 0; !status && done < planted; done++)
-            status = trf__plant(v, sorted, branches[done], branches, &planted, &from, err);
+    int32_t i;
+    size_t bytes;
+    trf__cursor cut;
+    int pass;
+    TRF__ZERO(to);
+    for (i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
+    for (i = 0; i < 256; i++) p->root[i] = -1;
+    for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
+        cut = trf__cursor_at(block);
+        work = (trf__keyed *)trf__take(&cut, 2 * (int64_t)to.n, sizeof *work);
+        sorted = (const void **)trf__take(&cut, to.n, sizeof *sorted);
+        to.text = (char *)trf__take(&cut, v->n_bytes, 1);
+        to.at = (int64_t *)trf__take(&cut, (int64_t)to.n + 1, sizeof *to.at);
+        to.token = (int32_t *)trf__take(&cut, to.n, sizeof *to.token);
+        if (pass == 0 && (block = (char *)trf__alloc(&v->hooks, bytes = cut.used)) == NULL)
+            return trf__fail(err, status, -1, "sentencepiece", "no memory to sort the pieces");
     }
-    trf__free(&v->hooks, branches, more);
-    trf__free(&v->hooks, sorted, bytes);
+    trf__sort_pieces(v, work, to.n, sorted);
+    status = trf__plant_tree(v, &to, trf__line_up(v, sorted, &to), err);
+    trf__free(&v->hooks, block, bytes);
     return status;
 }

@@ -46,8 +46,8 @@ typedef struct trf__token {
    (>>wordpiece), byte-level BPE (>>byte-bpe). */
 /* type: TRF__PIECE_BYTE + b stands for byte b; id: -1 for a piece that a map leaves out */
 typedef struct trf__piece { float score; int32_t type, id; } trf__piece;
-/* parent -1: the cell is free; token -1: no piece ends here */
-typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
+/* the first child; token -1: no piece ends here */
+typedef struct trf__node { int32_t first, token; } trf__node;
 
 typedef struct trf__pieces {
     const char *model;              /* the file behind a map; rules and replaced point into it */
@@ -63,8 +63,10 @@ typedef struct trf__pieces {
     size_t n_replaced, n_unknown;
     trf__piece *pieces;             /* one for each token */
     int64_t capacity;
-    trf__cell *cells;
-    int64_t n_cells;
+    trf__node *nodes;               /* n_nodes and one more */
+    unsigned char *letters;         /* the byte that leads to each node */
+    int64_t n_nodes;
+    int32_t root[256];              /* the root's children by their bytes, or -1 */
     float least;                    /* lowest score of a normal piece */
     int32_t bytes[256];             /* token of each byte, or -1 */
     int32_t types;                  /* bit 1 << type: the model has such pieces */
@@ -115,7 +117,8 @@ struct trf_vocab {
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
-    int32_t *slots;         /* number of a token plus 1, or 0 for an empty slot */
+    uint64_t *slots;        /* below, the number of a token plus 1, or 0 for an empty slot; above, the
+                               upper half of its hash: most other tokens are never looked at */
     int64_t n_slots;        /* 0 or a power of two */
     char *stored;           /* of subwords: their file, with a map before it if there is one; or
                                NULL */
@@ -215,10 +218,10 @@ TRF__FN int32_t trf__vocab_find(const trf_vocab *v, const char *token, size_t le
     uint64_t mask = (uint64_t)v->n_slots - 1, at = hash & mask;
     if (!v->n_slots) return -1;
     for (; v->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        const trf__token *t = &v->tokens[v->slots[at] - 1];
-        if (t->hash == hash && (size_t)t->length == length && !memcmp(v->bytes + t->begin, token,
-                                                                      length))
-            return v->slots[at] - 1;
+        const int32_t number = (int32_t)(v->slots[at] & UINT32_MAX) - 1;
+        const trf__token *t = &v->tokens[number];
+        if (v->slots[at] >> 32 == hash >> 32 && t->hash == hash && (size_t)t->length == length &&
+            !memcmp(v->bytes + t->begin, token, length)) return number;
     }
     return -1;
 }
@@ -228,7 +231,7 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
 {
     uint64_t mask = (uint64_t)v->n_slots - 1, hash = v->tokens[number].hash, at = hash & mask;
     while (v->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    v->slots[at] = (int32_t)number + 1;
+    v->slots[at] = hash >> 32 << 32 | (uint64_t)(number + 1);
 }
 
 /* Doubles the table if one more token would fill more than half of it. On failure the old table
@@ -236,9 +239,9 @@ TRF__FN void trf__vocab_fill_slot(trf_vocab *v, int64_t number)
 TRF__FN trf_status trf__vocab_grow_slots(trf_vocab *v, trf_error *err)
 {
     int64_t wanted = v->n_slots ? v->n_slots * 2 : 64, i;
-    int32_t *slots;
+    uint64_t *slots;
     if (v->n_tokens + 1 <= v->n_slots / 2) return TRF_OK;
-    slots = (int32_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
+    slots = (uint64_t *)trf__alloc_zeroed(&v->hooks, trf__bytes(wanted, sizeof *slots));
     if (!slots)
         return trf__fail(err, TRF_E_NOMEM, -1, "vocab", "no memory for a table of %lld slots",
                          (long long)wanted);
