@@ -46,7 +46,7 @@ TRF__FN int32_t trf__walk(const trf__pieces *p, int32_t node, const char *text, 
 /* The piece that ends at a node, or -1. */
 TRF__FN int32_t trf__token_at(const trf__pieces *p, int32_t node)
 {
-    return node >= 0 ? p->nodes[node].token : -1;
+    return node >= 0 ? p->cells[node].token : -1;
 }
 
 /* Neighbours merge if they form a piece: trf__bpe's `merges` for SentencePiece. */

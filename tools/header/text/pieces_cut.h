@@ -23,7 +23,7 @@ TRF__FN size_t trf__user_defined(const trf_vocab *v, const char *text, size_t n)
     size_t i, longest = 0;
     if (!(p->types & 1 << TRF__PIECE_USER)) return 0;
     for (i = 0; i < n && found < 64 && (node = trf__child(p, node, text[i])) >= 0; i++) {
-        token = p->nodes[node].token;
+        token = p->cells[node].token;
         if (token >= 0 && p->pieces[token].type == TRF__PIECE_USER) { longest = i + 1; found++; }
     }
     return longest;
@@ -216,7 +216,7 @@ TRF__FN void trf__unigram(const trf_vocab *v, const char *text, int32_t n, trf__
         }
         step = trf__char_bytes(text + at, n - at);
         for (node = 0, end = at; end < n && (node = trf__child(p, node, text[end++])) >= 0; ) {
-            token = p->nodes[node].token;
+            token = p->cells[node].token;
             if (token < 0 || p->pieces[token].type == TRF__PIECE_UNUSED) continue;
             trf__path_to(&ways[end], till + (p->pieces[token].type == TRF__PIECE_USER
                 ? (float)(0.1 * (end - at - 1)) : p->pieces[token].score), at, token);

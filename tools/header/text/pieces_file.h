@@ -221,24 +221,28 @@ TRF__FN trf_status trf__read_pieces(trf_vocab *v, trf_error *err)
 
 // >>pieces-index   a tree of bytes in which pieces are found
 //
-// Nodes are numbered breadth first. So the children of a node follow those of the node before it:
-// they are nodes[i].first .. nodes[i + 1].first - 1, in the order of their bytes.
+// The double array is built once for each model, breadth first over the sorted pieces.
 
-/* Child of a node for a byte, or -1. */
+/* Child of a node for a byte, or -1. Every base has 256 cells behind it: no bound to check. */
 TRF__FN int32_t trf__child(const trf__pieces *p, int32_t node, char byte)
 {
-    const unsigned char c = (unsigned char)byte;
-    int32_t first, end;
-    const void *found;
-    if (node == 0) return p->root[c];
-    first = p->nodes[node].first;
-    end = p->nodes[node + 1].first;
-    if (end - first > 8) {
-        found = memchr(p->letters + first, c, (size_t)(end - first));
-        return found ? (int32_t)((const unsigned char *)found - p->letters) : -1;
+    int32_t cell = p->cells[node].base + (int32_t)(unsigned char)byte;
+    return p->cells[cell].parent == node ? cell : -1;
+}
+
+/* Makes the number of cells at least `needed`. New cells are free. */
+TRF__FN trf_status trf__more_cells(trf_vocab *v, int64_t needed, trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int64_t i = p->n_cells;
+    if (needed > INT32_MAX)
+        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
+                         "the pieces have too many bytes for their index");
+    TRF__GROW(trf__cell, p->cells, p->n_cells, needed, &v->hooks);
+    for (; i < p->n_cells; i++) {
+        p->cells[i].base = 0; p->cells[i].parent = p->cells[i].token = -1;
     }
-    while (first < end && p->letters[first] != c) first++;
-    return first < end ? first : -1;
+    return TRF_OK;
 }
 
 /* A token, and its first eight bytes as a number: such numbers have the order of the bytes. */
@@ -282,7 +286,7 @@ TRF__FN void trf__sort_pieces(const trf_vocab *v, trf__keyed *work, int32_t n, c
     }
 }
 
-/* The sorted pieces as the tree reads them: piece i is text[at[i]] .. text[at[i + 1] - 1]. */
+/* The sorted pieces as the index reads them: piece i is text[at[i]] .. text[at[i + 1] - 1]. */
 typedef struct trf__sorted { char *text; int64_t *at; int32_t *token, n; } trf__sorted;
 
 /* Copies the pieces behind one another, and counts the nodes of their tree: the root, and one for
@@ -296,8 +300,8 @@ TRF__FN int64_t trf__line_up(const trf_vocab *v, const void *const *sorted, trf_
         to->at[i] = at;
         to->token[i] = (int32_t)(t - v->tokens);
         memcpy(to->text + at, v->bytes + t->begin, (size_t)t->length);
-        for (k = 0; k < t->length && k < to->at[i] - before &&
-                    to->text[at + k] == to->text[before + k]; k++) { }
+        for (k = 0; k < t->length && k < at - before && to->text[at + k] == to->text[before + k];
+             k++) { }
         nodes += t->length - k;
         at += t->length;
     }
@@ -305,55 +309,82 @@ TRF__FN int64_t trf__line_up(const trf_vocab *v, const void *const *sorted, trf_
     return nodes;
 }
 
-/* Pieces lo..hi-1 share the bytes that lead to a node. */
-typedef struct trf__branch { int32_t lo, hi; } trf__branch;
+/* Pieces lo..hi-1 share their first `depth` bytes, which lead to `node`. */
+typedef struct trf__branch { int32_t node, lo, hi, depth; } trf__branch;
 
-/* Builds the tree; branches has room for each node. Nodes of one depth come in the order of their
-   pieces, so memory is read in its order. */
-TRF__FN void trf__grow_tree(trf__pieces *p, const trf__sorted *s, trf__branch *branches)
+/* The first cells that may be free: for a single child, which fits everywhere, and for several. */
+typedef struct trf__free_cells { int64_t one, several; } trf__free_cells;
+enum { TRF__CELLS_TRIED = 128 };
+
+/* Chooses the base of a node: the first where the cells of all next bytes are free. */
+TRF__FN trf_status trf__free_base(trf_vocab *v, const int32_t *letter, int32_t n,
+                                  trf__free_cells *from, int32_t *base, trf_error *err)
 {
-    int32_t i, lo, hi, depth = 0, end = 1, next = 1;
-    branches[0].lo = 0;
-    branches[0].hi = s->n;
-    for (i = 0; i < p->n_nodes; i++) {
-        if (i == end) { depth++; end = next; }
-        lo = branches[i].lo;
-        hi = branches[i].hi;
-        p->nodes[i].first = next;
-        p->nodes[i].token = -1;
-        /* the piece that ends here is a prefix of the others, so it sorts first */
-        if (lo < hi && s->at[lo + 1] - s->at[lo] == depth) p->nodes[i].token = s->token[lo++];
-        for (; lo < hi; lo = branches[next++].hi) {
-            const char byte = s->text[s->at[lo] + depth];
-            int32_t k = lo + 1;
-            while (k < hi && s->text[s->at[k] + depth] == byte) k++;
-            branches[next].lo = lo;
-            branches[next].hi = k;
-            p->letters[next] = (unsigned char)byte;
-            if (i == 0) p->root[(unsigned char)byte] = next;
-        }
+    trf__pieces *p = v->pieces;
+    const int64_t first = n > 1 ? from->several : from->one;
+    int64_t cell;
+    int32_t i;
+    for (cell = first; ; cell++) {
+        TRF__TRY(trf__more_cells(v, cell + 257, err));
+        if (p->cells[cell].parent >= 0) continue;
+        for (i = 1; i < n && p->cells[cell - letter[0] + letter[i]].parent < 0; i++) { }
+        if (i == n) break;
     }
-    p->nodes[i].first = next;
+    /* single children fill what a search for several leaves */
+    if (n == 1) from->one = cell + 1;
+    else if (cell - first > TRF__CELLS_TRIED) from->several = cell;
+    *base = (int32_t)(cell - letter[0]);
+    return TRF_OK;
 }
 
-/* Allocates the tree of so many nodes, and builds it. */
+/* Places the children of one branch, and makes each a branch. */
+TRF__FN trf_status trf__plant(trf_vocab *v, const trf__sorted *s, trf__branch at,
+                              trf__branch *branches, int64_t *n, trf__free_cells *from,
+                              trf_error *err)
+{
+    trf__pieces *p = v->pieces;
+    int32_t letters = 0, letter[256], begin[257], i, base;
+    /* the piece that ends here is a prefix of the others, so it sorts first */
+    if (at.lo < at.hi && s->at[at.lo + 1] - s->at[at.lo] == at.depth)
+        p->cells[at.node].token = s->token[at.lo++];
+    for (i = at.lo; i < at.hi; i++) {
+        int32_t byte = (unsigned char)s->text[s->at[i] + at.depth];
+        if (letters && letter[letters - 1] == byte) continue;
+        letter[letters] = byte;
+        begin[letters++] = i;
+    }
+    if (letters == 0) return TRF_OK;
+    begin[letters] = at.hi;
+    TRF__TRY(trf__free_base(v, letter, letters, from, &base, err));
+    p->cells[at.node].base = base;
+    for (i = 0; i < letters; i++) {
+        trf__branch next = {base + letter[i], begin[i], begin[i + 1], at.depth + 1};
+        branches[(*n)++] = next;
+        p->cells[next.node].parent = at.node;
+    }
+    return TRF_OK;
+}
+
+/* Builds the double array of a tree of so many nodes. */
 TRF__FN trf_status trf__plant_tree(trf_vocab *v, const trf__sorted *s, int64_t nodes,
                                    trf_error *err)
 {
-    trf__pieces *p = v->pieces;
     size_t bytes = trf__bytes(nodes, sizeof(trf__branch));
-    trf__branch *branches;
-    if (nodes >= INT32_MAX)
-        return trf__fail(err, TRF_E_LIMIT, -1, "sentencepiece",
-                         "the pieces have too many bytes for their index");
-    p->n_nodes = nodes;
-    p->nodes = (trf__node *)trf__alloc(&v->hooks, trf__bytes(nodes + 1, sizeof *p->nodes));
-    p->letters = (unsigned char *)trf__alloc(&v->hooks, (size_t)nodes);
-    branches = (trf__branch *)trf__alloc(&v->hooks, bytes);
-    if (p->nodes && p->letters && branches) trf__grow_tree(p, s, branches);
+    trf__branch *branches = (trf__branch *)trf__alloc(&v->hooks, bytes);
+    trf__free_cells from = {257, 257};          /* a base is above 0 whatever the byte */
+    int64_t done, planted = 1;
+    trf_status status;
+    if (!branches)
+        return trf__fail(err, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
+    TRF__ZERO(branches[0]);
+    branches[0].hi = s->n;
+    status = trf__more_cells(v, nodes + 512, err);
+    /* the root is its own parent, so that no node takes its cell */
+    if (!status) v->pieces->cells[0].parent = 0;
+    for (done = 0; !status && done < planted; done++)
+        status = trf__plant(v, s, branches[done], branches, &planted, &from, err);
     trf__free(&v->hooks, branches, bytes);
-    return p->nodes && p->letters && branches ? TRF_OK
-        : trf__fail(err, TRF_E_NOMEM, -1, "sentencepiece", "no memory to index the pieces");
+    return status;
 }
 
 /* Builds the index of all pieces that text can contain. */
@@ -371,7 +402,6 @@ TRF__FN trf_status trf__pieces_index(trf_vocab *v, trf_error *err)
     int pass;
     TRF__ZERO(to);
     for (i = 0; i < v->n_tokens; i++) to.n += trf__is_text_piece(p->pieces[i].type);
-    for (i = 0; i < 256; i++) p->root[i] = -1;
     for (block = NULL, bytes = 0, pass = 0; pass < 2; pass++) {
         cut = trf__cursor_at(block);
         work = (trf__keyed *)trf__take(&cut, 2 * (int64_t)to.n, sizeof *work);

@@ -46,8 +46,8 @@ typedef struct trf__token {
    (>>wordpiece), byte-level BPE (>>byte-bpe). */
 /* type: TRF__PIECE_BYTE + b stands for byte b; id: -1 for a piece that a map leaves out */
 typedef struct trf__piece { float score; int32_t type, id; } trf__piece;
-/* the first child; token -1: no piece ends here */
-typedef struct trf__node { int32_t first, token; } trf__node;
+/* parent -1: the cell is free; token -1: no piece ends here */
+typedef struct trf__cell { int32_t base, parent, token; } trf__cell;
 
 typedef struct trf__pieces {
     const char *model;              /* the file behind a map; rules and replaced point into it */
@@ -63,10 +63,8 @@ typedef struct trf__pieces {
     size_t n_replaced, n_unknown;
     trf__piece *pieces;             /* one for each token */
     int64_t capacity;
-    trf__node *nodes;               /* n_nodes and one more */
-    unsigned char *letters;         /* the byte that leads to each node */
-    int64_t n_nodes;
-    int32_t root[256];              /* the root's children by their bytes, or -1 */
+    trf__cell *cells;
+    int64_t n_cells;
     float least;                    /* lowest score of a normal piece */
     int32_t bytes[256];             /* token of each byte, or -1 */
     int32_t types;                  /* bit 1 << type: the model has such pieces */
@@ -117,8 +115,8 @@ struct trf_vocab {
     int64_t n_tokens, token_capacity;
     char *bytes;
     int64_t n_bytes, byte_capacity;
-    uint64_t *slots;        /* below, the number of a token plus 1, or 0 for an empty slot; above, the
-                               upper half of its hash: most other tokens are never looked at */
+    uint64_t *slots;        /* 0: empty; else the number of a token plus 1, and above it half of its
+                               hash, so that most other tokens are never looked at */
     int64_t n_slots;        /* 0 or a power of two */
     char *stored;           /* of subwords: their file, with a map before it if there is one; or
                                NULL */

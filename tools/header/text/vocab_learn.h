@@ -28,8 +28,7 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
     if (!p) return;
     trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
     trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
-    trf__free(&v->hooks, p->nodes, trf__bytes(p->n_nodes + 1, sizeof *p->nodes));
-    trf__free(&v->hooks, p->letters, (size_t)p->n_nodes);
+    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
     trf__free(&v->hooks, p, sizeof *p);
 }
 
