@@ -5,6 +5,8 @@
            build/bench train SIZE THREADS [ORDER] [STEPS] [PRODUCTS] [SOURCE TARGET]
            build/bench translate SIZE THREADS BEAM BATCH [PRODUCTS [WEIGHTS [WORKERS]]]
            build/bench generate THREADS [TOKENS [WEIGHTS]]                one sequence, drawn token by token, beside reading its weights
+           build/bench llama FILE SEQUENCES THREADS TOKENS WIDTH LAYERS HEADS FF WEIGHTS
+                                                                        a packed file of a Llama, made if it is missing: opening, drawing
            build/bench lengths SIZE THREADS                             training, the same tokens cut into longer pieces
            build/bench deep SIZE LAYERS RECOMPUTE THREADS               training, LAYERS + LAYERS layers, RECOMPUTE 0 or 1
            build/bench overlap SIZE THREADS MBIT                        training while MBIT Mbit/s carry the gradients
@@ -877,6 +879,72 @@ static void bench_generating(int threads, int tokens, trf_weights weights)
     trf_model_destroy(model);
 }
 
+/* The most memory that the process has had, in megabytes; getrusage would count the parent's too. */
+static double peak(void)
+{
+    FILE *status = fopen("/proc/self/status", "r");
+    char line[200];
+    double kilobytes = 0;
+    while (status && fgets(line, sizeof line, status)) if (!strncmp(line, "VmHWM:", 6)) kilobytes = atof(line + 6);
+    if (status) fclose(status);
+    return kilobytes / 1024;
+}
+
+/* A Llama with random weights and 32,000 tokens, as a packed file. */
+static void make_llama(const char *path, const int *shape, trf_weights weights)
+{
+    trf_config c = trf_config_tiny();
+    trf_model *model;
+    trf_error err;
+    c.kind = TRF_DECODER_ONLY;
+    c.encoder_layers = 0;
+    c.d_model = shape[0]; c.decoder_layers = shape[1]; c.n_heads = shape[2]; c.d_ff = shape[3];
+    c.target_vocab = 32000;
+    c.max_length = 1024;
+    c.tying = TRF_UNTIED;
+    c.norm_place = TRF_PRE_NORM; c.norm_rule = TRF_NORM_RMS;
+    c.positions = TRF_POSITIONS_ROTARY;
+    c.activation = TRF_SILU; c.feed_forward_gate = 1;
+    c.qkv_bias = c.out_bias = c.feed_forward_bias = c.generator_bias = c.scale_embeddings = 0;
+    if (trf_model_create(&model, &c, &err) || trf_model_pack(model, weights, &err) || trf_model_save(model, path, &err))
+        die(err.message);
+    trf_model_destroy(model);
+}
+
+/* Opening a packed file, then drawing for sequences that begin with one token each. */
+static void bench_llama(const char *path, int sequences, int threads, int tokens, const int *shape, trf_weights weights)
+{
+    enum { MANY = 64 };
+    static const int32_t ids[MANY] = {5, 9, 7, 11, 6, 8, 10, 12};
+    static const int32_t lengths[MANY] = {1, 1, 1, 1, 1, 1, 1, 1};
+    trf_batch batch = {{NULL, NULL, 0}, {ids, lengths, 0}, 0, {0, 0, 0}};
+    trf_load_options load = trf_load_defaults();
+    trf_sampling sampling = trf_sampling_defaults();
+    trf_model *model;
+    trf_sampler *sampler;
+    trf_error err;
+    double opening, start;
+    int32_t live;
+    int i;
+    if (access(path, F_OK)) { make_llama(path, shape, weights); return; }
+    if (sequences > 8) die("SEQUENCES is 1 to 8");
+    load.device.threads = threads;
+    start = seconds();
+    if (trf_model_load(&model, path, &load, &err)) die(err.message);
+    opening = seconds() - start;
+    batch.target.count = sequences;
+    sampling.seed = 1;
+    sampling.max_tokens = tokens + 8;
+    sampling.min_tokens = tokens + 2;
+    if (trf_sampler_create(&sampler, model, &sampling, &err) || trf_sampler_begin(sampler, &batch, &err) ||
+        trf_sampler_step(sampler, sequences, &live, &err)) die(err.message);
+    start = seconds();
+    for (i = 0; i < tokens; i++) if (trf_sampler_step(sampler, sequences, &live, &err)) die(err.message);
+    printf("opened in %.2f ms, %.1f tokens/s, peak %.0f MB\n", 1e3 * opening, sequences * tokens / (seconds() - start), peak());
+    trf_sampler_destroy(sampler);
+    trf_model_destroy(model);
+}
+
 /* A model's encoder, on sentences of so many rows: the fastest of as many calls as fit into two seconds. */
 static void bench_encoding(const char *path, int sentences, int tokens, int threads, trf_weights weights, manner how)
 {
@@ -958,7 +1026,11 @@ int main(int argc, char **argv)
                           weights_of(argc > 7 ? argv[7] : "full"), argc > 8 ? number(argv[8]) : 1);
     else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256,
                                                                         weights_of(argc > 4 ? argv[4] : "full"));
-    else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
+    else if (argc == 11 && strcmp(argv[1], "llama") == 0) {
+        int shape[4];
+        for (i = 0; i < 4; i++) shape[i] = number(argv[6 + i]);
+        bench_llama(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), shape, weights_of(argv[10]));
+    } else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
     else if (argc == 6 && strcmp(argv[1], "deep") == 0)
         bench_deep(argv[2], number(argv[3]), strcmp(argv[4], "0") != 0, number(argv[5]));
     else if (argc == 5 && strcmp(argv[1], "overlap") == 0) bench_overlap(argv[2], number(argv[3]), number(argv[4]));
