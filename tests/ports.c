@@ -257,6 +257,28 @@ static void read_files(const char *folder)
     trf_model_destroy(model);
 }
 
+/* A packed file, mapped where the system maps, answers as the model that it was made of. */
+static void pack_files(int32_t threads)
+{
+    static const trf_weights weights[3] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
+    const int n = 20, right = right_of("ports.model", n, threads);
+    int i;
+    for (i = 0; i < (sizeof(trf_real) == 8 ? 1 : 3); i++) {
+        trf_load_options load = trf_load_defaults();
+        trf_model *model = NULL;
+        trf_error err;
+        int packed;
+        load.packed = 1;
+        load.weights = weights[i];
+        if (works("a model is packed while it is read", trf_model_load(&model, "ports.model", &load, &err), &err))
+            works("its packed file", trf_model_save(model, "ports.packed", &err), &err);
+        trf_model_destroy(model);
+        packed = right_of("ports.packed", n, threads);
+        check("a packed file answers", packed >= 0 && (i ? packed + 2 >= right : packed == right));
+        remove("ports.packed");
+    }
+}
+
 /* What is not there or not whole is refused with a sentence that names it. */
 static void refuse_files(void)
 {
@@ -285,6 +307,7 @@ int main(int argc, char **argv)
     check("examples/copy.c", copy_program() == 0);
     train_and_translate(atoi(argv[2]));
     read_files(argv[1]);
+    pack_files(atoi(argv[2]));
     refuse_files();
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;
