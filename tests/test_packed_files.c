@@ -15,7 +15,7 @@
 
 enum { KINDS = sizeof(trf_real) == 8 ? 1 : 3 };
 static const trf_weights kinds[] = {TRF_WEIGHTS_FULL, TRF_WEIGHTS_BF16, TRF_WEIGHTS_INT8};
-static const char path[] = "test_packed_files.model", second[] = "test_packed_files.other";
+static char path[64], second[64];               /* the suite's variants run beside one another */
 
 /* A packed model with vocabularies and a text. */
 static trf_model *packed_model(const trf_config *config, trf_weights weights)
@@ -304,5 +304,7 @@ int main(void)
         cmocka_unit_test(same_answers), cmocka_unit_test(replaced), cmocka_unit_test(damage),
         cmocka_unit_test(refusals), cmocka_unit_test(layouts), cmocka_unit_test(packed_while_read),
     };
+    snprintf(path, sizeof path, "packed_files.%u.model", (unsigned)trf_os_pid());
+    snprintf(second, sizeof second, "packed_files.%u.other", (unsigned)trf_os_pid());
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -891,14 +891,14 @@ static double peak(void)
 }
 
 /* A Llama with random weights and 32,000 tokens, as a packed file. */
-static void make_llama(const char *path, const int *shape, trf_weights weights)
+static void make_llama(const char *path, const int *sizes, trf_weights weights)
 {
     trf_config c = trf_config_tiny();
     trf_model *model;
     trf_error err;
     c.kind = TRF_DECODER_ONLY;
     c.encoder_layers = 0;
-    c.d_model = shape[0]; c.decoder_layers = shape[1]; c.n_heads = shape[2]; c.d_ff = shape[3];
+    c.d_model = sizes[0]; c.decoder_layers = sizes[1]; c.n_heads = sizes[2]; c.d_ff = sizes[3];
     c.target_vocab = 32000;
     c.max_length = 1024;
     c.tying = TRF_UNTIED;
@@ -912,7 +912,7 @@ static void make_llama(const char *path, const int *shape, trf_weights weights)
 }
 
 /* Opening a packed file, then drawing for sequences that begin with one token each. */
-static void bench_llama(const char *path, int sequences, int threads, int tokens, const int *shape, trf_weights weights)
+static void bench_llama(const char *path, int sequences, int threads, int tokens, const int *sizes, trf_weights weights)
 {
     enum { MANY = 64 };
     static const int32_t ids[MANY] = {5, 9, 7, 11, 6, 8, 10, 12};
@@ -926,7 +926,7 @@ static void bench_llama(const char *path, int sequences, int threads, int tokens
     double opening, start;
     int32_t live;
     int i;
-    if (access(path, F_OK)) { make_llama(path, shape, weights); return; }
+    if (access(path, F_OK)) { make_llama(path, sizes, weights); return; }
     if (sequences > 8) die("SEQUENCES is 1 to 8");
     load.device.threads = threads;
     start = seconds();
@@ -1027,9 +1027,9 @@ int main(int argc, char **argv)
     else if (argc >= 3 && strcmp(argv[1], "generate") == 0) bench_generating(number(argv[2]), argc > 3 ? number(argv[3]) : 256,
                                                                         weights_of(argc > 4 ? argv[4] : "full"));
     else if (argc == 11 && strcmp(argv[1], "llama") == 0) {
-        int shape[4];
-        for (i = 0; i < 4; i++) shape[i] = number(argv[6 + i]);
-        bench_llama(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), shape, weights_of(argv[10]));
+        int sizes[4];
+        for (i = 0; i < 4; i++) sizes[i] = number(argv[6 + i]);
+        bench_llama(argv[2], number(argv[3]), number(argv[4]), number(argv[5]), sizes, weights_of(argv[10]));
     } else if (argc == 4 && strcmp(argv[1], "lengths") == 0) bench_lengths(argv[2], number(argv[3]));
     else if (argc == 6 && strcmp(argv[1], "deep") == 0)
         bench_deep(argv[2], number(argv[3]), strcmp(argv[4], "0") != 0, number(argv[5]));
