@@ -9,7 +9,8 @@
 #
 # Not run: apt-get (.ci/run does) and `make test` (this is a part of it). `trf train` ends after 30 updates here: data
 # that the pages take for granted (train.en and so on) are made up below and have nothing to learn. To save time the
-# optimiser is off where a program is only built; `make install` finds trf as `make build/trf` left it.
+# optimiser is off where a program is only built, and app.c is linked with the implementation that is there (what it is
+# elsewhere: tests/compile.sh, the first page's build lines); `make install` finds trf as `make build/trf` left it.
 
 . "$(dirname "$0")/trf.sh"
 page=$source/README.md
@@ -119,7 +120,8 @@ cat blocks/*.text | sed -n 's/^english> //p' >typed
 commands()
 {
     sed -e '/^apt-get/d' -e '/^make test/d' -e "$blas" -e '/trf train /s/$/ --updates 30 --batch-tokens 256/' \
-        -e '/^cc -O2 .*pkg-config/s/-O2/-O0/' "$1"
+        -e '/^cc -O2 .*pkg-config/s/-O2/-O0/' -e 's/cc -O2 -c trf.c/cc -O0 -c trf.c/' \
+        -e 's|^cc -O2 app.c|cc -O2 -DTRF__IMPLEMENTED app.c build/transformer.o|' "$1"
 }
 : >printed
 for block in blocks/*; do
