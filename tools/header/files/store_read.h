@@ -65,7 +65,8 @@ TRF__FN trf_status trf__read_rows(trf_file *file, int32_t index, int64_t first, 
             const trf_real scale = scales[(at + i) / in - first];
             int64_t j, l;
             k = trf__min64(n - i, in - (at + i) % in);
-            for (j = 0; j + TRF__WIDE <= k; j += TRF__WIDE)     /* compilers know this many */
+            /* compilers use vectors for a number of turns that they know */
+            for (j = 0; j + TRF__WIDE <= k; j += TRF__WIDE)
                 for (l = 0; l < TRF__WIDE; l++) to[j + l] = (trf_real)chunk[i + j + l] * scale;
             for (; j < k; j++) to[j] = (trf_real)chunk[i + j] * scale;
             to += k;

@@ -48,7 +48,8 @@
     {TRANSLATE, REAL, "max-length-a", AT(search.max_length_a), "A",
      "write at most A * source tokens + B target tokens", NULL},
     {TRANSLATE | FROM_DATA, NUMBER, "max-length-b", AT(search.max_length_b), "B",
-     "write at most A * source tokens + B target tokens; A: --max-length-a (default: 20; the limit is at least 1.25 times the longest training "
+     "write at most A * source tokens + B target tokens; A: --max-length-a (default: 20; the limit "
+     "is at least 1.25 times the longest training "
      "target)", NULL},
     {TRANSLATE, TEXT, "start", AT(rules.start), "TOKEN",
      "a token that the decoder reads first, instead of the model's own: the tag of the target "

@@ -272,7 +272,8 @@ static void look_at_the_rest(struct importing *m)
             if (begins_with_one_of(m, name, m->recipe->buffers) ||
                 begins_with_one_of(m, name, m->recipe->copies)) continue;
             if (begins_with_one_of(m, name, m->recipe->left_out)) {
-                if (left++ < MOST_LINES) inform_line("left out: tensor '%s', which has no part in such a model here", name);
+                if (left++ < MOST_LINES)
+                    inform_line("left out: tensor '%s', which the model does not use", name);
                 continue;
             }
             if (faults++ >= MOST_LINES) continue;
