@@ -96,7 +96,7 @@ LEVELCC  = $(CC0)
 # The implementation is compiled once for the suites that are `shared`, and once for each of their variants: with
 # external private functions, which private/transformer.h declares.
 SHARED   = $(CC) $(CFLAGS) $(NATIVE) -I. $(CPPFLAGS) $(OWN) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h
-SHARING  = $(CC0) $(CFLAGS) $(NATIVE) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -Itests
+SHARING  = $(CC0) $(CFLAGS) $(NATIVE) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -DKIT_LINKED -Itests
 PRIVATE  = $(BUILD)/private/transformer.h
 $(call suites,O1): LEVEL = $(O1)
 $(call suites,O2): LEVEL = $(O2)
@@ -112,7 +112,7 @@ $(BUILD)/flags $(BUILD)/flags.mpi: FORCE
 	@printf '%s\n' '$(subst ','\'',$(KEPT))' | cmp -s - $@ || printf '%s\n' '$(subst ','\'',$(KEPT))' >$@
 FORCE:
 
-# Examples that take long: make check runs them.
+# Examples that take long: make check-all runs them.
 SLOW     = $(patsubst %,$(BUILD)/%,reverse fill resume classify)
 # make test T=vocab: one suite, tests/test_vocab.c; T=trf_train: tests/test_trf_train.sh; T=double_test_model and the
 # like.
@@ -130,9 +130,13 @@ test: $(SUITE)
 	$(SUITE)
 endif
 
-# And what takes long, and every way to build it: columns of ops, compilers, languages, options, the first page's lines.
-check: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(EXAMPLES) $(STUDIES)
-	sh tests/run.sh $(BUILD) builds $(notdir $(TESTS) $(CHECKS))
+# And the suites' variants, the compilers, languages and columns of ops, and what the pages say.
+check: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(EXAMPLES)
+	sh tests/run.sh $(BUILD) check $(notdir $(TESTS) $(CHECKS))
+
+# And what takes long: every case of each suite, every way to build, the studies, all examples.
+check-all: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(EXAMPLES) $(STUDIES)
+	sh tests/run.sh $(BUILD) all $(notdir $(TESTS) $(CHECKS))
 
 # The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.
 studies: $(RUNS)
@@ -170,7 +174,8 @@ help:
 	@echo 'make studies    the short runs of examples/studies, which check what tutorials claim'
 	@echo 'make test       the suites, the examples and trf: four minutes; make test T=vocab: tests/test_vocab.c,'
 	@echo '                T=trf_train: tests/test_trf_train.sh'
-	@echo 'make check      also builds with every compiler found, in every way: twenty minutes; CI runs it'
+	@echo 'make check      also on other devices, with the compilers found, and what the pages say: CI runs it'
+	@echo 'make check-all  also every case, every way to build and the studies: before a release; an hour'
 	@echo 'make check-cuda the other suites with the CUDA backend on the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of fourteen tasks without an option: hours'
@@ -221,30 +226,34 @@ $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	awk -f tests/private.awk $< >$@
 
-# variant PREFIX,FLAGS,LEFT OUT: the suites, shared or not, with these flags or without some
+# variant PREFIX,FLAGS,LEFT OUT,LINKED: the suites, shared or not, with these flags or without some, and what is linked
 define variant
 $(BUILD)/$1shared.o: transformer.h $(BUILD)/flags
 	$$(filter-out $3,$$(SHARED)) $2 -o $$@
 
 $(filter $(BUILD)/$1test_%,$(call suites,shared)): $(BUILD)/$1test_%: tests/test_%.c \
-  $(BUILD)/$1shared.o $(PRIVATE) $(HEADERS)
-	$$(filter-out $3,$$(SHARING)) $2 $$< $(BUILD)/$1shared.o -o $$@ -lcmocka -pthread $$(LINK)
+  $(BUILD)/$1shared.o $(PRIVATE) $(HEADERS) $(filter %.o,$4)
+	$$(filter-out $3,$$(SHARING)) $2 $$< $(BUILD)/$1shared.o $(filter %.o,$4) -o $$@ -lcmocka -pthread $$(LINK) \
+	  $(filter -l%,$4)
 
-$(BUILD)/$1test_%: tests/test_%.c $(HEADERS)
+$(BUILD)/$1test_%: tests/test_%.c $(HEADERS) $(filter %.o,$4)
 	@mkdir -p $(BUILD)
-	$$(filter-out $3,$$(TESTING)) $2 $$< -o $$@ -lcmocka -pthread $$(LINK)
+	$$(filter-out $3,$$(TESTING)) $2 $$< -o $$@ $(filter %.o,$4) -lcmocka -pthread $$(LINK) $(filter -l%,$4)
 endef
 $(eval $(call variant,,,))
 $(eval $(call variant,double_,-DTRF_DOUBLE,))
 # Where CBLAS multiplies: for one level, and in one compile for all.
 $(eval $(call variant,cblas_,,$(OWN)))
 $(eval $(call variant,plain_,,$(OWN) -march=native))
+# On a device that the host cannot reach: see tests/separate_device.h.
+$(eval $(call variant,separate_,-D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend,))
+# The CUDA backend, run by the CPU: see tests/gpu_on_cpu.h.
+$(eval $(call variant,cuda_,-DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend,,$(BUILD)/gpu.o -lstdc++))
 
 # The implementation is compiled once for suites that need only the public half.
 $(call suites,linked): $(BUILD)/test_%: tests/test_%.c $(BUILD)/transformer.o $(HEADERS)
 	$(TESTING) -DTRF__IMPLEMENTED $< $(BUILD)/transformer.o -o $@ -lcmocka -pthread $(LINK)
 
-# The CUDA backend, run by the CPU: see tests/gpu_on_cpu.h.
 $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(CXX) -std=c++11 $(CFLAGS) $(NATIVE) -I. -Itests -c $< -o $@
@@ -252,18 +261,10 @@ $(BUILD)/gpu.o: tests/gpu.cc $(HEADERS)
 $(BUILD)/test_cuda $(BUILD)/test_cuda_ops: $(BUILD)/test_%: tests/test_%.c $(BUILD)/gpu.o
 	$(TESTING) $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
-$(BUILD)/cuda_test_%: tests/test_%.c $(BUILD)/gpu.o
-	$(TESTING) -DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend $^ -o $@ -lcmocka -pthread $(LINK) -lstdc++
-
 $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 	@mkdir -p $(BUILD)
 	$(CXX) -std=c++11 -O1 -march=native -fsanitize=thread -I. -Itests -c tests/gpu.cc -o $@.o
 	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LINK) -lstdc++
-
-# On a device that the host cannot reach: see tests/separate_device.h.
-$(BUILD)/separate_test_%: tests/test_%.c $(HEADERS)
-	@mkdir -p $(BUILD)
-	$(TESTING) -D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend $< -o $@ -lcmocka -pthread $(LINK)
 
 # The implementation is compiled once for all examples and studies. Each is a program of one file too: the lines at its
 # top build it so, and tests/compile.sh does.

@@ -15627,7 +15627,7 @@ extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
 #endif
 
 #if defined(TRF__TEST_BACKEND)      /* tests replace the CPU by a device of their own */
-static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+TRF__FN const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
 #define TRF__BACKEND(cpu) (cpu)
@@ -39447,4 +39447,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3613912347
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1754930459

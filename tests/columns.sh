@@ -5,6 +5,7 @@
 # translations that the programs print. There are two groups: with fused multiply-add, which is the default of GNU
 # modes, and with contraction off. All programs of a group must print the same hashes.
 #
+# Where TRF_TEST_ALL is set there are all; elsewhere the levels of two compilers, and a program of one level.
 # Most programs are one compile for any x86-64, run with each of its levels. Some have columns of ops that are compiled
 # apart, some are compiled as a whole with the flags of a processor. The optimiser may not warn of anything. A line
 # "left out: ..." names what this machine cannot build or run.
@@ -110,13 +111,18 @@ if [ -n "$avx2" ]; then
         tag=$(tag_of "$compiler")
         levels "levels-$tag" "$compiler"
     done
-    levels "off-levels" "$cc" -ffp-contract=off
-    [ -z "$cxx" ] || levels "levels-$cxx" $cxx -x c++ -std=gnu++17          # g++ warns where gcc does not
     # Columns that are compiled apart. The program is built without -O.
     tag=$(tag_of "$cc")
     run "$cc -DTRF_NO_CBLAS -DTRF_WITH_AVX2 -I'$work' -c '$work/hash.c' -o '$work/app.o'"
     column "avx2-$tag" avx2 "$cc" $avx2_flags
     linked fused "avx2-$tag" app "avx2-$tag"
+    whole fused "whole-native-$tag" "$cc" -march=native -DTRF_STATIC
+    again fused "whole-int8-avx2" "whole-native-$tag" 2
+    again fused "whole-int8-c" "whole-native-$tag" 1
+fi
+if [ -n "$avx2" ] && [ -n "${TRF_TEST_ALL:-}" ]; then
+    levels "off-levels" "$cc" -ffp-contract=off
+    [ -z "$cxx" ] || levels "levels-$cxx" $cxx -x c++ -std=gnu++17          # g++ warns where gcc does not
     column "off-scalar-$tag" avx2 "$cc" -ffp-contract=off -DTRF_SCALAR
     linked separate "scalar-$tag" app "off-scalar-$tag"
     if [ -n "$avx512" ]; then
@@ -126,18 +132,15 @@ if [ -n "$avx2" ]; then
     fi
     # The optimiser sees every function of $cc at -O3, and of the 32-bit compiler in C99; elsewhere those that are
     # called.
-    whole fused "whole-native-$(tag_of "$cc")" "$cc" -march=native -DTRF_STATIC
     [ -z "$other" ] || whole fused "whole-avx2-$other" $other $avx2_flags
     whole fused "whole-O3" "$cc" -O3 -march=native $cblas
-    again fused "whole-int8-avx2" "whole-native-$(tag_of "$cc")" 2
-    again fused "whole-int8-c" "whole-native-$(tag_of "$cc")" 1
     if command -v i686-linux-gnu-gcc >/dev/null; then
         for standard in c99 'gnu17 -DTRF_STATIC'; do
             whole separate "i686-${standard%% *}" i686-linux-gnu-gcc -std=$standard -static -msse2 -mfpmath=sse
         done
     else echo "left out: i686-linux-gnu-gcc"
     fi
-else
+elif [ -z "$avx2" ]; then
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
         whole fused "whole-$tag" "$compiler"
@@ -178,7 +181,8 @@ compare separate
 chooses() { test "$(head -n 1 "$work/$1.out")" = "column $2"; }
 tag=$(tag_of "$cc")
 if [ -n "$avx512" ]; then
-    check "program fused.both-$tag" "it chooses the widest column, avx512" chooses "fused.both-$tag" avx512
+    [ -z "${TRF_TEST_ALL:-}" ] ||
+        check "program fused.both-$tag" "it chooses the widest column, avx512" chooses "fused.both-$tag" avx512
     "$work/levels.levels-$tag" stages >"$work/widest.out"
     check "one compile" "it chooses the widest level, avx512" chooses widest avx512
 fi

@@ -8,7 +8,8 @@
 #   - the object file exports and calls only what it should, and has no writable data,
 #   - the header's and README's words agree with the examples.
 # The compilers are gcc, g++, clang, clang++ and nvcc; a line "left out: ..." names one that is not here. Two jobs run
-# at a time.
+# at a time. Where TRF_TEST_ALL is set, every compiler sees every option and every example; elsewhere each sees the
+# header once, and one compiler the rest.
 
 work=${1:?usage: compile.sh BUILD}/compile
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -23,6 +24,7 @@ for c in g++ clang++; do
     command -v $c >/dev/null && cxx_compilers="$cxx_compilers $c -x c++ ;" || echo "left out: $c"
 done
 command -v nvcc >/dev/null || echo "left out: nvcc"
+whole=${TRF_TEST_ALL:-}
 gcc_like=${c_compilers# }
 gcc_like=${gcc_like%% *}
 [ -n "$gcc_like" ] || { echo "neither gcc nor clang is here"; exit 1; }
@@ -179,27 +181,29 @@ if command -v clang >/dev/null; then
     job "nor does the implementation" \
         "$msvc -Werror -Wno-literal-range -Wno-unused-function -DTRF_NO_SLOW_WARNING -c all.c -o msvc.o"
 else echo "left out: MSVC's rules, by clang"; fi
-job "make release: two files of the same code, and a message for who defines TRF_IMPLEMENTATION" "
+[ -z "$whole" ] || job "make release: two files of the same code, and a message for who defines TRF_IMPLEMENTATION" "
     sh '$root/tools/header/release.sh' release && [ \$(wc -l <release/transformer.h) -le 4000 ] &&
     printf '#define TRF_IMPLEMENTATION\\n#include \"transformer.h\"\\n' >whole.c &&
     cc $cblas -O0 -DTRF_NO_SLOW_WARNING -I'$root' -c whole.c -o whole.o &&
     cc $cblas -O0 -DTRF_NO_SLOW_WARNING -c release/transformer.c -o two.o &&
     objdump -d whole.o | sed 1,3d >whole.text && objdump -d two.o | sed 1,3d | cmp - whole.text &&
     no cc -DTRF_IMPLEMENTATION -fsyntax-only release/transformer.h 2>message && grep -q 'compile transformer.c' message"
-command -v nvcc >/dev/null &&
+[ -n "$whole" ] && command -v nvcc >/dev/null &&
     job "nvcc compiles the header in one file without a warning" \
         "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 \
         -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
         cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
-# The column for two generations of GPUs: no warning, no register spilled.
+# The column for two generations of GPUs, or for the newer one: no warning, no register spilled.
+code='-gencode arch=compute_90,code=sm_90' old='[ -s column_cu.txt ]'
+[ -z "$whole" ] || code="$code -gencode arch=compute_80,code=sm_80" old="grep -q 'for .sm_80.' column_cu.txt"
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
 command -v nvcc >/dev/null &&
-    job "nvcc compiles the column for sm_80 and sm_90: no warning, no register spilled" \
-        "nvcc -O2 -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=sm_90 -x cu \
+    job "nvcc compiles the column: no warning, no register spilled: $code" \
+        "nvcc -O2 $code -x cu \
         -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' -c cuda.c -o column_cu.o >column_cu.txt 2>&1
         grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' column_cu.txt
         [ -s column_cu.o ] && no grep -q -i warning column_cu.txt &&
-        grep -q 'for .sm_80.' column_cu.txt && grep -q 'for .sm_90.' column_cu.txt &&
+        $old && grep -q 'for .sm_90.' column_cu.txt &&
         grep -q 'bytes spill' column_cu.txt &&
         [ \$(grep 'bytes spill' column_cu.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
 
@@ -229,6 +233,11 @@ platform='-DNDEBUG -funsigned-char -D_FILE_OFFSET_BITS=64'
 standards()
 {
     first=${1%% *}
+    if [ -z "$whole" ] && [ "$compiler" != "$quick" ]; then
+        for file in all public column; do clean "$compiler" "-std=$first" $file.c -fsyntax-only; done
+        clean "$compiler" "-std=$first -O2 -DTRF_DOUBLE" all.c -fsyntax-only
+        return
+    fi
     for standard in $1; do
         for file in all public column; do clean "$compiler" "-std=$standard" $file.c -fsyntax-only; done
     done
@@ -265,6 +274,7 @@ for file in "$root"/examples/*.c "$root"/examples/cmake/app.c; do
     more=
     case $file in */mpi.c) [ -n "$mpi" ] || continue; more=$mpi ;; esac
     clean "$quick" "-std=c99 $more" "$file" -fsyntax-only
+    [ -n "$whole" ] || continue
     for compiler in $c_compilers; do clean "$compiler" "-std=c99 -DTRF__IMPLEMENTED $more" "$file" -fsyntax-only; done
     example_in_cxx() { clean "$compiler" "-std=c++11 -DTRF__IMPLEMENTED $more" "$file" -fsyntax-only; }
     for_cxx example_in_cxx
@@ -276,6 +286,7 @@ if [ -n "$mpi" ]; then
     for_cxx pipeline_mpi_in_cxx
 fi
 for file in "$root"/examples/studies/*.c; do
+    [ -n "$whole" ] || break
     for compiler in $c_compilers; do clean "$compiler" '-std=c99 -DSTUDY_LINKED' "$file" -fsyntax-only; done
 done
 clean "$gcc_like" -std=c99 "$root/examples/studies/schedules.c" -fsyntax-only

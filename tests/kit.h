@@ -6,6 +6,11 @@
 #include <unistd.h>
 
 #define KIT_UNUSED __attribute__((unused))
+#if defined(KIT_LINKED)     /* what the implementation calls, which another file has */
+#define KIT_CALLED
+#else
+#define KIT_CALLED static
+#endif
 
 /* -----------------------------------------------------------------------------------------------
    A model and a training run in which everything is on: post-norm, the paper's schedule, smoothing and
@@ -435,7 +440,7 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
 #define KIT_AGAIN 0
 #endif
 
-/* Every case of long loops: make check wants that (tests/run.sh), make test takes a part. */
+/* Every case of long loops: make check-all wants that (tests/run.sh), the others take a part. */
 static KIT_UNUSED int kit_all(void) { return getenv("TRF_TEST_ALL") != NULL; }
 
 /* Whether a row's bits may depend on nothing but its sentence: where products are not CUDA's. */
@@ -448,7 +453,7 @@ static KIT_UNUSED int kit_all(void) { return getenv("TRF_TEST_ALL") != NULL; }
 #if defined(KIT_ON_CUDA) /* everything on the CUDA column, which gpu_on_cpu.h runs; linked with \
                             gpu.o */
 #include "gpu.h"
-static const trf__backend *cuda_backend(const trf__backend *cpu)
+KIT_CALLED const trf__backend *cuda_backend(const trf__backend *cpu)
 {
     trf_device gpu;
     (void)cpu;

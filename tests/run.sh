@@ -1,21 +1,22 @@
 #!/bin/sh
-# Runs all tests: sh tests/run.sh BUILD [builds] [SUITE...]
+# Runs tests: sh tests/run.sh BUILD [check|all] [SUITE...]
 #
 # BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the
 # programs to run (test_*, double_test_*, separate_test_*, cuda_test_*).
 #
-# `builds` adds what takes long: columns.sh, compile.sh, several processes by MPI, the suites of other devices, every
-# case of each test, the studies, the manual's programs, README's commands, and the examples copy, reverse, classify,
-# fill and resume.
+# `check` adds the header with the compilers that are here (compile.sh), its levels and columns (columns.sh), several
+# processes by MPI, the manual's programs and the commands of all pages. `all` adds what takes long: every compiler with
+# every option, every column, every case of each test, the studies, and the examples copy, reverse, classify, fill,
+# resume and learn.
 #
 # Two jobs run at a time. compile.sh runs beside them with nice, so it takes only processor time that they leave. A job
 # prints one line when it is done, with its seconds and those of the processor, and its output if it failed. The last
 # line counts test cases.
 
-build=${1:?usage: run.sh BUILD [builds] [SUITE...]}
+build=${1:?usage: run.sh BUILD [check|all] [SUITE...]}
 shift
-builds=
-[ "${1:-}" != builds ] || { builds=1; shift; }
+check= all=
+case ${1:-} in check) check=1; shift ;; all) check=1 all=1; shift ;; esac
 build=$(cd "$build" && pwd) || exit 1
 cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d) || exit 1
@@ -24,7 +25,7 @@ job=
 second= below=
 stop='kill $job $second $below 2>/dev/null; wait; exit 1'
 trap "$stop" INT TERM HUP
-[ -z "$builds" ] || export TRF_TEST_ALL=1      # loops over every case, where make test takes a part of them
+[ -z "$all" ] || export TRF_TEST_ALL=1         # loops over every case, where the others take a part of them
 
 # The seconds that a job may take, and those of compile.sh.
 limit= longer=
@@ -99,32 +100,32 @@ worker()
 }
 
 first=1
-if [ -n "$builds" ]; then
+if [ -n "$check" ]; then
     job compile.sh count "exec nice sh tests/compile.sh '$build'"
     { limit=$longer && worker 1 1; } & below=$!
     first=2
 fi
 # The long ones first, so that both workers end together.
-[ -z "$builds" ] || job columns.sh count "exec sh tests/columns.sh '$build'"
+[ -z "$check" ] || job columns.sh count "exec sh tests/columns.sh '$build'"
 for suite in signals train; do
     job test_trf_$suite.sh count "exec sh tests/test_trf_$suite.sh '$build/trf'"
 done
 for suite in tests/test_trf*.sh; do
     case $suite in
     *_signals.sh | *_train.sh) continue ;;
-    *_mpi.sh) [ -n "$builds" ] || continue ;;
+    *_mpi.sh) [ -n "$check" ] || continue ;;
     esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
 mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$work/classify" "$work/fill" "$work/chat"
-[ -z "$builds" ] || job "example copy" status \
+[ -z "$all" ] || job "example copy" status \
     "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
-[ -z "$builds" ] || job "example reverse" status "exec '$build/reverse' 1"
-[ -z "$builds" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
-[ -z "$builds" ] || job test_studies.sh count "exec sh tests/test_studies.sh '$build'"
+[ -z "$all" ] || job "example reverse" status "exec '$build/reverse' 1"
+[ -z "$check" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
+[ -z "$all" ] || job test_studies.sh count "exec sh tests/test_studies.sh '$build'"
 mkdir "$work/translate"
 # What README runs: make demo, whole, among others. Without it a part of that.
-if [ -n "$builds" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
+if [ -n "$check" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
 else job "example translate" status "cd '$work/translate' && echo 'The dog sees a cat' | '$build/translate' --quick"; fi
 job test_header.sh count "exec sh tests/test_header.sh"
 # The loss, which is exactly that of one rank alone, and falls.
@@ -132,7 +133,7 @@ job "example ranks" status "cd '$work/ranks' && '$build/ranks' 1 >alone && '$bui
     cmp alone together && awk '/^update/ { loss = \$4 } END { exit !(NR == 4 && loss < 0.5) }' together"
 job "example pipeline" status "'$build/pipeline' 3 4 >'$work/pipeline' && cat '$work/pipeline' &&
     grep -q '^weights [0-9a-f]*: the same bits\$' '$work/pipeline'"
-if [ -n "$builds" ] && [ -x "$build/tasks" ]; then
+if [ -n "$all" ] && [ -x "$build/tasks" ]; then
     # Test sentences combine words that no training sentence combines.
     job "example classify" status "cd '$work/classify' && '$build/tasks' kinds 4000 1 >kinds.tsv &&
         '$build/classify' kinds.tsv && '$build/tasks' kinds 1000 0 >test && cut -f 1 test >texts &&
@@ -144,8 +145,8 @@ if [ -n "$builds" ] && [ -x "$build/tasks" ]; then
         awk 'END { exit !(\$3 > 300 && \$1 >= 0.85 * \$3) }' out"
 fi
 job "example generate" status "exec '$build/generate' README.md 'The ' 20"
-[ -z "$builds" ] || job "example resume" status "exec sh tests/resume.sh '$build/resume'"
-[ -z "$builds" ] || job "example learn" status "exec sh tests/learn.sh '$build/learn'"
+[ -z "$all" ] || job "example resume" status "exec sh tests/resume.sh '$build/resume'"
+[ -z "$all" ] || job "example learn" status "exec sh tests/learn.sh '$build/learn'"
 job "examples raw, threads" status "cd '$work/raw' &&
     awk 'BEGIN { for (i = 0; i < 300; i++) printf \"%d %d\\t%d %d\\n\", i % 7, i % 5, i % 5, i % 7 }' >pairs &&
     '$build/trf' train --tsv pairs --model m --updates 60 \

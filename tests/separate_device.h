@@ -543,7 +543,7 @@ static const trf__backend separate_table = {
 #undef X
 #undef VERB
 
-static const trf__backend *separate_backend(const trf__backend *cpu)
+KIT_CALLED const trf__backend *separate_backend(const trf__backend *cpu)
 {
     pthread_mutex_lock(&separate.lock);
     separate.cpu = cpu;

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:O0 plain:shared */
+/* build: shared double:shared separate:shared plain:shared */
 /* Packed files: mapped, read or in memory, a model gives the answers of the one that was saved, bit for
    bit; what is wrong with a file is named; a mapped model changes nothing and is changed by nothing. */
 #define TRF_IMPLEMENTATION

@@ -9,7 +9,7 @@
 
 trf=$anew
 
-# An update and data that take longer than 30 seconds, in make check only: the last section reads
+# An update and data that take longer than 30 seconds, in make check-all only: the last section reads
 # their messages. The update is stopped meanwhile, so that it needs no processor.
 if [ -n "${TRF_TEST_ALL:-}" ]; then
     nice "$trf" train --tsv train.tsv $small --accumulate 100000000 --updates 1 --model forever \

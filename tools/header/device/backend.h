@@ -44,7 +44,7 @@ extern const trf__backend TRF__COLUMN_SYMBOL(cuda);
 #endif
 
 #if defined(TRF__TEST_BACKEND)      /* tests replace the CPU by a device of their own */
-static const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
+TRF__FN const trf__backend *TRF__TEST_BACKEND(const trf__backend *cpu);
 #define TRF__BACKEND(cpu) TRF__TEST_BACKEND(cpu)
 #else
 #define TRF__BACKEND(cpu) (cpu)
