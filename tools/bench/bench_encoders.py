@@ -1,15 +1,16 @@
-"""bench_encoders.py - a sentence encoder here, in PyTorch and in onnxruntime, alternating, as a table of ratios.
+"""bench_encoders.py - a sentence encoder here, in PyTorch, onnxruntime and OpenVINO, alternating, as a table of ratios.
 
 usage: bench_encoders.py BENCH FOLDER MODEL [ROUNDS]      BENCH: build/bench   FOLDER: a model of Hugging Face (BERT)
 MODEL: what trf import has made of it
-needs: torch, transformers, onnxruntime, onnx, onnxscript, numpy
+needs: torch, transformers, onnxruntime, onnx, onnxscript, numpy; openvino, without which its columns are left out
 
 Sentences/s of batches without padding: all sentences have 20 or 120 tokens, [CLS] and [SEP] included. PyTorch is eager, or
 compiled where that is faster. onnxruntime runs the exported model, in float32 or dynamically quantised to 8 bits, which is beside
-our 8 bits. bf16x3 is float32 through TRF_PRODUCTS_BF16X3. In parentheses: ours over theirs, and for float32 bf16x3 over theirs.
+our 8 bits. OpenVINO runs the same export, in float32 and with the hint for bf16, which is beside our bf16. bf16x3 is float32 through
+TRF_PRODUCTS_BF16X3. In parentheses: ours over theirs, and for float32 bf16x3 over theirs.
 Each figure is the median over ROUNDS (default 3) turns, and only ratios mean something.
 """
-import os, re, statistics, subprocess, sys, tempfile, time
+import importlib.util, os, re, statistics, subprocess, sys, tempfile, time
 
 
 def fastest(run):
@@ -29,6 +30,13 @@ def alone(kind, folder, sentences, tokens, threads, work):
         session = onnxruntime.InferenceSession(f"{work}/{kind}.onnx", options, providers=["CPUExecutionProvider"])
         feed = {"input_ids": np.array(ids), "attention_mask": np.ones_like(np.array(ids))}
         call = lambda: session.run(None, feed)
+    elif kind.startswith("openvino"):
+        import openvino
+        model = openvino.Core().compile_model(f"{work}/onnx.onnx", "CPU", {
+            "INFERENCE_PRECISION_HINT": "bf16" if kind.endswith("bf16") else "f32", "INFERENCE_NUM_THREADS": threads,
+            "NUM_STREAMS": 1, "PERFORMANCE_HINT": "LATENCY"})
+        request, feed = model.create_infer_request(), {"input_ids": np.array(ids), "attention_mask": np.ones_like(np.array(ids))}
+        call = lambda: request.infer(feed)
     else:
         import torch
         from transformers import AutoModel
@@ -73,22 +81,23 @@ def main():
                                       capture_output=True, text=True, check=True).stdout).group(1))
     with tempfile.TemporaryDirectory() as work:
         export(folder, work)
-        print(f"{'tokens':>6} {'batch':>5} {'threads':>7} {'ours':>8} {'bf16x3':>8} {'int8':>8}   " +
-              "".join(f"{n:>22}" for n in ("PyTorch", "onnxruntime", "onnxruntime int8")))
+        own = {"float32": (), "bf16": ("bf16",), "int8": ("int8",), "bf16x3": ("full", "bf16x3")}
+        peers = {"PyTorch": (("torch", "compiled"), ("float32", "bf16x3")), "onnxruntime": (("onnx",), ("float32", "bf16x3")),
+                 "onnxruntime int8": (("onnx_int8",), ("int8",))}
+        if importlib.util.find_spec("openvino"):
+            peers |= {"OpenVINO": (("openvino",), ("float32", "bf16x3")), "OpenVINO bf16": (("openvino_bf16",), ("bf16",))}
+        else: print("left out: OpenVINO is not installed")
+        print(f"{'tokens':>6} {'batch':>5} {'threads':>7}" + "".join(f"{n:>9}" for n in own) + "".join(f"{n:>22}" for n in peers))
         for threads in (1, 2):
             for tokens in (20, 120):
                 for sentences in (1, 32):
-                    turns = []
-                    for _ in range(rounds):
-                        turns.append([ours(sentences, tokens, threads), ours(sentences, tokens, threads, "int8"),
-                                      max(peer(k, folder, sentences, tokens, threads, work) for k in ("torch", "compiled")),
-                                      peer("onnx", folder, sentences, tokens, threads, work),
-                                      peer("onnx_int8", folder, sentences, tokens, threads, work),
-                                      ours(sentences, tokens, threads, "full", "bf16x3")])
-                    mid = [statistics.median(t[i] for t in turns) for i in range(6)]
-                    ratio = lambda i, *of: ", ".join(f"{statistics.median(t[a] / t[i] for t in turns):.2f}" for a in of)
-                    print(f"{tokens:6} {sentences:5} {threads:7} {mid[0]:8.1f} {mid[5]:8.1f} {mid[1]:8.1f}   " +
-                          "".join(f"{mid[i]:10.1f} ({ratio(i, *of)})" for i, of in ((2, (0, 5)), (3, (0, 5)), (4, (1,)))), flush=True)
+                    turns = [{n: ours(sentences, tokens, threads, *how) for n, how in own.items()} |
+                             {n: max(peer(k, folder, sentences, tokens, threads, work) for k in kinds) for n, (kinds, _) in peers.items()}
+                             for _ in range(rounds)]
+                    middle = lambda of: statistics.median(of(turn) for turn in turns)
+                    ratios = lambda n, beside: ", ".join(f"{middle(lambda t: t[a] / t[n]):.2f}" for a in beside)
+                    print(f"{tokens:6} {sentences:5} {threads:7}" + "".join(f"{middle(lambda t: t[n]):9.1f}" for n in own) +
+                          "".join(f"{middle(lambda t: t[n]):10.1f} ({ratios(n, beside):>10})" for n, (_, beside) in peers.items()), flush=True)
 
 
 main()
