@@ -2181,6 +2181,11 @@ typedef struct trf_train_options {
     double initial_rate, final_rate;    /* 0..1e6; default 0 */
     int64_t warmup;                     /* number of updates, >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
+    int64_t cooldown;                   /* 0, or an update behind which the rate r of any schedule
+                                           but TRF_COSINE falls to final_rate at total_steps, which
+                                           must be larger: r + (final_rate - r) * sqrt(the part of
+                                           these updates that is done) (Hägele et al. 2024).
+                                           0..1e15; default 0 */
     double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
     trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
                                            and does not work with a head: labels have no pad */
@@ -3172,6 +3177,8 @@ typedef struct trf_learn_state {
     int64_t planned, fits;              /* updates in all: as the first updates were timed; less
                                            the time of validations */
     int64_t valid_every;                /* replaces the option; 0: it does not */
+    int64_t cooldown, ends;             /* 0, or the update behind which the rate falls, and the
+                                           last one */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
@@ -3197,6 +3204,10 @@ typedef struct trf_learn_options {
     int32_t patience;           /* training ends after this many validations without a better
                                    score; once the score is perfect, after 3 of them at most.
                                    0: never, not even then; default 10 */
+    double cooldown;            /* where patience would end training, it goes on for this share of
+                                   the updates so far while the rate falls to final_rate, by
+                                   trf_train_options.cooldown. Not with TRF_COSINE, nor when the
+                                   score is perfect. 0..10; 0: training ends; default 0 */
     double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
                                    default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
@@ -25075,11 +25086,9 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
 
 /* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
    state. */
-TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
+TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double s = (double)step, w, progress;
-    if (!options) return 0;
-    w = (double)options->warmup;
+    double s = (double)step, w = (double)options->warmup, progress;
     if (step < 1) return options->schedule == TRF_NOAM ? 0 : options->initial_rate;
     if (options->schedule == TRF_NOAM) {
         double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
@@ -25094,6 +25103,17 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     if (progress > 1) progress = 1;
     return options->final_rate + (options->learning_rate - options->final_rate) * 0.5 *
         (1 + cos(3.141592653589793 * progress));
+}
+
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
+{
+    double rate, done;
+    if (!options) return 0;
+    if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
+        return trf__scheduled_rate(options, d_model, step);
+    rate = trf__scheduled_rate(options, d_model, options->cooldown);
+    done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
+    return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -25112,8 +25132,9 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(double,           initial_rate,       0, 1e6, 2) \
     X(double,           final_rate,         0, 1e6, 2) \
     X(int64_t,          warmup,             1, 1e15, 2) \
-    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 \
-      : 1e19, 2) \
+    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : o->cooldown \
+      ? (double)o->cooldown + 1 : -1e19, cosine || o->cooldown ? 1e15 : 1e19, 2) \
+    X(int64_t,          cooldown,           0, 1e15, 12) \
     X(double,           label_smoothing,    0, TRF__BELOW_ONE, 2) \
     X(trf_smoothing,    smoothing_rule,     0, TRF_SMOOTHING_COUNT - 1, 2) \
     X(double,           dropout,            0, TRF__BELOW_ONE, 2) \
@@ -34489,6 +34510,10 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
 #undef TRF__X
+    if (trainer->learning.cooldown) {
+        trf__metadata_int(notes, "trf.learn.cooldown", trainer->learning.cooldown);
+        trf__metadata_int(notes, "trf.learn.ends", trainer->learning.ends);
+    }
     if (!trainer->learning.planned) return;
     trf__metadata_int(notes, "trf.learn.planned", trainer->learning.planned);
     trf__metadata_int(notes, "trf.learn.fits", trainer->learning.fits);
@@ -34669,10 +34694,16 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
         TRF__TRY(trf__read_int(file, "trf.learn.fits", &t->learning.fits, err));
         TRF__TRY(trf__read_int(file, "trf.learn.valid_every", &t->learning.valid_every, err));
     }
+    if (trf_file_metadata(file, "trf.learn.cooldown")) {
+        TRF__TRY(trf__read_int(file, "trf.learn.cooldown", &t->learning.cooldown, err));
+        TRF__TRY(trf__read_int(file, "trf.learn.ends", &t->learning.ends, err));
+    }
     if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0 && t->learning.planned >= 0 &&
-        t->learning.fits >= 0 && t->learning.valid_every >= 0) return TRF_OK;
+        t->learning.fits >= 0 && t->learning.valid_every >= 0 && t->learning.cooldown >= 0 &&
+        (!t->learning.cooldown || t->learning.ends > t->learning.cooldown)) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait, seconds, "
-                     "planned, fits and valid_every must not be negative");
+                     "planned, fits, valid_every and cooldown must not be negative, and ends must "
+                     "be larger than cooldown");
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
@@ -36209,6 +36240,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, seconds, 0, 1e18);
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
+    TRF__RANGE(o, cooldown, 0, 10);
     TRF__RANGE(o, ema, 0, 0.5);
     TRF__RANGE(o, metric, 0, TRF_METRIC_COUNT - 1);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
@@ -36571,6 +36603,26 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
 
 // >>learn-loop     the loop, and what it leaves
 
+/* The trainer's rate falls from `cooldown` to `ends`; cooldown 0: it does not. */
+TRF__FN void trf__learn_cool(const trf__learner *l, int64_t cooldown, int64_t ends)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    state->cooldown = l->trainer->options.cooldown = cooldown;
+    state->ends = l->trainer->options.total_steps = ends;
+}
+
+/* Patience is exhausted: whether the rate falls first. */
+TRF__FN int trf__learn_cools(const trf__learner *l)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    const int64_t step = l->trainer->step;
+    if (state->cooldown) return step < state->ends;
+    if (!(l->o->cooldown > 0) || l->trainer->options.schedule == TRF_COSINE || step < 1 ||
+        trf_is_perfect(l->o->metric, state->stopping.best)) return 0;
+    trf__learn_cool(l, step, step + trf__max64(1, (int64_t)(l->o->cooldown * (double)step)));
+    return 1;
+}
+
 /* Whether training ends before the next update, and why. */
 TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
 {
@@ -36578,7 +36630,9 @@ TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
     const trf_early_stopping *stopping = &l->trainer->learning.stopping;
     if (l->stopped) l->report->end = TRF_END_PROGRESS;
     else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
-    else if (trf_early_stopping_left(stopping, o->metric, o->patience) == 0)
+    else if ((l->trainer->learning.cooldown ||
+              trf_early_stopping_left(stopping, o->metric, o->patience) == 0) &&
+             !trf__learn_cools(l))
         l->report->end = TRF_END_PATIENCE;
     else if (time_is_up) l->report->end = TRF_END_SECONDS;
     else return 0;
@@ -36654,6 +36708,10 @@ TRF__COLD
 TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
+    /* a rate that has fallen rises again in a run that does not end by patience */
+    if (t->learning.cooldown && (!l->o->resume || !l->o->patience || !(l->o->cooldown > 0)))
+        trf__learn_cool(l, 0, 0);
+    else if (t->learning.cooldown) trf__learn_cool(l, t->learning.cooldown, t->learning.ends);
     if (!l->o->resume) {
         TRF__ZERO(t->learning);
         t->learning.stopping.validated = -1;
@@ -39447,4 +39505,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1754930459
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2279619299

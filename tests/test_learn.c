@@ -905,6 +905,113 @@ static void runs_fit_their_length(void **state)
     end_rig(&r);
 }
 
+/* A run in which only patience can end: the rate is too low to learn by. */
+static trf_learn_options patient(rig *r, seen *s, double cooldown)
+{
+    trf_learn_options o;
+    *r = make_rig(NULL, TRF_ENDLESS, 1e-6);
+    o = watched(r, s);
+    o.valid_every = 5; o.patience = 2; o.metric = TRF_METRIC_ACCURACY;
+    o.cooldown = cooldown;
+    return o;
+}
+
+static int perfect_score(void *user, const trf_model *model, double *score)
+{
+    (void)user; (void)model;
+    *score = 100;
+    return 0;
+}
+
+/* Where patience ends, the rate falls for a share of the updates so far. A run that goes on in the
+   middle of that has the same bits; another run begins with the full rate. */
+static void rate_falls_behind_patience(void **state)
+{
+    trf_learn_options o;
+    trf_learn_report report;
+    trf_train_options changed;
+    const trf_learn_state *how;
+    char *checkpoint;
+    size_t bytes;
+    int64_t ends;
+    uint64_t hash;
+    double rate;
+    seen s;
+    rig r, none;
+    int k;
+    (void)state;
+    for (k = 0; k < 2; k++) {       /* a cosine falls anyway; nothing is better than perfect */
+        o = patient(&r, &s, 0.5);
+        changed = *trf_trainer_options(r.trainer);
+        if (k) o.custom = perfect_score, o.metric = TRF_METRIC_CUSTOM;
+        else { changed.schedule = TRF_COSINE; changed.total_steps = 1000; }
+        OK(trf_trainer_set_options(r.trainer, &changed, &err));
+        OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+        assert_true(report.end == TRF_END_PATIENCE && report.last.learning_rate > 0);
+        end_rig(&r);
+    }
+    o = patient(&r, &s, 0);
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_int_equal(report.end, TRF_END_PATIENCE);
+    ends = trf_trainer_step(r.trainer);
+    rate = report.last.learning_rate;
+    end_rig(&r);
+
+    o = patient(&r, &s, 0.5);
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    how = trf_trainer_learning(r.trainer);
+    assert_int_equal(report.end, TRF_END_PATIENCE);
+    assert_int_equal(trf_trainer_step(r.trainer), ends + ends / 2);
+    assert_true(how->cooldown == ends && how->ends == ends + ends / 2);
+    assert_true(report.last.learning_rate == 0);
+    assert_true(trf_learning_rate(trf_trainer_options(r.trainer), 16, ends) == rate);
+    assert_true(fabs(trf_learning_rate(trf_trainer_options(r.trainer), 16, ends + 1) -
+                     rate * (1 - sqrt(1.0 / (double)(ends / 2)))) < 1e-18);
+    hash = weights_hash(r.model);
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));     /* another run */
+    assert_true(report.updates > 0 && how->cooldown > ends + ends / 2);
+    end_rig(&r);
+
+    o = patient(&r, &s, 0.5);                       /* in two parts */
+    o.updates = ends + ends / 4;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(report.end == TRF_END_UPDATES && report.last.learning_rate < rate);
+    (void)trf_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
+    checkpoint = (char *)malloc(bytes);
+    assert_non_null(checkpoint);
+    OK(trf_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
+    trf_trainer_destroy(r.trainer);
+    trf_model_destroy(r.model);
+    OK(trf_checkpoint_load_memory(&r.model, &r.trainer, r.corpus, checkpoint, bytes, NULL, NULL,
+                                  &err));
+    free(checkpoint);
+    o.updates = TRF_ENDLESS;
+    o.resume = 1;
+    o.progress = NULL;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_int_equal(trf_trainer_step(r.trainer), ends + ends / 2);
+    assert_true(weights_hash(r.model) == hash);
+    trf_trainer_learning(r.trainer)->ends = 3;      /* a checkpoint that is wrong */
+    (void)trf_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
+    checkpoint = (char *)malloc(bytes);
+    OK(trf_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
+    FAILS(trf_checkpoint_load_memory(&none.model, &none.trainer, r.corpus, checkpoint, bytes, NULL,
+                                     NULL, &err), TRF_E_FORMAT, "trf.learn", -1);
+    free(checkpoint);
+    trf_trainer_learning(r.trainer)->ends = ends + ends / 2;
+    o.patience = 0;                                 /* goes on by updates, with the full rate */
+    o.updates = ends * 2;
+    OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
+    assert_true(trf_trainer_step(r.trainer) == ends * 2 && report.last.learning_rate > 0);
+    changed = *trf_trainer_options(r.trainer);
+    changed.cooldown = changed.total_steps = 7;
+    FAILS(trf_trainer_set_options(r.trainer, &changed, &err), TRF_E_INVALID_ARG, "total_steps", -1);
+    o.cooldown = 11;
+    FAILS(trf_learn(r.trainer, r.corpus, NULL, &o, &report, &err), TRF_E_INVALID_ARG, "cooldown",
+          -1);
+    end_rig(&r);
+}
+
 static int after(void *user) { return --*(int *)user < 0; }
 
 /* Cancelled half-way the model has the best weights so far, and the same call goes on. */
@@ -1911,6 +2018,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(copies_choose_nothing),
                                        cmocka_unit_test(blanks_are_written),
                                        cmocka_unit_test(runs_fit_their_length),
+                                       cmocka_unit_test(rate_falls_behind_patience),
                                        cmocka_unit_test(tokens_follow_texts),
                                        cmocka_unit_test(early_stopping),
                                        cmocka_unit_test(ends),

@@ -256,6 +256,7 @@ static const struct tested table[] = {
     OPTION(TRAIN, LONG_COUNT, "epochs", corpus.epochs),
     OPTION(TRAIN, REAL, "minutes", train.minutes),
     OPTION(TRAIN, NUMBER, "patience", train.patience),
+    OPTION(TRAIN, REAL, "cooldown", train.cooldown),
     OPTION(TRAIN, COUNT, "accumulate", train.accumulate),
     OF(TRAIN, "optimizer", training.optimizer, trf_optimizer, {"adam", TRF_ADAM},
        {"adamw", TRF_ADAMW}),

@@ -235,6 +235,17 @@ expect 0 "--patience ends the training" "no better model in --patience validatio
     --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 3 \
     --metric loss --ema 0 --model patient
 check "three times without gain" grep -q "done: 20 updates" err
+expect 0 "--cooldown goes on while the rate falls" "the rate falls until update 21$" "$trf" train --tsv train.tsv \
+    $small --threads 1 --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 2 \
+    --metric loss --ema 0 --cooldown 0.4 --log cool.json --log-every 1 --model cool
+check "its last update has a rate of 0" grep -q '"update":21,.*"learning_rate":0,' cool.json
+expect 0 "a rate that has fallen stays" "the rate has fallen to its end" "$trf" train --tsv train.tsv --threads 1 \
+    --model cool --resume
+expect 2 "--cooldown without patience" "begins where --patience would end training" "$trf" train --tsv train.tsv \
+    $small --updates 5 --cooldown 1 --model warm
+expect 2 "--cooldown with a cosine" "whose rate falls anyway" "$trf" train --tsv train.tsv $small --updates 5 \
+    --schedule cosine --cooldown 1 --model warm
+expect 2 "a long --cooldown" "from 0 to 10, got 11" "$trf" train --tsv train.tsv $small --cooldown 11 --model warm
 expect 0 "after --patience nothing is left to do" "done: 0 updates" "$trf" train --tsv train.tsv --threads 1 \
     --model patient --resume
 expect 0 "more patience goes on" "done: 10 updates" "$trf" train --tsv train.tsv --threads 1 \

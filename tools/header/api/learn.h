@@ -86,6 +86,8 @@ typedef struct trf_learn_state {
     int64_t planned, fits;              /* updates in all: as the first updates were timed; less
                                            the time of validations */
     int64_t valid_every;                /* replaces the option; 0: it does not */
+    int64_t cooldown, ends;             /* 0, or the update behind which the rate falls, and the
+                                           last one */
 } trf_learn_state;
 /* The state of the trainer's run. You may write it: another call with `resume` goes on from it.
    NULL: trainer is NULL. */
@@ -111,6 +113,10 @@ typedef struct trf_learn_options {
     int32_t patience;           /* training ends after this many validations without a better
                                    score; once the score is perfect, after 3 of them at most.
                                    0: never, not even then; default 10 */
+    double cooldown;            /* where patience would end training, it goes on for this share of
+                                   the updates so far while the rate falls to final_rate, by
+                                   trf_train_options.cooldown. Not with TRF_COSINE, nor when the
+                                   score is perfect. 0..10; 0: training ends; default 0 */
     double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
                                    default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */

@@ -70,6 +70,11 @@ typedef struct trf_train_options {
     double initial_rate, final_rate;    /* 0..1e6; default 0 */
     int64_t warmup;                     /* number of updates, >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
+    int64_t cooldown;                   /* 0, or an update behind which the rate r of any schedule
+                                           but TRF_COSINE falls to final_rate at total_steps, which
+                                           must be larger: r + (final_rate - r) * sqrt(the part of
+                                           these updates that is done) (Hägele et al. 2024).
+                                           0..1e15; default 0 */
     double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
     trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
                                            and does not work with a head: labels have no pad */

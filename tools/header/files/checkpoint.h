@@ -102,6 +102,10 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     TRF__NOTE_FIELD("trf.learn.", &trainer->learning, type, field, 1)
     TRF__LEARN_FIELDS(TRF__X)
 #undef TRF__X
+    if (trainer->learning.cooldown) {
+        trf__metadata_int(notes, "trf.learn.cooldown", trainer->learning.cooldown);
+        trf__metadata_int(notes, "trf.learn.ends", trainer->learning.ends);
+    }
     if (!trainer->learning.planned) return;
     trf__metadata_int(notes, "trf.learn.planned", trainer->learning.planned);
     trf__metadata_int(notes, "trf.learn.fits", trainer->learning.fits);
@@ -282,10 +286,16 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
         TRF__TRY(trf__read_int(file, "trf.learn.fits", &t->learning.fits, err));
         TRF__TRY(trf__read_int(file, "trf.learn.valid_every", &t->learning.valid_every, err));
     }
+    if (trf_file_metadata(file, "trf.learn.cooldown")) {
+        TRF__TRY(trf__read_int(file, "trf.learn.cooldown", &t->learning.cooldown, err));
+        TRF__TRY(trf__read_int(file, "trf.learn.ends", &t->learning.ends, err));
+    }
     if (t->learning.stopping.wait >= 0 && t->learning.seconds >= 0 && t->learning.planned >= 0 &&
-        t->learning.fits >= 0 && t->learning.valid_every >= 0) return TRF_OK;
+        t->learning.fits >= 0 && t->learning.valid_every >= 0 && t->learning.cooldown >= 0 &&
+        (!t->learning.cooldown || t->learning.ends > t->learning.cooldown)) return TRF_OK;
     return trf__fail(err, TRF_E_FORMAT, -1, "trf.learn", "trf.learn.stopping.wait, seconds, "
-                     "planned, fits and valid_every must not be negative");
+                     "planned, fits, valid_every and cooldown must not be negative, and ends must "
+                     "be larger than cooldown");
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */

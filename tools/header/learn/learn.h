@@ -80,6 +80,7 @@ TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
     TRF__RANGE(o, seconds, 0, 1e18);
     TRF__RANGE(o, valid_every, 1, (double)INT64_MAX);
     TRF__RANGE(o, patience, 0, INT32_MAX);
+    TRF__RANGE(o, cooldown, 0, 10);
     TRF__RANGE(o, ema, 0, 0.5);
     TRF__RANGE(o, metric, 0, TRF_METRIC_COUNT - 1);
     TRF__RANGE(o, accumulate, 1, INT32_MAX);
@@ -442,6 +443,26 @@ TRF__FN void trf__learn_time_validation(trf__learner *l, double seconds)
 
 // >>learn-loop     the loop, and what it leaves
 
+/* The trainer's rate falls from `cooldown` to `ends`; cooldown 0: it does not. */
+TRF__FN void trf__learn_cool(const trf__learner *l, int64_t cooldown, int64_t ends)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    state->cooldown = l->trainer->options.cooldown = cooldown;
+    state->ends = l->trainer->options.total_steps = ends;
+}
+
+/* Patience is exhausted: whether the rate falls first. */
+TRF__FN int trf__learn_cools(const trf__learner *l)
+{
+    trf_learn_state *state = &l->trainer->learning;
+    const int64_t step = l->trainer->step;
+    if (state->cooldown) return step < state->ends;
+    if (!(l->o->cooldown > 0) || l->trainer->options.schedule == TRF_COSINE || step < 1 ||
+        trf_is_perfect(l->o->metric, state->stopping.best)) return 0;
+    trf__learn_cool(l, step, step + trf__max64(1, (int64_t)(l->o->cooldown * (double)step)));
+    return 1;
+}
+
 /* Whether training ends before the next update, and why. */
 TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
 {
@@ -449,7 +470,9 @@ TRF__FN int trf__learn_is_over(trf__learner *l, int time_is_up)
     const trf_early_stopping *stopping = &l->trainer->learning.stopping;
     if (l->stopped) l->report->end = TRF_END_PROGRESS;
     else if (l->trainer->step >= o->updates) l->report->end = TRF_END_UPDATES;
-    else if (trf_early_stopping_left(stopping, o->metric, o->patience) == 0)
+    else if ((l->trainer->learning.cooldown ||
+              trf_early_stopping_left(stopping, o->metric, o->patience) == 0) &&
+             !trf__learn_cools(l))
         l->report->end = TRF_END_PATIENCE;
     else if (time_is_up) l->report->end = TRF_END_SECONDS;
     else return 0;
@@ -525,6 +548,10 @@ TRF__COLD
 TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
+    /* a rate that has fallen rises again in a run that does not end by patience */
+    if (t->learning.cooldown && (!l->o->resume || !l->o->patience || !(l->o->cooldown > 0)))
+        trf__learn_cool(l, 0, 0);
+    else if (t->learning.cooldown) trf__learn_cool(l, t->learning.cooldown, t->learning.ends);
     if (!l->o->resume) {
         TRF__ZERO(t->learning);
         t->learning.stopping.validated = -1;

@@ -68,11 +68,9 @@ TRF_API void trf_train_set_dropout(trf_train_options *options, double p)
 
 /* The formulas stand at trf_schedule. Computed in double from the step alone, so resuming needs no
    state. */
-TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
+TRF__FN double trf__scheduled_rate(const trf_train_options *options, int32_t d_model, int64_t step)
 {
-    double s = (double)step, w, progress;
-    if (!options) return 0;
-    w = (double)options->warmup;
+    double s = (double)step, w = (double)options->warmup, progress;
     if (step < 1) return options->schedule == TRF_NOAM ? 0 : options->initial_rate;
     if (options->schedule == TRF_NOAM) {
         double rising = s * pow(w, -1.5), falling = 1 / sqrt(s);
@@ -87,6 +85,17 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     if (progress > 1) progress = 1;
     return options->final_rate + (options->learning_rate - options->final_rate) * 0.5 *
         (1 + cos(3.141592653589793 * progress));
+}
+
+TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_model, int64_t step)
+{
+    double rate, done;
+    if (!options) return 0;
+    if (!options->cooldown || step <= options->cooldown || options->schedule == TRF_COSINE)
+        return trf__scheduled_rate(options, d_model, step);
+    rate = trf__scheduled_rate(options, d_model, options->cooldown);
+    done = (double)(step - options->cooldown) / (double)(options->total_steps - options->cooldown);
+    return rate + (options->final_rate - rate) * sqrt(done < 1 ? done : 1);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -105,8 +114,9 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(double,           initial_rate,       0, 1e6, 2) \
     X(double,           final_rate,         0, 1e6, 2) \
     X(int64_t,          warmup,             1, 1e15, 2) \
-    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : -1e19, cosine ? 1e15 \
-      : 1e19, 2) \
+    X(int64_t,          total_steps,        cosine ? (double)o->warmup + 1 : o->cooldown \
+      ? (double)o->cooldown + 1 : -1e19, cosine || o->cooldown ? 1e15 : 1e19, 2) \
+    X(int64_t,          cooldown,           0, 1e15, 12) \
     X(double,           label_smoothing,    0, TRF__BELOW_ONE, 2) \
     X(trf_smoothing,    smoothing_rule,     0, TRF_SMOOTHING_COUNT - 1, 2) \
     X(double,           dropout,            0, TRF__BELOW_ONE, 2) \

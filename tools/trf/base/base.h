@@ -139,7 +139,7 @@ struct train_settings {
     int32_t recipe, size, conventions;                          /* presets: numbers of choices */
     double dropout;
     int64_t updates, checkpoint_every, valid_every, log_every;
-    double minutes, ema;
+    double minutes, ema, cooldown;
     int32_t patience, metric, valid_beam, keep_models, average, average_of, seeds;
     int32_t accumulate, reduce;                                 /* reduce: 1: fast */
 };

@@ -252,6 +252,9 @@ const struct row rows[] = {
      "score N is 3. 0: never (default: 10 if none of --updates, --epochs and --minutes is given, "
      "else 0)",
      NULL},
+    {TRAIN, REAL, "cooldown", AT(train.cooldown), "X",
+     "where --patience would end training: X times the updates so far more, while the rate falls "
+     "to --final-rate; at least 0, at most 10. Not with cosine, nor after a perfect score", NULL},
     {TRAIN, COUNT, "accumulate", AT(train.accumulate), "N",
      "batches per update (gradient accumulation)", NULL},
     {TRAIN, CHOICE, "optimizer", AT(training.optimizer), "adam|adamw", "the update rule", NULL},
@@ -266,7 +269,7 @@ const struct row rows[] = {
      "updates during which the rate rises", NULL},
     {TRAIN, REAL, "initial-rate", AT(training.initial_rate), "X",
      "rate at the start of the warm-up; not for noam", NULL},
-    {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "rate at the end of cosine", NULL},
+    {TRAIN, REAL, "final-rate", AT(training.final_rate), "X", "rate at the end of cosine, and of --cooldown", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "total-steps", AT(training.total_steps), "N",
      "update at which cosine ends (default: the end of --updates or of --epochs)", NULL},
     {TRAIN, REAL, "beta1", AT(training.beta1), "X",

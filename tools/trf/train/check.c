@@ -487,6 +487,10 @@ int check_training(struct settings *s, char **checkpoint)
             s->train.ema);
         return USAGE;
     }
+    if (!(s->train.cooldown >= 0 && s->train.cooldown <= 10)) {
+        say("--cooldown takes a number from 0 to 10, got %g", s->train.cooldown);
+        return USAGE;
+    }
     if (!(s->train.subword_alpha >= 0 && s->train.subword_alpha <= 1)) {
         say("--subword-alpha takes a number from 0 to 1, got %g", s->train.subword_alpha);
         return USAGE;

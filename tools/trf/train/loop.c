@@ -26,6 +26,7 @@ struct learning {
     int64_t epoch;              /* in which the next update begins */
     trf_early_stopping before;  /* the validations before the current one */
     int64_t fits, told;         /* updates that fit into the time; the number that was told last */
+    int64_t cooldown;           /* the update behind which the rate falls, as it was told */
     int failed;                 /* 1: a model could not be saved or made; a message said so */
     int not_saved;              /* the status of the last checkpoint */
 };
@@ -151,6 +152,18 @@ static void say_plan(struct learning *l)
     flush_log(&r->log);
 }
 
+/* Patience is exhausted, and the rate falls. */
+static void say_cooldown(struct learning *l)
+{
+    const trf_learn_state *state = l->r->learning;
+    l->cooldown = state->cooldown;
+    l->p->ends = state->ends;
+    if (!is_first_rank()) return;
+    end_line();
+    inform("no better model in --patience validations: the rate falls until update %lld\n",
+           (long long)state->ends);
+}
+
 /* After an update or a validation. */
 static int progress(void *user, const trf_learn_progress *now)
 {
@@ -160,12 +173,14 @@ static int progress(void *user, const trf_learn_progress *now)
     const trf_step_report *report = now->update;
     if (now->validated) return validated(l, now);
     if (is_first_rank() && l->r->learning->fits != l->fits) say_plan(l);
+    if (l->r->learning->cooldown != l->cooldown) say_cooldown(l);
     begin_validating();         /* until the next update begins */
     r->state.batches += now->batches;
     p->passes = now->epoch;
     count_update(p, report);
     if (report->skipped) say_left_out(p, report);
-    show_progress(p, l->epoch, report, validates(&r->validator) ? validations_left(r) : INT32_MAX);
+    show_progress(p, l->epoch, report, validates(&r->validator) && !p->ends ? validations_left(r)
+                  : INT32_MAX);
     l->epoch = trf_corpus_epoch(r->corpus);     /* after the last batch it is the next one */
     prepare_update(r);
     return 0;
@@ -190,6 +205,7 @@ static trf_learn_options options_of(struct learning *l)
     o.valid_every = s->train.valid_every;
     o.fit = l->r->state.fit;
     o.patience = s->train.patience;
+    o.cooldown = s->train.cooldown;
     o.ema = s->train.ema;
     o.metric = library_metric(metric);
     o.accumulate = s->train.accumulate;
@@ -347,6 +363,8 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
     if (!p->updates && r->s->resume && i == 3 &&
         trf_is_perfect(library_metric(metric_of(r->s)), r->learning->stopping.best))
         say("nothing to do: the best score is perfect; --patience 0 with --updates N trains on");
+    else if (!p->updates && r->s->resume && r->learning->cooldown)
+        say("nothing to do: the rate has fallen to its end; --cooldown 0 or --updates N trains on");
     else if (!p->updates && r->s->resume)
         say("nothing to do: training has reached the end that the command or the checkpoint "
             "sets; a larger --%s continues it",

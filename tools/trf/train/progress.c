@@ -143,6 +143,8 @@ static double time_left(const struct progress *p, int64_t step)
         passes;
     if (s->train.updates != INT64_MAX)
         left = fmin(left, spent / (double)p->updates * (double)(s->train.updates - step));
+    if (p->ends)
+        left = fmin(left, spent / (double)p->updates * fmax(0, (double)(p->ends - step)));
     if (s->corpus.epochs == TRF_ENDLESS || p->passes <= 0) return left;
     passes = fmax(0, (double)s->corpus.epochs - p->first_pass - p->passes);
     return fmin(left, spent / p->passes * passes);

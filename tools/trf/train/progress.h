@@ -35,6 +35,7 @@ struct progress {
     int64_t span;                               /* --log-every, MOST_RECENT at most */
     int64_t tokens, updates, left_out;          /* of this run; left_out: skipped updates */
     double passes, first_pass; /* passes over the data in this run; position at its start */
+    int64_t ends;               /* the last update of --cooldown; 0: the rate does not fall */
     int terminal;
 };
 

@@ -283,6 +283,11 @@ void settle_validation(struct settings *s, const struct plan *plan)
 
 int check_ends(const struct settings *s, const struct plan *plan)
 {
+    if (s->train.cooldown > 0 && !(s->train.patience && plan->validates)) {
+        say("--cooldown begins where --patience would end training, but nothing does: give "
+            "--patience N%s", plan->validates ? "" : ", and validation pairs");
+        return USAGE;
+    }
     if (planned_updates(s, plan) != NO_PLAN || isfinite(s->train.minutes) ||
         (plan->validates && s->train.patience))
         return DONE;
