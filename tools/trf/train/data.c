@@ -44,10 +44,12 @@ static void see(struct data *d, const struct reader *r)
 
 const char *file_of_side(const struct settings *s, const char *file, int side)
 {
-    if (!side || learns_labels(s) || !file) return file;
-    if (s->target && !strcmp(file, s->source)) return s->target;
-    return s->train.valid_target && !strcmp(file, s->train.valid_source) ? s->train.valid_target
-                                                                         : file;
+    const char *const sources[] = {s->source, s->train.valid_source, s->train.test_source},
+               *const targets[] = {s->target, s->train.valid_target, s->train.test_target};
+    int i;
+    for (i = 0; i < 3 && side; i++)
+        if (sources[i] && targets[i] && !strcmp(file, sources[i])) return targets[i];
+    return file;
 }
 
 int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const char *why)
@@ -70,7 +72,8 @@ static int skip_line(void *user, const trf_bad_line *line)
 {
     struct data *d = (struct data *)user;
     const struct settings *s = d->s;
-    const char *file = file_of_side(s, line->path ? line->path : "", line->side);
+    const char *file = file_of_side(s, line->path ? line->path : "",
+                                    line->side && !learns_labels(s));
     if (line->fault == TRF_FAULT_EMPTY && learns_from_text(s)) return 0;
     return skip(d, line->fault, file, line->number, line->why);
 }

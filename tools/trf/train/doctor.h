@@ -1,9 +1,10 @@
 // trf doctor: what the files of a training run probably have wrong.
 //
-//   doctor.c         the command: reads as trf train does, collects findings, tells them
-//   doctor_text.c    one line at a time: characters, blanks
-//   doctor_lines.c   lines beside one another: repeated, labels, lengths
-//   doctor_pairs.c   the two sides of pairs: exchanged, shifted, numbers
+//   doctor.c             the command: reads as trf train does
+//   doctor_text.c        one line at a time: characters, blanks
+//   doctor_lines.c       lines beside one another: repeated, labels, lengths
+//   doctor_pairs.c       the two sides of pairs: exchanged, shifted, numbers
+//   doctor_findings.c    what is found, its words, the report
 
 #ifndef TRF_DOCTOR_H
 #define TRF_DOCTOR_H
@@ -46,12 +47,17 @@ struct doctor {
     struct finding found[SYMPTOMS];
 };
 
+enum symptom symptom_of(const char *name);   /* the names that data.c has for warnings */
 int32_t file_number(struct doctor *d, const char *name);
+/* Keeps a place, if there are not enough. */
+void add_place(struct finding *f, int32_t file, int64_t line, int side, const char *why);
 /* Counts a line, once for each symptom, and keeps its place. why: NULL, or what is there; copied. */
 void note_place(struct doctor *d, enum symptom is, int32_t file, int64_t line, int side,
                 const char *why);
 /* The same for line i of the data set. side -1: both. */
 void note_line(struct doctor *d, enum symptom is, int64_t i, int side, const char *why);
+
+int report(const struct doctor *d);         /* returns how many of the findings are warnings */
 
 /* side -1: a text alone. is_label: the text is labels. */
 void examine_text(struct doctor *d, int32_t file, int64_t line, int side, const char *text,

@@ -301,7 +301,8 @@ static struct marks placeholders_of(const char *text)
     return m;
 }
 
-/* Pairs of which the marks differ, if nine in ten of those that have some have the same. */
+/* Pairs of which the marks differ, if nine in ten of those that have some have the same. Empty sides
+   are told elsewhere. */
 static void find_differing(struct doctor *d, const trf_data_lines *lines,
                            struct marks (*marks_of)(const char *text), enum symptom is)
 {
@@ -311,7 +312,7 @@ static void find_differing(struct doctor *d, const trf_data_lines *lines,
         for (i = 0; i < n; i++) {
             struct marks a = marks_of(lines->source[i]), b = marks_of(lines->target[i]);
             int equal = a.n == b.n && a.sum == b.sum;
-            if (!a.n && !b.n) continue;
+            if ((!a.n && !b.n) || !*lines->source[i] || !*lines->target[i]) continue;
             if (tell && !equal) note_line(d, is, i, -1, NULL);
             all += !tell;
             same += !tell && equal;
