@@ -963,7 +963,8 @@ static void command_lines(void **state)
             value_at(o, 0, &v);
             j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed,
                       alone ? NULL : v.text);
-            if (o->kind == TEXTS || (command == TRAIN && (o->offset == AT(tsv) || o->offset == AT(train.text))))
+            if (o->kind == TEXTS || ((command == TRAIN || command == DOCTOR) &&
+                                     (o->offset == AT(tsv) || o->offset == AT(train.text))))
                 assert_int_equal(j, -1);
             else {
                 assert_int_equal(j, USAGE);
