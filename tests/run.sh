@@ -166,10 +166,12 @@ job "example say" status "cd '$work/say' &&
         w = t = \"\"; n = i; for (k = 0; k < 5; k++) { c = 2 * (n % 5) + 1; n = int(n / 5)
             w = w p[c]; t = t (k ? \" \" : \"\") p[c + 1] }
         if (i % 7) print w \"\t\" t } }' >words.tsv &&
-    '$build/trf' train --tsv words.tsv --tokens characters --target-tokens words --model words.safetensors --d-model 32 \
-        --n-heads 4 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --updates 500 --warmup 100 --threads 1 &&
-    printf 'bbbbb\tB B B B B\naaadi\tAA AA AA D IY\n' >wanted && '$build/say' words.safetensors 'BBBBB, (Aaadi).' >out &&
-    cat out && cmp out wanted && echo 'Bbbbb! aAadi.' | '$build/say' words.safetensors | cmp - wanted &&
+    '$build/trf' train --tsv words.tsv --tokens characters --target-tokens words --model words.safetensors \
+        --d-model 32 --n-heads 4 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --updates 500 --warmup 100 \
+        --threads 1 &&
+    printf 'bbbbb\tB B B B B\naaadi\tAA AA AA D IY\n' >wanted &&
+    '$build/say' words.safetensors 'BBBBB, (Aaadi).' >out && cat out && cmp out wanted &&
+    echo 'Bbbbb! aAadi.' | '$build/say' words.safetensors | cmp - wanted &&
     ! '$build/say' bbbbb 2>err && grep -q en-phones err"
 # With tokens that mark who speaks: the answer of trf generate to the same text.
 job "example chat" status "cd '$work/chat' && cp -R '$PWD/tests/golden/import/gpt2' folder && chmod -R u+w folder &&

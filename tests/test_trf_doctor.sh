@@ -39,7 +39,8 @@ fault()
     "$trf" doctor --json "$@" >out 2>err
     status=$?
     got=$(sed 's/{"name"/\n&/g' out |
-        sed -n 's/^{"name":"\([^"]*\)".*"count":\([0-9]*\),.*"lines":\[\({"line":\([0-9]*\)\)*.*/\1:\2:\4/p' | tr '\n' ' ')
+        sed -n 's/^{"name":"\([^"]*\)".*"count":\([0-9]*\),.*"lines":\[\({"line":\([0-9]*\)\)*.*/\1:\2:\4/p' |
+        tr '\n' ' ')
     check "$name: found '${got% }' instead of '$wanted' $(head -n 1 err)" [ "${got% }" = "$wanted" ]
     case $(grep -c '"level":"warning"' out) in 0) usual=0 ;; *) usual=1 ;; esac
     check "$name: exit status $status" [ $status -eq $usual ]
@@ -136,7 +137,8 @@ fault "numbers:1:31" "another number" --tsv bad
 awk -F '\t' -v OFS='\t' 'NR > 50 { $1 = $1 " {name}"; $2 = $2 (NR == 77 ? " {nam}" : " {name}") } 1' pairs.tsv >bad
 fault "placeholders:1:77" "another placeholder" --tsv bad
 awk '{ print (NR == 12 ? $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 $0 : $0) }' text >part
-{ head -n 11 text; for i in 1 2 3 4 5; do sed -n 12p part; done | tr '\n' ' '; echo; tail -n +13 text; } | sed 's/ $//' >bad
+{ head -n 11 text; for i in 1 2 3 4 5; do sed -n 12p part; done | tr '\n' ' '; echo; tail -n +13 text; } |
+    sed 's/ $//' >bad
 fault "longer:1:12" "a line far longer than others" --objective causal --text bad
 
 # --- labels, headers, columns -----------------------------------------------------------------------------
@@ -173,7 +175,8 @@ for row in 'control-characters \007' 'control-characters \302\205' 'byte-order-m
     fault "${row%% *}:1:44" "$row" --tsv bad
     check "$row: its side" grep -q '"line":44,"file":"bad","side":"source"' out
 done
-for row in '\331\205\342\200\214\331\207' '\327\251\342\200\217' '5 \316\274m' '\360\237\221\251\342\200\215\360\237\214\276' \
+for row in '\331\205\342\200\214\331\207' '\327\251\342\200\217' '5 \316\274m' \
+    '\360\237\221\251\342\200\215\360\237\214\276' \
     'AT&T' 'S\303\203O' '\303\251\303\240' 'e\314\201'; do
     text=$(printf "$row") awk -F '\t' -v OFS='\t' 'NR == 44 { $1 = $1 " " ENVIRON["text"] } 1' text >bad
     fault "" "what is meant: $row" --objective causal --text bad
@@ -182,7 +185,8 @@ with 'NR == 44' 'gsub(/ /, "\302\240", $1)' >bad
 sh -c "$(remedy --tsv bad)" >mended
 check "no-break spaces are made blanks" cmp -s mended pairs.tsv
 for bytes in '\302\255' '\342\200\213' '\357\273\277' '\007'; do
-    text=$(printf "$bytes") awk -F '\t' -v OFS='\t' 'NR == 44 { sub(/[a-z]/, "&" ENVIRON["text"], $1) } 1' pairs.tsv >bad
+    text=$(printf "$bytes") awk -F '\t' -v OFS='\t' 'NR == 44 { sub(/[a-z]/, "&" ENVIRON["text"], $1) } 1' \
+        pairs.tsv >bad
     LC_ALL=C sh -c "$(remedy --tsv bad | sed 's/ (those.*//; s/, with LC_ALL.*//')" >mended
     check "the command removes $bytes" cmp -s mended pairs.tsv
 done
