@@ -122,7 +122,9 @@ fault "exchanged:200:201" "the second half exchanged" --tsv bad
 with 'NR % 50 == 4' '$1 = $2; sub(/^[^ ]*/, "Abend Abend", $1)' >bad
 fault "language:8:4" "sources in the language of targets" --tsv bad
 with 'NR % 50 == 4' '$2 = $1' >bad
-fault "identical:8:4" "targets that are the source" --tsv bad
+fault "language:8:4 identical:8:4" "targets that are not translated" --tsv bad
+awk '{ r = $NF; for (i = NF - 1; i > 0; i--) r = r " " $i; print $0 "\t" (NR == 4 ? $0 : "so " r) }' text >bad
+fault "identical:1:4" "a target that is the source, where both sides are alike" --tsv bad
 awk 'NR == 121 { print "ein Satz zu viel 77" } { print }' t | head -n 400 >bad
 fault "shifted:280:121" "a line too many" --source s --target bad
 grep -q 'to about line 400: source n fits target n + 1' out
@@ -206,6 +208,10 @@ fault "repeated:20:401" "repeated pairs" --tsv bad
 "$trf" doctor --tsv bad >out
 sh -c "$(sed -n "s/^    -> \(awk .* bad\) leaves.*/\1/p" out)" >mended
 check "the command leaves them out" cmp -s mended pairs.tsv
+cut -f 1 bad >bad.s; cut -f 2 bad >bad.t
+"$trf" doctor --source bad.s --target bad.t >out
+sh -c "$(sed -n "s/^    -> \(paste .*\) leaves.*/\1/p" out)" >mended
+check "the command leaves them out of two files" cmp -s mended pairs.tsv
 { cat pairs.tsv; head -n 5 pairs.tsv | sed 's/ [^ ]* \([0-9]*\)$/ \1/'; } >bad
 fault "several-targets:5:401" "several targets of one source" --tsv bad
 { cat valid.tsv; head -n 5 pairs.tsv; } >bad

@@ -18,8 +18,6 @@ static const struct { const char *name, *text, *remedy; } symptoms[SYMPTOMS] = {
      "write these lines with their columns exchanged: awk -F '\\t' '{ print $2 \"\\t\" $1 }'"},
     [LANGUAGE] = {"language", "both sides seem to be in the language of one",
      "leave them out, if they are not translated"},
-    [IDENTICAL] = {"identical", "the target is the source, though most pairs have another",
-     "awk -F '\\t' '$1 != $2' leaves such lines of a TSV out"},
     [RATIO] = {"length-ratio", "one side is much longer than usual beside the other",
      "look whether the sides belong together"},
     [NUMBERS] = {"numbers", "source and target have other numbers, though most pairs have the same ones",
@@ -34,7 +32,7 @@ static const struct { const char *name, *text, *remedy; } symptoms[SYMPTOMS] = {
     [SINGLE_LABEL] = {"single-label", "a label that occurs nowhere else",
      "look whether it is misspelt; a model cannot learn it from one line"},
     [CONFLICT] = {"conflict", "the same text has another label before",
-     "decide for one label: sort FILE | uniq -c shows both"},
+     "decide for one label"},
     [ONE_LINE] = {"one-line", "", NULL}, [SAME_FILE] = {"same-file", "", NULL}, [OVERLAP] = {"overlap", "", NULL},
     [CONTROL] = {"control-characters", "control characters",
      "LC_ALL=C tr -d '\\001-\\010\\013\\014\\016-\\037\\177' <FILE (those of ASCII)"},
@@ -55,6 +53,8 @@ static const struct { const char *name, *text, *remedy; } symptoms[SYMPTOMS] = {
     [SOME_OVERLAP] = {"some-overlap", "", NULL},
     [KNOWN_SOURCE] = {"known-source", "held-out sources that are trained on with another target",
      "if sources must be new: leave them out of the training data"},
+    [IDENTICAL] = {"identical", "the target is the source, though most pairs have another",
+     "awk -F '\\t' '$1 != $2' leaves such lines of a TSV out"},
     [REPEATED] = {"repeated", "the same as an earlier one", "awk '!seen[$0]++' FILE leaves them out of a TSV or "
      "a text"},
     [AMBIGUOUS] = {"several-targets", "the same source has another target before",
@@ -136,6 +136,13 @@ static char *remedy_text(const struct doctor *d, int i)
     const char *own = symptoms[i].remedy, *at = own ? strstr(own, "FILE") : NULL;
     char *name, *text;
     if (i < TRF_FAULT_COUNT) return remedy_of(&d->data, (trf_fault)i);
+    if (i == REPEATED && d->s->target) {        /* lines of both files */
+        char *source = shell_name(d->s->source), *target = shell_name(d->s->target);
+        text = format_text("paste %s %s | awk '!seen[$0]++' leaves them out", source, target);
+        free(source);
+        free(target);
+        return text;
+    }
     if (f->remedy || !own) return f->remedy ? format_text("%s", f->remedy) : NULL;
     if (!at || !f->n || f->at[0].file < 0) return format_text("%s", own);
     name = shell_name(d->files[f->at[0].file]);

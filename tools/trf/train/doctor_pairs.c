@@ -97,7 +97,6 @@ static void find_languages(struct doctor *d, const trf_data_lines *lines)
         double a = sign * source_like(p, lines->source[i]),
                b = sign * source_like(p, lines->target[i]);
         if (a < -least && b > least) note_line(d, EXCHANGED, i, -1, NULL);
-        else if (!strcmp(lines->source[i], lines->target[i])) { }       /* find_identical tells it */
         else if (a < -least && b < -least) note_line(d, LANGUAGE, i, 0, NULL);
         else if (a > least && b > least) note_line(d, LANGUAGE, i, 1, NULL);
     }
