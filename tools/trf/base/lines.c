@@ -167,7 +167,8 @@ int same_stream(FILE *a, FILE *b)
 
 char *unequal_text(const struct reader *a, const struct reader *b)
 {
-    return format_text("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
+    return format_text("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of "
+                       "the other",
                        a->name, (long long)a->number, plural(a->number), b->name,
                        (long long)b->number);
 }
@@ -368,8 +369,8 @@ int by_hash(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* Where a hash is in a table that is not full, or would be put. A multiplication spreads hashes that
-   are alike, as the multiples of a number. */
+/* Where a hash is in a table that is not full, or would be put. A multiplication spreads hashes
+   that are alike, as the multiples of a number. */
 static size_t slot_of(const struct hashes *h, uint64_t hash)
 {
     size_t at = (size_t)(hash * 0x9E3779B97F4A7C15u >> 20) & (h->slots - 1);

@@ -12,8 +12,8 @@ struct watch {
     void (*read)(void *user, const struct reader *r);       /* a line of a file, as it was read */
     void (*added)(void *user, const trf_line *line);        /* a line of the data set */
     void (*left_out)(void *user, trf_fault fault, const char *file, int64_t line, const char *why);
-    /* What is a warning of trf train. count: of lines, the first of which is `line` of the file. file
-       NULL: it is an index of the lines of the data set. Takes both texts. */
+    /* What is a warning of trf train. count: of lines, the first of which is `line` of the file.
+       file NULL: it is an index of the lines of the data set. Takes both texts. */
     void (*found)(void *user, const char *name, int64_t count, const char *file, int64_t line,
                   char *text, char *remedy);
 };

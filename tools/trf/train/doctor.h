@@ -18,8 +18,8 @@ enum symptom {
     LONGER, HEADER, CONLL, LABEL_COLUMN, SINGLE_LABEL, CONFLICT, ONE_LINE, SAME_FILE,
     OVERLAP, CONTROL, MARK, ZERO_WIDTH, SOFT_HYPHEN, REPLACEMENT, SEPARATOR, MOJIBAKE, MIXED, TAB,
     NOTES,          /* those from here on are notes */
-    SOME_OVERLAP = NOTES, KNOWN_SOURCE, IDENTICAL, REPEATED, AMBIGUOUS, NO_BREAK, META, HTML, OUTER_BLANKS,
-    CRLF, SYMPTOMS
+    SOME_OVERLAP = NOTES, KNOWN_SOURCE, IDENTICAL, REPEATED, AMBIGUOUS, NO_BREAK, META, HTML,
+    OUTER_BLANKS, CRLF, SYMPTOMS
 };
 
 enum { SHOWN = 5 };
@@ -39,8 +39,8 @@ struct doctor {
     struct data data;
     char **files;               /* their names */
     size_t n_files, files_capacity;
-    struct origin *origins;     /* (n) of the lines of the data set: to learn from, to validate on, */
-    size_t n, capacity;         /* to test on */
+    struct origin *origins;     /* (n) of the lines of the data set: those to learn from, to */
+    size_t n, capacity;         /* validate on, to test on */
     int64_t of[3];              /* how many of each */
     int64_t unread;             /* lines that are in no data set */
     int examined;               /* 1: the data set is complete */
@@ -51,7 +51,8 @@ enum symptom symptom_of(const char *name);   /* the names that data.c has for wa
 int32_t file_number(struct doctor *d, const char *name);
 /* Keeps a place, if there are not enough. */
 void add_place(struct finding *f, int32_t file, int64_t line, int side, const char *why);
-/* Counts a line, once for each symptom, and keeps its place. why: NULL, or what is there; copied. */
+/* Counts a line, once for each symptom, and keeps its place. why: NULL, or what is there, which is
+   copied. */
 void note_place(struct doctor *d, enum symptom is, int32_t file, int64_t line, int side,
                 const char *why);
 /* The same for line i of the data set. side -1: both. */

@@ -50,8 +50,9 @@ static void meet_label(void *user, const char *label, size_t bytes)
     struct label_counts *c = user;
     char *text = format_text("%.*s", (int)bytes, label);
     uint64_t hash = hash_line(text);
-    if (c->line >= 0 && !has_hash(&c->again, hash)) note_line(c->d, SINGLE_LABEL, c->line, -1, text);
-    else if (c->line < 0 && !note_hash(&c->once, hash)) note_hash(&c->again, hash);
+    if (c->line < 0) {
+        if (!note_hash(&c->once, hash)) note_hash(&c->again, hash);
+    } else if (!has_hash(&c->again, hash)) note_line(c->d, SINGLE_LABEL, c->line, -1, text);
     free(text);
 }
 
@@ -108,7 +109,8 @@ static void find_long(struct doctor *d, int side, const int32_t *units)
     double most;
     char why[40];
     for (i = 0; i < n; i++) counts[class_of(units[i])]++;
-    most = fmax(200, fmax(20 * length_of_share(counts, n, 0.5), 4 * length_of_share(counts, n, 0.99)));
+    most = fmax(20 * length_of_share(counts, n, 0.5), 4 * length_of_share(counts, n, 0.99));
+    most = fmax(most, 200);
     for (i = 0; i < n; i++) {
         if (units[i] <= most) continue;
         snprintf(why, sizeof why, "%d characters", (int)units[i]);

@@ -11,8 +11,8 @@
 // >>languages      sides that are exchanged, or in the language of the other one
 //
 // How often each three bytes in a row occur on either side says from which side a text probably is:
-// the mean of log(p(source) / p(target)). The counts come from the first pairs. A pair that seems to
-// be exchanged is counted so: then a file shows it even if half of it is exchanged.
+// the mean of log(p(source) / p(target)). The counts come from the first pairs. A pair that seems
+// to be exchanged is counted so: then a file shows it even if half of it is exchanged.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRIGRAMS = 1 << 16, LEARNED = 100000, LEAST_TRIGRAMS = 8 };
@@ -72,7 +72,8 @@ static int learn_languages(struct profile *p, const trf_data_lines *lines, int64
     uint32_t slot;
     if (n > LEARNED) n = LEARNED;
     for (i = 0; i < n; i++) {
-        int other = source_like(p, lines->source[i]) < -0.2 && source_like(p, lines->target[i]) > 0.2;
+        int other = source_like(p, lines->source[i]) < -0.2 &&
+                    source_like(p, lines->target[i]) > 0.2;
         count_trigrams(p, lines->source[i], other);
         count_trigrams(p, lines->target[i], !other);
         exchanged += other;
@@ -288,7 +289,8 @@ static size_t mark_at(const char *text)
         n += strcspn(text + n, "<>");
         return text[n] == '>' ? n + 1 : 0;
     }
-    return !strncmp(text, "http://", 7) || !strncmp(text, "https://", 8) ? strcspn(text, BLANKS) : 0;
+    if (strncmp(text, "http://", 7) && strncmp(text, "https://", 8)) return 0;
+    return strcspn(text, BLANKS);
 }
 
 static struct marks placeholders_of(const char *text)
@@ -300,8 +302,8 @@ static struct marks placeholders_of(const char *text)
     return m;
 }
 
-/* Pairs of which the marks differ, if nine in ten of those that have some have the same. Empty sides
-   are told elsewhere. */
+/* Pairs of which the marks differ, if nine in ten of those that have some have the same. Empty
+   sides are told elsewhere. */
 static void find_differing(struct doctor *d, const trf_data_lines *lines,
                            struct marks (*marks_of)(const char *text), enum symptom is)
 {

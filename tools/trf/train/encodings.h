@@ -13,7 +13,7 @@ struct bytes_seen {
     int64_t odd;                /* of the runs: those of an odd number of bytes */
     int64_t lower, upper;       /* bytes 0xC0..0xDF and 0xE0..0xFF */
     int64_t kana[2];            /* 0x82 and 0x83 (Shift-JIS), 0xA4 and 0xA5 (EUC-JP) */
-    int64_t late;               /* bytes 0xC9..0xFE at the beginning of a pair: no Hangul of EUC-KR */
+    int64_t late;               /* pairs that begin with 0xC9..0xFE: no Hangul of EUC-KR */
 };
 struct encoding { const char *name, *iconv; };
 
