@@ -117,7 +117,7 @@ for suite in tests/test_trf*.sh; do
     esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
-mkdir "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$work/classify" "$work/fill" "$work/chat"
+mkdir "$work/say" "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$work/classify" "$work/fill" "$work/chat"
 [ -z "$all" ] || job "example copy" status \
     "cd '$work/copy' && '$build/copy' >out && cat out && grep -q '^5 9 7 -> 5 9 7\$' out"
 [ -z "$all" ] || job "example reverse" status "exec '$build/reverse' 1"
@@ -161,6 +161,19 @@ job "example embed_text" status "cd '$work/embed_text' &&
         cut -c 10- >near && cat near &&
     '$build/trf' embed --model m --query 'a dog' --top 1 '$PWD/tests/golden/import/bert/lines.txt' |
         cut -f 2 | cmp - near"
+# Made-up words of five letters, each with a phone; words that it has not seen.
+job "example say" status "cd '$work/say' &&
+    awk 'BEGIN { split(\"b B a AA d D i IY k K\", p, \" \"); for (i = 0; i < 3125; i++) {
+        w = t = \"\"; n = i; for (k = 0; k < 5; k++) { c = 2 * (n % 5) + 1; n = int(n / 5)
+            w = w p[c]; t = t (k ? \" \" : \"\") p[c + 1] }
+        if (i % 7) print w \"\t\" t } }' >words.tsv &&
+    '$build/trf' train --tsv words.tsv --tokens characters --target-tokens words --model words.safetensors \
+        --d-model 32 --n-heads 4 --d-ff 64 --encoder-layers 1 --decoder-layers 1 --updates 500 --warmup 100 \
+        --threads 1 &&
+    printf 'bbbbb\tB B B B B\naaadi\tAA AA AA D IY\n' >wanted &&
+    '$build/say' words.safetensors 'BBBBB, (Aaadi).' >out && cat out && cmp out wanted &&
+    echo 'Bbbbb! aAadi.' | '$build/say' words.safetensors | cmp - wanted &&
+    ! '$build/say' bbbbb 2>err && grep -q en-phones err"
 # With tokens that mark who speaks: the answer of trf generate to the same text.
 job "example chat" status "cd '$work/chat' && cp -R '$PWD/tests/golden/import/gpt2' folder && chmod -R u+w folder &&
     sed -i 's/<more2>/<|im_start|>/; s/<more5>/<|im_end|>/' folder/tokenizer.json &&

@@ -63,7 +63,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = DETOKENIZE,
+    LAST_COMMAND = DOCTOR,
     COMMANDS = (2 * LAST_COMMAND - 1) & ~FROM_DATA,
     PATTERN = 0xA5
 };
@@ -147,6 +147,10 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "valid-target", train.valid_target),
     OPTION(TRAIN, TEXT, "valid-tsv", train.valid_tsv),
     OPTION(TRAIN, TEXT, "valid-text", train.valid_text),
+    OPTION(DOCTOR, TEXT, "test-source", train.test_source),
+    OPTION(DOCTOR, TEXT, "test-target", train.test_target),
+    OPTION(DOCTOR, TEXT, "test-tsv", train.test_tsv),
+    OPTION(DOCTOR, TEXT, "test-text", train.test_text),
     OPTION(TRAIN, LONG_NUMBER, "valid-size", train.valid_size),
     OPTION(TRAIN, LONG_COUNT, "max-line-bytes", max_line_bytes),
     OPTION(TRAIN, FLAG, "strict", train.strict),
@@ -960,7 +964,8 @@ static void command_lines(void **state)
             value_at(o, 0, &v);
             j = parse(command, &s, dashed, alone ? dashed : v.text, alone ? NULL : dashed,
                       alone ? NULL : v.text);
-            if (o->kind == TEXTS || (command == TRAIN && (o->offset == AT(tsv) || o->offset == AT(train.text))))
+            if (o->kind == TEXTS || ((command == TRAIN || command == DOCTOR) &&
+                                     (o->offset == AT(tsv) || o->offset == AT(train.text))))
                 assert_int_equal(j, -1);
             else {
                 assert_int_equal(j, USAGE);

@@ -26,7 +26,7 @@ static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
     command_tokenize, command_tokenize, command_embed, command_score, command_eval, command_inspect, command_attention,
     command_average, command_quantize, command_import, command_export, command_prepare,
-    command_plot, command_report
+    command_plot, command_report, command_doctor
 };
 
 static void print_overview(FILE *file)
@@ -70,7 +70,7 @@ static int run_connected(const struct command *command, int argc, char **argv)
     quiet |= s.quiet;
     max_line_bytes = (uint64_t)s.max_line_bytes < SIZE_MAX / 2 ? (size_t)s.max_line_bytes
                                                                : SIZE_MAX / 2;
-    if (optind < argc && command->bit & TRAIN) {
+    if (optind < argc && command->bit & (TRAIN | DOCTOR)) {
         if (!access(argv[optind], R_OK))
             say("'%s' is a file, not an option: give --tsv %s (source, tab, target), or --text %s for "
                 "plain text", argv[optind], argv[optind], argv[optind]);

@@ -119,6 +119,7 @@ struct train_settings {
     const char *next_sentences;     /* a text to make pairs of; or NULL */
     const char *valid_source, *valid_target, *valid_tsv;
     const char *text, *valid_text;                              /* data that are no pairs */
+    const char *test_source, *test_target, *test_tsv, *test_text;       /* of trf doctor */
     struct texts more_tsv, more_text;   /* --tsv and --text given again */
     const char *token_file;         /* what trf prepare wrote, instead of text; or NULL */
     int64_t valid_size;
@@ -235,7 +236,7 @@ enum {
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
     QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384, EXPORT = 32768, PREPARE = 65536,
     RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
-    TOKENIZE = 1 << 18, DETOKENIZE = 1 << 19,
+    TOKENIZE = 1 << 18, DETOKENIZE = 1 << 19, DOCTOR = 1 << 20,
     FROM_DATA = 1 << 17         /* without the option the value follows from the data */
 };
 
@@ -320,6 +321,7 @@ struct reader {
     char *line;
     size_t capacity, length;
     int64_t number;         /* of the current line, from 1 */
+    int crlf;               /* 1: it ended with CR LF */
     const char *fault;      /* NULL, or why the line is no sentence, and how data sets call that */
     trf_fault kind;
     char not_utf8[64];      /* a fault that names the byte */
@@ -343,7 +345,8 @@ struct pair_reader {
     int exactly_two;                /* 1: a TSV with other columns is an error, except that with */
     int two_texts;                  /* 1 a source may have two columns, and so a tab */
     int lacks_tab;                  /* 1: the line of the TSV has no tab */
-    int keep_unpaired;              /* 1: a line without a partner is a pair with a fault */
+    int keep_unpaired;              /* 1: a line without a partner is a pair with a fault; 2: and
+                                       the caller tells that there are such lines */
     int unpaired;                   /* 1: there was one */
     const struct reader *at;        /* its name and number are the position of the pair, or fault */
     const char *source, *target;    /* the current pair */
@@ -361,6 +364,7 @@ int check_pairs_given(const char *prefix, const char *source, const char *target
 /* Whether both are the same pipe or terminal, so that each would get a part. */
 int same_stream(FILE *a, FILE *b);
 void say_unequal(const struct reader *a, const struct reader *b);   /* their numbers of lines */
+char *unequal_text(const struct reader *a, const struct reader *b); /* the same; malloc'd */
 /* Takes the one file of the command line as --input. */
 int take_input(struct settings *s, int argc, char **argv);
 
@@ -384,6 +388,12 @@ void free_text(struct text *text);
 uint64_t hash_line(const char *line);
 uint64_t hash_bytes(uint64_t before, const void *bytes, size_t n);  /* goes on from a hash */
 int by_hash(const void *a, const void *b);          /* for qsort and bsearch */
+
+/* A set of hashes; all zero at first. */
+struct hashes { uint64_t *slot; size_t n, slots; };     /* slots: 0 or a power of two */
+int note_hash(struct hashes *h, uint64_t hash);         /* 1: it is new, and now in the set */
+int has_hash(const struct hashes *h, uint64_t hash);
+void free_hashes(struct hashes *h);
 
 // -----------------------------------------------------------------------------------------------
 // JSON (json.c; printing: text.c)

@@ -176,7 +176,7 @@ static void say_unknown(const struct command *command, const char *dashes, const
 static struct texts *more_files(const struct command *command, struct settings *s,
                                 const struct row *row)
 {
-    size_t at = command->bit & TRAIN ? offset_of_more(row) : 0;
+    size_t at = command->bit & (TRAIN | DOCTOR) ? offset_of_more(row) : 0;
     return at ? (struct texts *)(void *)((char *)s + at) : NULL;
 }
 

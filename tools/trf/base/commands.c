@@ -288,6 +288,23 @@ const struct command commands[] = {
      "report.html",
      "Exit status: 0 success; 1 an error, or a line of --data that the model could not read (the\n"
      "page has the reason); 2 a wrong command line.", NULL},
+    {DOCTOR, "doctor", "look for faults in data before they are trained on",
+     "trf doctor --tsv FILE [options of the data of trf train]",
+     "Reads the files of a training run as trf train does, and tells what is probably wrong with\n"
+     "them: how many lines, the first five, and what mends it. It changes nothing. A warning is\n"
+     "worth a look before training: lines that would be left out, sides that are exchanged or\n"
+     "shifted by a line, targets in the language of the sources, lengths and numbers that do not\n"
+     "fit, damaged characters, labels that occur once, validation data that are trained on. A\n"
+     "note may be meant so: repeated lines, several targets of one source, blanks at the ends of\n"
+     "lines. What is usual in the data is no fault: lengths, numbers and languages are compared\n"
+     "with those of the other lines. --test-tsv and the like are compared with the rest, and\n"
+     "examined as it is. Lengths in tokens (--max-length) are counted in words or characters, as\n"
+     "trf chooses them.\n"
+     "\n"
+     "    trf doctor --source train.de --target train.en --valid-source dev.de --valid-target dev.en\n"
+     "    trf doctor --objective classify --tsv reviews.tsv --json",
+     "Exit status: 0 no warning, though there may be notes; 1 a warning, or an error; 2 a wrong\n"
+     "command line.", NULL},
 };
 
 const int n_commands = (int)(sizeof commands / sizeof *commands);

@@ -108,6 +108,7 @@ int next_line(struct reader *r)
         memmove(r->line, r->line + 3, (size_t)(length -= 3) + 1);
     ends = length > 0 && r->line[length - 1] == '\n';
     if (ends) r->line[--length] = 0;
+    r->crlf = ends && length > 0 && r->line[length - 1] == '\r';
     if (length > 0 && r->line[length - 1] == '\r') r->line[--length] = 0;
     r->length = (size_t)length;
     if (r->number == 1 && (form = other_form(r->line, r->length, !ends))) {
@@ -164,10 +165,19 @@ int same_stream(FILE *a, FILE *b)
            x.st_dev == y.st_dev && x.st_ino == y.st_ino && x.st_rdev == y.st_rdev;
 }
 
+char *unequal_text(const struct reader *a, const struct reader *b)
+{
+    return format_text("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of "
+                       "the other",
+                       a->name, (long long)a->number, plural(a->number), b->name,
+                       (long long)b->number);
+}
+
 void say_unequal(const struct reader *a, const struct reader *b)
 {
-    say("%s has %lld line%s, but %s has %lld: line n of one must belong to line n of the other",
-        a->name, (long long)a->number, plural(a->number), b->name, (long long)b->number);
+    char *text = unequal_text(a, b);
+    say("%s", text);
+    free(text);
 }
 
 int open_pairs(struct pair_reader *p, const char *source, const char *target, const char *tsv,
@@ -250,7 +260,7 @@ int next_pair(struct pair_reader *p)
         p->at = !a->fault && b->fault ? b : a;
         return 1;
     }
-    if (got_a == 0 && got_b == 0 && !p->unpaired) return 0;
+    if (got_a == 0 && got_b == 0 && (!p->unpaired || p->keep_unpaired == 2)) return 0;
     if (p->keep_unpaired && got_a >= 0 && got_b >= 0 && (got_a || got_b)) {
         p->unpaired = 1;
         p->at = got_a ? a : b;
@@ -357,4 +367,46 @@ int by_hash(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
     return x < y ? -1 : x > y;
+}
+
+/* Where a hash is in a table that is not full, or would be put. A multiplication spreads hashes
+   that are alike, as the multiples of a number. */
+static size_t slot_of(const struct hashes *h, uint64_t hash)
+{
+    size_t at = (size_t)(hash * 0x9E3779B97F4A7C15u >> 20) & (h->slots - 1);
+    while (h->slot[at] && h->slot[at] != hash) at = (at + 1) & (h->slots - 1);
+    return at;
+}
+
+static void enlarge(struct hashes *h)
+{
+    uint64_t *old = h->slot;
+    size_t n = h->slots, i;
+    h->slots = n ? 2 * n : 256;
+    h->slot = zeroed(h->slots, sizeof *h->slot);
+    for (i = 0; i < n; i++) if (old[i]) h->slot[slot_of(h, old[i])] = old[i];
+    free(old);
+}
+
+int note_hash(struct hashes *h, uint64_t hash)
+{
+    size_t at;
+    if (hash == 0) hash = 1;        /* 0 marks an empty slot */
+    if (2 * h->n >= h->slots) enlarge(h);
+    at = slot_of(h, hash);
+    if (h->slot[at]) return 0;
+    h->slot[at] = hash;
+    h->n++;
+    return 1;
+}
+
+int has_hash(const struct hashes *h, uint64_t hash)
+{
+    return h->n && h->slot[slot_of(h, hash ? hash : 1)];
+}
+
+void free_hashes(struct hashes *h)
+{
+    free(h->slot);
+    memset(h, 0, sizeof *h);
 }

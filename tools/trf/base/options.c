@@ -19,8 +19,8 @@ const struct row rows[] = {
      NULL},
     {INSPECT, FLAG, "trace", AT(inspect.trace), NULL,
      "also show the shape after each step of a forward pass; works with a model file too", NULL},
-    {RUN | ATTENTION | PREPARE, HEADING, "Data", 0, NULL, NULL, NULL},
-    {TRAIN | INSPECT, CHOICE, "objective", AT(objective), OBJECTIVES,
+    {RUN | ATTENTION | PREPARE | DOCTOR, HEADING, "Data", 0, NULL, NULL, NULL},
+    {TRAIN | INSPECT | DOCTOR, CHOICE, "objective", AT(objective), OBJECTIVES,
      "what the model learns. translate: the target line of each pair; causal: the next token of a "
      "text (a language model); classify: a label for each text (the targets are the labels; with "
      "--segments, a pair of texts may have one: text, tab, text, tab, label); tag: "
@@ -35,27 +35,27 @@ const struct row rows[] = {
      "token ids that trf prepare wrote, instead of text. They stay on the disk: a batch is read "
      "when it is needed. Needs --init-from or --vocab-from, the same as in trf prepare, and pairs "
      "or text for validation (trf prepare --hold-out writes them), or --valid-size 0", NULL},
-    {TRAIN | SCORE | PREPARE, TEXT, "source", AT(source), "FILE",
+    {TRAIN | SCORE | PREPARE | DOCTOR, TEXT, "source", AT(source), "FILE",
      "source sentences, one per line; '-': standard input", NULL},
-    {TRAIN | SCORE | PREPARE, TEXT, "target", AT(target), "FILE",
+    {TRAIN | SCORE | PREPARE | DOCTOR, TEXT, "target", AT(target), "FILE",
      "target sentences; line n belongs to line n of the source", NULL},
-    {TRAIN, TEXT, "tsv", AT(tsv), "FILE",
+    {TRAIN | DOCTOR, TEXT, "tsv", AT(tsv), "FILE",
      "both sides in one file: source, tab, target. May be given several times, or be a folder: all "
      "its files", NULL},
     {SCORE, TEXT, "tsv", AT(tsv), "FILE", "both sides in one file: source, tab, target", NULL},
-    {TRAIN, TEXT, "next-sentences", AT(train.next_sentences), "FILE",
+    {TRAIN | DOCTOR, TEXT, "next-sentences", AT(train.next_sentences), "FILE",
      "make pairs for classify or pretrain from a text with one sentence per line and empty lines "
      "between its documents. Each sentence gets, by --seed, the one that follows it (label next) or one of "
      "another document (label random), as in BERT. Needs --segments", NULL},
-    {TRAIN, TEXT, "columns", AT(columns), "S,T",
+    {TRAIN | DOCTOR, TEXT, "columns", AT(columns), "S,T",
      "which columns of --tsv and --valid-tsv are source and target, counted from 1. Without it, "
      "each line must have exactly two columns. Quotation marks are part of the text", NULL},
     {SCORE | REPORT | PREPARE, TEXT, "columns", AT(columns), "S,T",
      "which columns of a TSV file are source and target, counted from 1. Without it, each line "
      "must have exactly two columns. Quotation marks are part of the text", NULL},
-    {TRAIN, TEXT, "text", AT(train.text), "FILE",
+    {TRAIN | DOCTOR, TEXT, "text", AT(train.text), "FILE",
      "the training text, for causal, mask and span. May be given several times, or be a folder", NULL},
-    {TRAIN | PREPARE, CHOICE, "documents", AT(train.documents), "lines|file",
+    {TRAIN | PREPARE | DOCTOR, CHOICE, "documents", AT(train.documents), "lines|file",
      "what a document is. lines: each line; file: the whole file, where a line end is a token "
      "(not with words; subwords must have a token for it)", NULL},
     {TRAIN | PREPARE, FLAG, "pack", AT(train.pack), NULL,
@@ -63,18 +63,22 @@ const struct row rows[] = {
     {TRAIN | PREPARE | FROM_DATA, COUNT, "chunk", AT(train.chunk), "N",
      "cut documents into chunks of at most N tokens, 2 to max-length - 1. A model learns nothing "
      "about positions beyond its longest chunk (default: max-length - 1)", NULL},
-    {TRAIN, TEXT, "valid-source", AT(train.valid_source), "FILE",
+    {TRAIN | DOCTOR, TEXT, "valid-source", AT(train.valid_source), "FILE",
      "sources of the validation pairs, which are never trained on", NULL},
-    {TRAIN, TEXT, "valid-target", AT(train.valid_target), "FILE",
+    {TRAIN | DOCTOR, TEXT, "valid-target", AT(train.valid_target), "FILE",
      "targets of the validation pairs", NULL},
-    {TRAIN, TEXT, "valid-tsv", AT(train.valid_tsv), "FILE", "validation pairs in one file", NULL},
-    {TRAIN, TEXT, "valid-text", AT(train.valid_text), "FILE", "validation text", NULL},
+    {TRAIN | DOCTOR, TEXT, "valid-tsv", AT(train.valid_tsv), "FILE", "validation pairs in one file", NULL},
+    {TRAIN | DOCTOR, TEXT, "valid-text", AT(train.valid_text), "FILE", "validation text", NULL},
+    {DOCTOR, TEXT, "test-source", AT(train.test_source), "FILE", "sources of pairs to test on", NULL},
+    {DOCTOR, TEXT, "test-target", AT(train.test_target), "FILE", "their targets", NULL},
+    {DOCTOR, TEXT, "test-tsv", AT(train.test_tsv), "FILE", "pairs to test on, in one file", NULL},
+    {DOCTOR, TEXT, "test-text", AT(train.test_text), "FILE", "text to test on", NULL},
     {TRAIN | FROM_DATA, LONG_NUMBER, "valid-size", AT(train.valid_size), "N",
      "hold out about N training pairs for validation if there are no validation files; 0: none. "
      "Pairs with the same source are held out together if there are at most four of them. With "
      "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
     {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT |
-     TOKENIZE | DETOKENIZE, LONG_COUNT,
+     TOKENIZE | DETOKENIZE | DOCTOR, LONG_COUNT,
      "max-line-bytes", AT(max_line_bytes), "N",
      "longest input line, in bytes. A longer one is handled like a line that is not UTF-8",
      NULL},
@@ -83,7 +87,7 @@ const struct row rows[] = {
      "reported", NULL},
     {TRAIN | PREPARE, FLAG, "allow-left-out", AT(train.allow_left_out), NULL,
      "go on if more than half of the lines cannot be trained on", NULL},
-    {TRAIN | PREPARE, FLAG, "keep-empty", AT(train.keep_empty), NULL,
+    {TRAIN | PREPARE | DOCTOR, FLAG, "keep-empty", AT(train.keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
     {TRANSLATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
@@ -618,8 +622,8 @@ const struct row rows[] = {
     {EVAL, FLAG, "json", AT(json), NULL,
      "write one JSON object: metrics, signatures, and the sums behind them", NULL},
 
-    {INSPECT, HEADING, "Output", 0, NULL, NULL, NULL},
-    {INSPECT, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
+    {INSPECT | DOCTOR, HEADING, "Output", 0, NULL, NULL, NULL},
+    {INSPECT | DOCTOR, FLAG, "json", AT(json), NULL, "write one JSON object", NULL},
     {WRITES, HEADING, "Files", 0, NULL, NULL, NULL},
     {WRITES, TEXT, "output", AT(output), "FILE", "the model to write; -o is short for it", NULL},
     {IMPORT, TEXT, "as", AT(publish.as), "TYPE", "read config.json as this model_type", NULL},

@@ -23,7 +23,7 @@
     {PREPARE | FROM_DATA, COUNT, "max-length", AT(config.max_length), "N",
      "longest sequence in tokens, BOS or EOS included. Longer pairs are left out and reported "
      "(default: that of the model)", NULL},
-    {TRAIN | INSPECT, COUNT, "max-length", AT(config.max_length), "N",
+    {TRAIN | INSPECT | DOCTOR, COUNT, "max-length", AT(config.max_length), "N",
      "longest sequence in tokens, BOS or EOS included, 2 to 1048576. Longer pairs are left out "
      "and reported", NULL},
     {TRAIN | INSPECT, CHOICE, "activation", AT(config.activation), "relu|gelu|silu|gelu-tanh",
@@ -76,7 +76,7 @@
      "multiply embeddings by sqrt(d-model)", NULL},
     {TRAIN | INSPECT, SWITCH, "embedding-norm", AT(config.embedding_norm), NO_YES,
      "normalise the sum of embedding and position (BERT, BART)", NULL},
-    {TRAIN | INSPECT, NUMBER, "segments", AT(config.segments), "N",
+    {TRAIN | INSPECT | DOCTOR, NUMBER, "segments", AT(config.segments), "N",
      "segment (token type) embeddings, for pairs of texts. BERT has 2, RoBERTa 1; 0: a source is "
      "one text", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "tying", AT(config.tying),

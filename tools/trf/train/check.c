@@ -183,7 +183,7 @@ static int check_other_model(const struct settings *s, const char *checkpoint)
 // >>read           files that training reads
 // -----------------------------------------------------------------------------------------------
 
-enum { N_TEXTS = 2 + 2 * MAX_TEXTS, N_DATA = N_TEXTS + 7 };
+enum { N_TEXTS = 2 + 2 * MAX_TEXTS, N_DATA = N_TEXTS + 11 };
 
 /* All files of the data; NULL: none. The first N_TEXTS, those of --tsv and --text, may be
    folders. */
@@ -192,7 +192,8 @@ static void data_files(const struct settings *s, const char *files[N_DATA])
     const struct train_settings *t = &s->train;
     const char *const others[N_DATA - N_TEXTS] = {s->source, s->target, t->next_sentences,
                                                   t->valid_source, t->valid_target, t->valid_tsv,
-                                                  t->valid_text};
+                                                  t->valid_text,   t->test_source,  t->test_target,
+                                                  t->test_tsv,     t->test_text};
     int i;
     for (i = 0; i < N_TEXTS; i++) files[i] = NULL;
     files[0] = s->tsv;
@@ -343,12 +344,12 @@ static int check_token_file(const struct settings *s)
     return USAGE;
 }
 
-/* Fails unless the files and the metric fit the objective. */
 static int check_data(const struct settings *s)
 {
-    int pairs =
-        s->source || s->target || s->tsv || s->train.valid_source || s->train.valid_target ||
-            s->train.valid_tsv;
+    const struct train_settings *t = &s->train;
+    int tests = t->test_source || t->test_target || t->test_tsv,
+        pairs = s->source || s->target || s->tsv || t->valid_source || t->valid_target ||
+                t->valid_tsv || tests;
     if ((is_translating((enum metric)s->train.metric) && s->objective != OBJECTIVE_TRANSLATE) ||
         (s->train.metric >= METRIC_ACCURACY && !is_scored_by_labels(s))) {
         say("--metric %s does not work with this --objective",
@@ -366,10 +367,13 @@ static int check_data(const struct settings *s)
                     : pairs ? "this --objective reads --text FILE, not pairs" : "give --text FILE");
         return USAGE;
     }
-    if (s->train.text || s->train.valid_text) {
-        say("--%s is for --objective causal, mask and span", s->train.text ? "text" : "valid-text");
+    if (t->text || t->valid_text || t->test_text) {
+        say("--%s is for --objective causal, mask and span", t->text ? "text"
+            : t->valid_text ? "valid-text" : "test-text");
         return USAGE;
     }
+    if (tests && check_pairs_given("test-", t->test_source, t->test_target, t->test_tsv))
+        return USAGE;
     if (s->train.next_sentences && (s->source || s->target || s->tsv)) {
         say("--next-sentences makes the pairs: --source, --target and --tsv do not work with it");
         return USAGE;
@@ -382,8 +386,7 @@ static int check_data(const struct settings *s)
                                                                                        : DONE;
 }
 
-/* The same file twice is probably a mistake. */
-static void warn_of_same_files(const struct settings *s)
+void for_same_files(const struct settings *s, void (*each)(void *user, char *text), void *user)
 {
     const struct { const char *path[2], *option[2];
     } twice[] = {{{s->source, s->target}, {"source", "target"}},
@@ -395,7 +398,15 @@ static void warn_of_same_files(const struct settings *s)
     size_t i;
     for (i = 0; i < sizeof twice / sizeof *twice; i++)
         if (same_file(twice[i].path[0], twice[i].path[1]))
-            say("warning: --%s and --%s are the same file", twice[i].option[0], twice[i].option[1]);
+            each(user, format_text("--%s and --%s are the same file", twice[i].option[0],
+                                   twice[i].option[1]));
+}
+
+static void warn(void *user, char *text)
+{
+    (void)user;
+    say("warning: %s", text);
+    free(text);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -462,21 +473,27 @@ static int check_vocabulary_sizes(const struct settings *s)
     return DONE;
 }
 
-int check_training(struct settings *s, char **checkpoint)
+int check_data_options(const struct settings *s)
 {
     int status;
-    if ((status = check_data(s)) || (status = check_effects(s)) || (status = check_processes(s)) ||
-        (status = settle_parts(s, 0)))
-        return status;
+    if ((status = check_data(s)) || (status = check_effects(s))) return status;
     if (standard_inputs(s) > 1) {
         say("only one of the files can be standard input");
         return USAGE;
     }
-    if (s->columns && !s->tsv && !s->train.valid_tsv) {
+    if (s->columns && !s->tsv && !s->train.valid_tsv && !s->train.test_tsv) {
         say("--columns is for pairs in one file");
         return USAGE;
     }
-    if (check_columns(s->columns)) return USAGE;
+    return check_columns(s->columns) ? USAGE : DONE;
+}
+
+int check_training(struct settings *s, char **checkpoint)
+{
+    int status;
+    if ((status = check_data_options(s)) || (status = check_processes(s)) ||
+        (status = settle_parts(s, 0)))
+        return status;
     if (is_given(s, AT(train.dropout)) && !(s->train.dropout >= 0 && s->train.dropout < 1)) {
         say("--dropout must be 0 or more and below 1, got %g", s->train.dropout);
         return USAGE;
@@ -509,6 +526,6 @@ int check_training(struct settings *s, char **checkpoint)
         (!s->train.init_from && !s->resume && (status = check_chunk(s))) ||
         (status = check_files(s, checkpoint)))
         return status;
-    warn_of_same_files(s);
+    for_same_files(s, warn, NULL);
     return DONE;
 }

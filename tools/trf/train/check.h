@@ -7,6 +7,10 @@
 
 int check_training(struct settings *s,
                    char **checkpoint);         /* *checkpoint: its path, malloc'd, or NULL */
+int check_data_options(const struct settings *s);   /* that the files fit the objective */
+/* Calls each, which takes the text, for every two options that name the same file: probably a
+   mistake. */
+void for_same_files(const struct settings *s, void (*each)(void *user, char *text), void *user);
 int check_rereading(const struct settings *s); /* fails for a pipe, which can be read only once */
 int check_read(const struct settings *s);           /* that all files are readable */
 /* Files of a training run. checkpoint and log may be NULL. */

@@ -22,12 +22,43 @@ const char *training_file(const struct settings *s, int side)
     return s->tsv ? s->tsv : side ? s->target : s->source;
 }
 
+/* Tells of something that is not as it should be; takes both texts. */
+static void tell(struct data *d, const char *name, int64_t count, const char *file, int64_t line,
+                 char *text, char *remedy)
+{
+    if (d->watch) {
+        d->watch->found(d->user, name, count, file, line, text, remedy);
+        return;
+    }
+    say("warning: %s%s%s", text, remedy ? ": " : "", remedy ? remedy : "");
+    free(text);
+    free(remedy);
+}
+
+/* A line as it was read. */
+static void see(struct data *d, const struct reader *r)
+{
+    if (r->kind == TRF_FAULT_ENCODING) note_bytes(&d->bytes, r->line, r->length);
+    if (d->watch) d->watch->read(d->user, r);
+}
+
+const char *file_of_side(const struct settings *s, const char *file, int side)
+{
+    const char *const sources[] = {s->source, s->train.valid_source, s->train.test_source},
+               *const targets[] = {s->target, s->train.valid_target, s->train.test_target};
+    int i;
+    for (i = 0; i < 3 && side; i++)
+        if (sources[i] && targets[i] && !strcmp(file, sources[i])) return targets[i];
+    return file;
+}
+
 int skip(struct data *d, trf_fault fault, const char *file, int64_t line, const char *why)
 {
     int64_t before = 0;
     int i;
     for (i = 0; i < TRF_FAULT_COUNT; i++) before += d->skips[i];
     d->skips[fault]++;
+    if (d->watch) { d->watch->left_out(d->user, fault, file, line, why); return DONE; }
     if (d->s->train.strict) {
         say("%s:%lld: %s (--strict)", file, (long long)line, why);
         return d->status = FAILED;
@@ -41,38 +72,45 @@ static int skip_line(void *user, const trf_bad_line *line)
 {
     struct data *d = (struct data *)user;
     const struct settings *s = d->s;
-    const char *file = line->path ? line->path : "";
+    const char *file = file_of_side(s, line->path ? line->path : "",
+                                    line->side && !learns_labels(s));
     if (line->fault == TRF_FAULT_EMPTY && learns_from_text(s)) return 0;
-    if (line->side && !learns_labels(s) && s->target && !strcmp(file, s->source)) file = s->target;
-    else if (line->side && !learns_labels(s) && s->train.valid_target &&
-             !strcmp(file, s->train.valid_source))
-        file = s->train.valid_target;
     return skip(d, line->fault, file, line->number, line->why);
 }
 
-/* What to do about lines with a fault. */
-static void say_remedy(const struct data *d)
+char *remedy_of(const struct data *d, trf_fault fault)
 {
     const struct settings *s = d->s;
-    int most = 0, i;
-    for (i = 1; i < TRF_FAULT_COUNT; i++) if (d->skips[i] > d->skips[most]) most = i;
-    if (most == TRF_FAULT_ENCODING)
-        say("they are not UTF-8 but probably Latin-1 or Windows-1252: iconv -f windows-1252 -t "
-            "utf-8 %s", training_file(s, 0));
-    else if (most == TRF_FAULT_LONG)
-        say("--max-length %d allows %d tokens: a larger one takes longer lines, and more memory",
-            (int)s->config.max_length, (int)s->corpus.max_length);
-    else if (most == TRF_FAULT_LINE) say("--max-line-bytes allows longer lines");
-    else if (most == TRF_FAULT_EMPTY || most == TRF_FAULT_HALF)
-        say("--keep-empty keeps pairs with one empty side");
-    else say("do the files match the options?");
+    if (fault == TRF_FAULT_ENCODING)
+        return format_text("they are not UTF-8 but probably %s: iconv -f %s -t utf-8 %s",
+                           encoding_of(&d->bytes)->name, encoding_of(&d->bytes)->iconv,
+                           training_file(s, 0));
+    if (fault == TRF_FAULT_LONG)
+        return format_text("--max-length %d allows %d tokens: a larger one takes longer lines, and "
+                           "more memory",
+                           (int)s->config.max_length, (int)s->corpus.max_length);
+    return format_text("%s", fault == TRF_FAULT_LINE ? "--max-line-bytes allows longer lines"
+                             : fault == TRF_FAULT_EMPTY || fault == TRF_FAULT_HALF
+                                 ? "--keep-empty keeps pairs with one empty side"
+                                 : "do the files match the options?");
 }
+
+static void say_remedy(const struct data *d)
+{
+    int most = 0, i;
+    char *remedy;
+    for (i = 1; i < TRF_FAULT_COUNT; i++) if (d->skips[i] > d->skips[most]) most = i;
+    remedy = remedy_of(d, (trf_fault)most);
+    say("%s", remedy);
+    free(remedy);
+}
+
+const char *const fault_names[TRF_FAULT_COUNT] = {"malformed", "too long", "empty",
+                                                  "empty on one side", "without their labels",
+                                                  "longer than --max-line-bytes", "not UTF-8"};
 
 int say_skips(const struct data *d, int64_t trained_on, int refuses)
 {
-    static const char *const names[TRF_FAULT_COUNT] = {"malformed", "too long", "empty",
-                                                       "empty on one side", "without their labels",
-                                                       "longer than --max-line-bytes", "not UTF-8"};
     const char *lines = d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line";
     char list[256] = "";
     int64_t all = 0;
@@ -81,9 +119,9 @@ int say_skips(const struct data *d, int64_t trained_on, int refuses)
         all += d->skips[i];
         if (d->skips[i])
             snprintf(list + strlen(list), sizeof list - strlen(list), "%s%lld %s",
-                     *list ? ", " : "", (long long)d->skips[i], names[i]);
+                     *list ? ", " : "", (long long)d->skips[i], fault_names[i]);
     }
-    if (!all) return DONE;
+    if (!all || d->watch) return DONE;
     inform("left out: %lld %s%s (%s)\n", (long long)all, lines, plural(all), list);
     if (all <= trained_on / 9) return DONE;
     refuses = refuses && all > trained_on && !d->s->train.allow_left_out;
@@ -114,7 +152,10 @@ int add_line(struct data *d, const trf_line *line)
             d->first[side] = format_text("%s", side ? line->target : line->source);
         }
     d->lines += !line->held_out;
-    if (!trf_dataset_add_line(d->set, line, &err)) return DONE;
+    if (!trf_dataset_add_line(d->set, line, &err)) {
+        if (d->watch) d->watch->added(d->user, line);
+        return DONE;
+    }
     if (!d->status) say_error(NULL, &err);
     return FAILED;
 }
@@ -143,6 +184,14 @@ static void say_no_tab(const struct settings *s, const struct pair_reader *pairs
             : "; for two files of lines give --source and --target");
 }
 
+/* Two files of different lengths: an error, but for who looks at them. */
+static void tell_unequal(struct data *d, const struct reader *a, const struct reader *b)
+{
+    const struct reader *less = a->number < b->number ? a : b, *more = less == a ? b : a;
+    tell(d, "unequal", more->number - less->number, more->name, less->number + 1,
+         unequal_text(a, b), NULL);
+}
+
 static int read_pairs(struct data *d, int held_out, const char *source, const char *target,
                       const char *tsv)
 {
@@ -151,9 +200,13 @@ static int read_pairs(struct data *d, int held_out, const char *source, const ch
     struct pair_reader pairs;
     int got = -1, status = open_pairs(&pairs, source, target, tsv, tsv ? s->columns : NULL);
     pairs.two_texts = s->objective == OBJECTIVE_CLASSIFY;
+    pairs.keep_unpaired = d->watch ? 2 : 0;
     while (!status && (got = next_pair(&pairs)) > 0) {
         trf_line line = {pairs.source, pairs.target, pairs.side[0].name, pairs.side[0].number,
                          held_out, 0};
+        if (pairs.unpaired) continue;
+        see(d, &pairs.side[0]);
+        if (!tsv) see(d, &pairs.side[1]);
         if (pairs.lacks_tab && no_tab.n == pairs.at->number - 1 && !s->train.strict) {
             if (no_tab.n < 5) no_tab.number[no_tab.n] = pairs.at->number;
             no_tab.n++;
@@ -170,6 +223,8 @@ static int read_pairs(struct data *d, int held_out, const char *source, const ch
         say("%s is empty: nothing to %s on", pairs.side[0].name, held_out ? "validate" : "train");
         got = -1;
     }
+    if (!status && got == 0 && pairs.unpaired)
+        tell_unequal(d, &pairs.side[0], &pairs.side[1]);
     if (!status && got == 0 && no_tab.n) {
         say_no_tab(s, &pairs);
         got = -1;
@@ -187,6 +242,7 @@ static int read_documents(struct data *d, int held_out, const char *path)
         char *text = format_text("%s%s", r.line, d->s->train.documents == DOCUMENTS_FILE ? "\n"
                                  : "");
         trf_line line = {NULL, text, r.name, r.number, held_out, 0};
+        see(d, &r);
         status = r.fault ? skip(d, r.kind, r.name, r.number, r.fault)
                          : add_line(d, &line);
         free(text);
@@ -230,6 +286,7 @@ static int read_sentences(struct data *d, const char *path, struct sentences *to
     int begins = 1, got = -1, status = open_reader(&r, path);
     while (!status && (got = next_line(&r)) > 0) {
         char *at;
+        see(d, &r);
         if (r.fault) {
             if ((status = skip(d, r.kind, r.name, r.number, r.fault))) break;
             continue;
@@ -334,33 +391,43 @@ static int64_t count_different(const char *const *lines, int64_t n)
     return different;
 }
 
-static uint64_t hash_pair(const trf_data_lines *lines, int64_t i)
+uint64_t hash_pair(const trf_data_lines *lines, int64_t i)
 {
     return hash_line(lines->source[i]) * 1099511628211u ^ hash_line(lines->target[i]);
 }
 
-/* Validation needs data that training has not seen. */
-static void warn_of_overlap(const struct settings *s, const trf_data_lines *lines)
+/* How many pairs of one part are in the other. first: the first of them, or -1. */
+static int64_t count_known(const trf_data_lines *lines, struct part one, struct part other,
+                           int64_t *first)
 {
-    int64_t n = lines->n, held = lines->n_held_out, i, both = 0;
-    uint64_t *hashes = zeroed((size_t)held, sizeof *hashes);
-    char *seen = zeroed((size_t)held, 1);
-    for (i = 0; i < held; i++) hashes[i] = hash_pair(lines, n + i);
-    qsort(hashes, (size_t)held, sizeof *hashes, by_hash);
-    for (i = 0; i < n; i++) {
-        uint64_t hash = hash_pair(lines, i);
-        uint64_t *at = bsearch(&hash, hashes, (size_t)held, sizeof hash, by_hash);
-        if (!at || seen[at - hashes]) continue;
-        while (at > hashes && at[-1] == hash) at--;
-        for (; at < hashes + held && *at == hash; at++, both++) seen[at - hashes] = 1;
+    struct hashes all = {NULL, 0, 0}, known = {NULL, 0, 0};
+    int64_t i, count = 0;
+    *first = -1;
+    for (i = one.from; i < one.from + one.n; i++) note_hash(&all, hash_pair(lines, i));
+    for (i = other.from; i < other.from + other.n; i++)
+        if (has_hash(&all, hash_pair(lines, i))) note_hash(&known, hash_pair(lines, i));
+    for (i = one.from; i < one.from + one.n; i++) {
+        if (!has_hash(&known, hash_pair(lines, i))) continue;
+        if (!count++) *first = i;
     }
-    free(hashes);
-    free(seen);
-    if (2 * both > held)
-        say("warning: %lld of %lld validation %s%s %s among the training data: the scores show "
-            "what the model has memorised, not what it does with new data",
-            (long long)both, (long long)held, s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line",
-            plural(held), both == 1 ? "is" : "are");
+    free_hashes(&all);
+    free_hashes(&known);
+    return count;
+}
+
+void tell_overlap(struct data *d, const trf_data_lines *lines, struct part held,
+                  struct part learned)
+{
+    int64_t first, both = count_known(lines, held, learned, &first);
+    int most = 2 * both > held.n;
+    if (!both || (!most && !d->watch)) return;
+    tell(d, most ? "overlap" : "some-overlap", both, NULL, first,
+         format_text("%lld of %lld %s %s%s %s among the %s data", (long long)both,
+                     (long long)held.n, held.name,
+                     d->s->objective == OBJECTIVE_TRANSLATE ? "pair" : "line", plural(held.n),
+                     both == 1 ? "is" : "are", learned.name),
+         format_text("the scores show what the model has memorised, not what it does with new "
+                     "data"));
 }
 
 static int has_valid_file(const struct settings *s)
@@ -392,24 +459,28 @@ static int has_header(const struct data *d, const trf_data_lines *lines, int64_t
 }
 
 /* What a file looks like that is not what the objective reads. */
-static void hint(const struct data *d, const trf_data_lines *lines)
+static void hint(struct data *d, const trf_data_lines *lines)
 {
     const struct settings *s = d->s;
     const char *file = training_file(s, 0);
     int64_t n = lines->n + lines->n_held_out, labels = 0;
     if (s->objective == OBJECTIVE_CLASSIFY) labels = count_different(lines->target, n);
     if (n == 1 && !s->train.token_file)
-        say("warning: %s has one line; each %s has a line of its own", file,
-            s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text");
+        tell(d, "one-line", 1, file, 1,
+             format_text("%s has one line; each %s has a line of its own", file,
+                         s->objective == OBJECTIVE_TRANSLATE ? "pair" : "text"), NULL);
     if (has_header(d, lines, labels))
-        say("warning: %s:1: '%s' and '%s' look like a header, not like data: tail -n +2 leaves it "
-            "out", file, d->first[0], d->first[1]);
+        tell(d, "header", 1, file, 1,
+             format_text("%s:1: '%s' and '%s' look like a header, not like data", file,
+                         d->first[0], d->first[1]), format_text("tail -n +2 leaves it out"));
     if (s->objective == OBJECTIVE_TAG && n > 1 && are_single_words(lines->source, n))
-        say("warning: most lines of %s have one word: they look like columns (CoNLL); a line takes "
-            "all words of a text, a tab, and their labels", file);
+        tell(d, "columns", n, file, 1,
+             format_text("most lines of %s have one word: they look like columns (CoNLL); a line "
+                         "takes all words of a text, a tab, and their labels", file), NULL);
     if (n >= 20 && 2 * labels > n)
-        say("warning: %lld texts have %lld different labels: is the label in the other column "
-            "(--columns 2,1)?", (long long)n, (long long)labels);
+        tell(d, "label-column", n, file, 1,
+             format_text("%lld texts have %lld different labels", (long long)n, (long long)labels),
+             format_text("is the label in the other column (--columns 2,1)?"));
 }
 
 /* The lines are split. */
@@ -418,6 +489,8 @@ static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *
 {
     struct data *d = (struct data *)user;
     const struct settings *s = d->s;
+    const struct part learned = {0, lines->n, "training"},
+                      held = {lines->n, lines->n_held_out, "validation"};
     int64_t i;
     hint(d, lines);
     d->n_held = lines->n_held_out;
@@ -425,8 +498,9 @@ static trf_status see_lines(void *user, const trf_data_lines *lines, trf_vocab *
     for (i = 0; i < d->n_held; i++)
         d->held_hashes[i] = hash_line(lines->source[lines->n + i]) ^
                             hash_line(lines->target[lines->n + i]) << 1;
-    if (d->n_held && !s->train.token_file) warn_of_overlap(s, lines);
-    if (!has_valid_file(s) && d->n_held)
+    if (d->n_held && !s->train.token_file && !d->watch)
+        tell_overlap(d, lines, held, learned);
+    if (!has_valid_file(s) && d->n_held && !d->watch)
         inform("held out: %lld of %lld %s, for validation (--valid-size 0 trains on all)\n",
                (long long)d->n_held, (long long)d->lines,
                s->objective == OBJECTIVE_TRANSLATE ? "pairs" : "lines");
@@ -496,6 +570,14 @@ static int read_texts(struct data *d, const char *first, const struct texts *mor
     return status;
 }
 
+/* A text that is not learned from. part: 1 to validate on, 2 to test on. */
+static int read_held(struct data *d, int part, const char *text, const char *source,
+                     const char *target, const char *tsv)
+{
+    d->part = part;
+    return text ? read_documents(d, 1, text) : read_pairs(d, 1, source, target, tsv);
+}
+
 static int read_files(struct data *d)
 {
     const struct settings *s = d->s;
@@ -504,10 +586,13 @@ static int read_files(struct data *d)
                  : s->train.next_sentences ? read_next_sentences(d, s->train.next_sentences)
                  : s->tsv                  ? read_texts(d, s->tsv, &s->train.more_tsv)
                                            : read_pairs(d, 0, s->source, s->target, NULL);
-    if (status || !has_valid_file(s)) return status;
-    return s->train.valid_text ? read_documents(d, 1, s->train.valid_text)
-                         : read_pairs(d, 1, s->train.valid_source, s->train.valid_target,
-                                      s->train.valid_tsv);
+    if (!status && has_valid_file(s))
+        status = read_held(d, 1, s->train.valid_text, s->train.valid_source, s->train.valid_target,
+                           s->train.valid_tsv);
+    if (!status && (s->train.test_text || s->train.test_source || s->train.test_tsv))
+        status = read_held(d, 2, s->train.test_text, s->train.test_source, s->train.test_target,
+                           s->train.test_tsv);
+    return status;
 }
 
 /* Whether the user, or the checkpoint, says how many lines to hold out. */

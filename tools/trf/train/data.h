@@ -4,16 +4,32 @@
 #define TRF_DATA_H
 
 #include "base/base.h"
+#include "encodings.h"
+
+/* Who looks at the data beside the data set, with data.user as the first argument: trf doctor. Then
+   nothing is told here. */
+struct watch {
+    void (*read)(void *user, const struct reader *r);       /* a line of a file, as it was read */
+    void (*added)(void *user, const trf_line *line);        /* a line of the data set */
+    void (*left_out)(void *user, trf_fault fault, const char *file, int64_t line, const char *why);
+    /* What is a warning of trf train. count: of lines, the first of which is `line` of the file.
+       file NULL: it is an index of the lines of the data set. Takes both texts. */
+    void (*found)(void *user, const char *name, int64_t count, const char *file, int64_t line,
+                  char *text, char *remedy);
+};
 
 struct data {
     struct settings *s;
     trf_dataset *set;
+    const struct watch *watch;  /* NULL: faults are told */
     int knows_size;             /* 1: the checkpoint has --valid-size */
+    int part;                   /* what is read: 0 to learn from, 1 to validate on, 2 to test on */
     int64_t lines;              /* read to learn from */
     int64_t n_held;             /* lines for validation */
     uint64_t *held_hashes;      /* (n_held), see held_out_hash */
     char *first[2];             /* line 1, malloc'd */
     int64_t skips[TRF_FAULT_COUNT];     /* lines that are left out */
+    struct bytes_seen bytes;    /* of lines that are not UTF-8 */
     int32_t longest;            /* tokens of the longest side of a pair to learn from */
     int status;                 /* of a failure that is reported already, or DONE */
     /* When the lines are split: makes the vocabularies that it can. */
@@ -24,6 +40,17 @@ struct data {
 /* The lines of a side. */
 const char *const *lines_of(const trf_data_lines *lines, int side);
 const char *training_file(const struct settings *s, int side);
+/* The file of a side, if `file` is that of the pair. */
+const char *file_of_side(const struct settings *s, const char *file, int side);
+extern const char *const fault_names[TRF_FAULT_COUNT];
+/* What to do about lines with a fault; malloc'd. */
+char *remedy_of(const struct data *d, trf_fault fault);
+uint64_t hash_pair(const trf_data_lines *lines, int64_t i);
+/* Lines of the data, and what they are for. */
+struct part { int64_t from, n; const char *name; };
+/* Warns if most pairs to score on are learned from; tells who looks if any is. */
+void tell_overlap(struct data *d, const trf_data_lines *lines, struct part held,
+                  struct part learned);
 /* The options that follow from the settings; skips are counted in data. */
 trf_dataset_options data_options(struct data *d);
 /* Reads the files of the options, and makes the data set; `o` may say more. */

@@ -86,37 +86,6 @@ int begin_hold_out(struct hold_out *h, const struct settings *s)
     return FAILED;
 }
 
-/* Where a hash is in a table that is not full, or would be put. All hashes are multiples of N. */
-static size_t slot_of(const struct hold_out *h, uint64_t hash)
-{
-    size_t at = (size_t)(hash / (uint64_t)h->n) & (h->slots - 1);
-    while (h->seen[at] && h->seen[at] != hash) at = (at + 1) & (h->slots - 1);
-    return at;
-}
-
-static void enlarge(struct hold_out *h)
-{
-    uint64_t *old = h->seen;
-    size_t n = h->slots, i;
-    h->slots = n ? 2 * n : 256;
-    h->seen = zeroed(h->slots, sizeof *h->seen);
-    for (i = 0; i < n; i++) if (old[i]) h->seen[slot_of(h, old[i])] = old[i];
-    free(old);
-}
-
-/* Notes the hash of a source. 0: it is there already. */
-static int is_new(struct hold_out *h, uint64_t hash)
-{
-    size_t at;
-    if (hash == 0) hash = (uint64_t)h->n;       /* 0 marks an empty slot */
-    if (2 * h->n_seen >= h->slots) enlarge(h);
-    at = slot_of(h, hash);
-    if (h->seen[at]) return 0;
-    h->seen[at] = hash;
-    h->n_seen++;
-    return 1;
-}
-
 static int is_blank(const char *text) { return !text[strspn(text, BLANKS)]; }
 
 int hold_out_text(struct hold_out *h, const char *text)
@@ -124,7 +93,7 @@ int hold_out_text(struct hold_out *h, const char *text)
     uint64_t hash = hash_line(text);
     if (!h->n || is_blank(text) || hash % (uint64_t)h->n) return 0;
     h->lines++;
-    if (is_new(h, hash)) fprintf(h->file, "%s\n", text);
+    if (note_hash(&h->seen, hash)) fprintf(h->file, "%s\n", text);
     return 1;
 }
 
@@ -134,7 +103,7 @@ int hold_out_pair(struct hold_out *h, const char *source, const char *target)
     if (!h->n || is_blank(source) || hash % (uint64_t)h->n) return 0;
     h->lines++;
     /* an empty target is no answer, and a tab would make three columns: they are in neither file */
-    if (!is_blank(target) && !strchr(source, '\t') && !strchr(target, '\t') && is_new(h, hash))
+    if (!is_blank(target) && !strchr(source, '\t') && !strchr(target, '\t') && note_hash(&h->seen, hash))
         fprintf(h->file, "%s\t%s\n", source, target);
     return 1;
 }
@@ -143,13 +112,13 @@ void say_held_out(const struct hold_out *h, const char *what)
 {
     if (!h->lines) return;
     inform_line("held out: %lld %s%s, of which '%s' has the %zu with different sources",
-                (long long)h->lines, what, plural(h->lines), h->path, h->n_seen);
+                (long long)h->lines, what, plural(h->lines), h->path, h->seen.n);
 }
 
 int flush_hold_out(const struct hold_out *h)
 {
     if (!h->n) return DONE;
-    if (h->n_seen == 0) {
+    if (h->seen.n == 0) {
         say("--hold-out %lld holds nothing out of this text: give a smaller number",
             (long long)h->n);
         return FAILED;
@@ -181,5 +150,5 @@ void end_hold_out(struct hold_out *h, int remove_it)
     if (h->file && remove_it) unlink(h->part);
     free(h->path);
     free(h->part);
-    free(h->seen);
+    free_hashes(&h->seen);
 }

@@ -11,8 +11,7 @@ struct hold_out {
     char *path, *part;          /* part: the name until it is complete, OUTPUT.valid-N.part */
     FILE *file;
     int64_t lines;              /* held out so far, also those that are not written */
-    uint64_t *seen;             /* a table of the hashes of their sources; 0: an empty slot */
-    size_t n_seen, slots;       /* slots: 0 or a power of two */
+    struct hashes seen;         /* of their sources */
 };
 
 /* Whether a path is OUTPUT.valid, or an unfinished one. */

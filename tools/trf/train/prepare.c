@@ -104,6 +104,7 @@ static int add_prepared(struct preparation *p, const trf_line *line, const char 
     if (!fault && (line->source ? hold_out_pair(&p->held, line->source, line->target)
                                 : hold_out_text(&p->held, line->target))) return DONE;
     if (p->line < p->from_line) return DONE;
+    if (fault && at->kind == TRF_FAULT_ENCODING) note_bytes(&p->data.bytes, at->line, at->length);
     if (fault) return skip(&p->data, at->kind, at->name, at->number, fault);
     status = add_line(&p->data, line);
     show(p, 0);

@@ -8,5 +8,6 @@
 
 int command_train(struct settings *s, int argc, char **argv);
 int command_prepare(struct settings *s, int argc, char **argv);
+int command_doctor(struct settings *s, int argc, char **argv);
 
 #endif
