@@ -54,42 +54,85 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
     return model ? trf__rows_of(targets, model->config.target_eos) : 0;
 }
 
-TRF__COLD
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err)
+/* The log-probabilities of all targets, row by row, in translator->numbers: what models 0 to k say,
+   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
+                                   int64_t rows, trf_error *err)
 {
-    trf__pass *pass;
-    const trf__backend *on;
+    trf__pass *pass = trf__member(&translator->ensemble, &translator->pass, k);
+    const trf__backend *on = pass->run.backend;
+    double *to = translator->numbers, *fresh = to + rows;
+    trf_batch rest = *batch;
     trf__loss loss;
-    trf__limits need;
-    trf_batch rest;
-    int64_t i, r;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    pass = &translator->pass;
-    on = pass->run.backend;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(pass->config, err));
-    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &r, err));
-    for (rest = *batch; rest.target.count > 0; log_probabilities += pass->n_sentences) {
+    int64_t r;
+    while (rest.target.count > 0) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
-        TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
-                  &pass->run.hooks);
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
         loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
         on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, translator->numbers, pass->loss.row_nll,
+        on->download(&pass->run, fresh, pass->loss.row_nll,
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
-        for (i = 0; i < pass->n_sentences; i++) {
-            const trf__span *span = &pass->decoder.host.self[i];
-            double sum = 0;
-            for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
-            log_probabilities[i] = sum;
-        }
+        for (r = 0; r < pass->decoder.rows; r++, to++)
+            *to = trf__mixed(&translator->ensemble, k, *to, -fresh[r]);
     }
     return TRF_OK;
+}
+
+/* each: 1 if model k has the sources number k. */
+TRF__COLD
+TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
+                                   int32_t each, const trf_sequences *targets,
+                                   double *log_probabilities, trf_error *err)
+{
+    const trf__ensemble *e = &translator->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, end, wanted;
+    int32_t i, k;
+    trf__forget_answers(translator);
+    TRF__TRY(trf__needs_target(&e->config, err));
+    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
+    TRF__ZERO(batch);
+    batch.target = *targets;
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = trf__member(e, &translator->pass, k);
+        batch.source = sources[k * each];
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
+    }
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, 2 * wanted,
+              &translator->search.hooks);
+    for (k = 0; k < e->n; k++) {
+        batch.source = sources[k * each];
+        TRF__TRY(trf__score_rows(translator, &batch, k, wanted, err));
+    }
+    for (i = 0; i < targets->count; i++) {
+        double sum = 0;
+        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
+            sum += translator->numbers[at];
+        log_probabilities[i] = sum;
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__score_each(translator, &batch->source, 0, &batch->target, log_probabilities, err);
+}
+
+TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *targets, double *log_probabilities,
+                                  trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!sources || !targets) return trf__fail_null(err, sources ? "targets" : "sources");
+    return trf__score_each(translator, sources, translator->ensemble.n > 1, targets,
+                           log_probabilities, err);
 }
 
 /* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */

@@ -56,6 +56,7 @@
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
+    X(trf_ensemble_rule, ensemble_rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, 0) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \

@@ -296,13 +296,13 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */
     int64_t i;
     while (token == c->pad || token == c->bos || token == c->eos) token++;
-    TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count,
+    TRF__GROW(int32_t, translator->text[0].ids, translator->text[0].capacity, total + count,
               &translator->pass.run.hooks);
-    sources->lengths = translator->text.ids;
-    sources->ids = translator->text.ids + count;
+    sources->lengths = translator->text[0].ids;
+    sources->ids = translator->text[0].ids + count;
     sources->count = count;
-    for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) translator->text.ids[count + i] = token;
+    for (i = 0; i < count; i++) translator->text[0].ids[i] = rows[i] - trf__source_added(c);
+    for (i = 0; i < total; i++) translator->text[0].ids[count + i] = token;
     return TRF_OK;
 }
 
