@@ -173,8 +173,8 @@
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder
-//                     >>cuda-state
+//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-mix
+//                     >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -220,9 +220,10 @@
 //   >>search           the options of a search, and the rules of other systems
 //                     >>search-fits >>languages
 //   >>ensemble         several models, one decoder's list of rows
+//                     >>ensemble-pass
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>doubts >>search-rounds >>answers
+//                     >>search-rules >>hypotheses >>translators >>decode >>rounds >>round-steps
+//                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -15383,7 +15384,7 @@ TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 
 #if TRF__CUDA
 
-// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
+// >>cuda-top       the best next tokens of a row of logits
 //
 // The formulas are in >>top. All logits of the live rows exist here: there are few rows.
 
@@ -15580,6 +15581,8 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
 }
+
+// >>cuda-mix       several models as one; histories of rows, the cache
 
 /* A block for each row: it adds a model's log-probabilities (>>mix). */
 TRF__KERNEL void trf__gpu_mix(trf__mix j)
@@ -29346,8 +29349,8 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
 // Each model has a pass, a cache and its rows of the sources. They share the run, so their ops
 // follow one another on one device, and the lists of the decoder's rows: which id a row reads, its
 // position, its slots. So whatever reorders hypotheses does it for all. After the decoders the op
-// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An object
-// with one model has an ensemble of one, and does without `mix`.
+// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An
+// object with one model has an ensemble of one, and does without `mix`.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__ensemble {
@@ -29453,7 +29456,8 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
     for (k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, err));
-        e->apart |= !trf__same_tokens(models[0]->source, models[k]->source);
+        e->apart |= trf__has_source(&models[0]->config) &&
+            !trf__same_tokens(models[0]->source, models[k]->source);
         e->models[k] = models[k];
         configs[k] = &models[k]->config;
         e->weights[k] = weights ? weights[k] : 1;
@@ -29489,7 +29493,8 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, 
 TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
     int32_t k;
-    for (k = 1; e->others && k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
+    if (!e->others) return;
+    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
     trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
     e->others = NULL;
 }
@@ -29654,8 +29659,8 @@ struct trf_translator {
     int64_t *first_id; int64_t first_id_capacity;       /* index of a sentence's first id */
     trf__text_ids text[TRF_MAX_MODELS];                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the sentences of the call */
-    int64_t *source_at; int64_t source_capacity;        /* (models, sentences) where their ids begin;
-                                                           if all have the same, of one model */
+    int64_t *source_at; int64_t source_capacity;        /* (models, sentences) where their ids
+                                                           begin; of one, if all have the same */
     const void **order; int64_t order_capacity;         /* the same, longest first */
     int32_t n_sentences;
 };
@@ -30010,6 +30015,8 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     t->hypotheses = h;
     return TRF_OK;
 }
+
+// >>translators    making and freeing a translator
 
 TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *translator)
@@ -31138,9 +31145,10 @@ typedef struct trf__sampled {
 } trf__sampled;
 
 struct trf_sampler {
-    const trf_model *model;
+    const trf_model *model;                     /* the first one, and its pass */
     trf_sampling sampling;
     trf__pass pass;
+    trf__ensemble ensemble;
     size_t bytes, device_bytes;
     int32_t count;
     int64_t ordinal;                            /* of the batch */
@@ -31150,8 +31158,9 @@ struct trf_sampler {
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
-    trf__cache cache;                           /* on the device */
-    trf__act *scores;                           /* (rows_per_step, vocab) */
+    trf__cache caches[TRF_MAX_MODELS];          /* on the device */
+    trf__act *scores;                           /* (rows_per_step, vocab); NULL: several models */
+    trf_real *mixed, *mixing;                   /* then this, and its scratch (>>ensemble) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* of the batch, kept for files */
     int32_t *ids; double *each;                 /* (count, capacity + 1) each; not in the arenas,
@@ -31217,7 +31226,7 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
 {
     const trf_sampler *g = (const trf_sampler *)user;
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
     int32_t never[3], i;
@@ -31304,7 +31313,7 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
 /* The most ids that are read at a time; 0: there is no window. */
 TRF__FN int32_t trf__window(const trf_sampler *g)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     if (c->kind != TRF_DECODER_ONLY) return 0;
     return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
 }
@@ -31357,7 +31366,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
 TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
                                      double log_probability, trf_error *err)
 {
-    int eos = trf__is_end(g->model->config.eos, &g->sampling.ends, id);
+    int eos = trf__is_end(g->ensemble.config.eos, &g->sampling.ends, id);
     const char *text = "";
     size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
@@ -31387,6 +31396,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     const trf__lists *l = &g->here;
     trf__stack *stack = &g->pass.decoder;
     int64_t rows = 0, n = 0, k, todo = 0;
+    int32_t i;
     stack->max_queries = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
@@ -31396,7 +31406,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         span->sentence = *next;
         span->query = (int32_t)rows;
         span->n_query = (int32_t)trf__min64(todo, most - rows);
-        span->key = (int32_t)(*next * g->cache.self_area);
+        span->key = (int32_t)(*next * g->caches[0].self_area);
         span->n_key = s->read + span->n_query;
         for (k = s->read; k < span->n_key; k++, rows++) {
             l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
@@ -31404,7 +31414,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
             l->slots[rows] = (int32_t)(span->key + k);
         }
         *cross = *span;
-        cross->key = (int32_t)(*next * g->cache.area);
+        cross->key = (int32_t)(*next * g->caches[0].area);
         cross->n_key = s->n_source;
         stack->max_queries = trf__max64(stack->max_queries, span->n_query);
         n++;
@@ -31413,9 +31423,15 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     stack->rows = rows;
     stack->n_self = n;
     stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->max_keys = g->cache.self_area;
-    stack->max_memory = g->cache.area;
+    stack->max_keys = g->caches[0].self_area;
+    stack->max_memory = g->caches[0].area;
     stack->device = g->there;
+    for (i = 1; i < g->ensemble.n; i++) {
+        trf__stack *other = &g->ensemble.others[i - 1].decoder;
+        other->rows = rows; other->n_self = n; other->n_cross = stack->n_cross;
+        other->max_queries = stack->max_queries; other->max_keys = stack->max_keys;
+        other->max_memory = stack->max_memory; other->device = stack->device;
+    }
     return n;
 }
 
@@ -31423,9 +31439,34 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
     trf_sampler *g = (trf_sampler *)job;
-    TRF__TRY(trf__stack_forward(&g->pass, &g->pass.decoder, err));
-    trf__project_states(&g->pass, g->scores, g->pass.decoder.out, g->pass.decoder.rows);
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+        if (g->scores) trf__project_states(pass, g->scores, pass->decoder.out, pass->decoder.rows);
+        else trf__mix_rows(&g->ensemble, pass, k, g->mixed, g->mixing);
+    }
     return TRF_OK;
+}
+
+/* The rows of the list, without logits, of all models. */
+TRF__FN trf_status trf__rows_alone(trf_sampler *g, trf_error *err)
+{
+    int32_t k;
+    TRF__TRY(trf__cancel_status(&g->pass.run.hooks, err));
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+    }
+    return TRF_OK;
+}
+
+/* The decoders read and fill the caches, or again none. */
+TRF__FN void trf__use_caches(trf_sampler *g, int use)
+{
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++)
+        trf__member(&g->ensemble, &g->pass, k)->decoder.cache = use ? &g->caches[k] : NULL;
 }
 
 /* The logits of the last rows: one row for each sequence, so the ops are the same from token to
@@ -31433,12 +31474,12 @@ TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
 {
     trf__shape shape = trf__shape_of(g->pass.plan.arena, &g->pass.plan.limits, g->device_arena,
-                                     g->count);
+                                     g->count + (g->ensemble.moves << 32));
     shape.decoder_rows = g->pass.decoder.rows;
     shape.cache_rows = g->rows;
     shape.cache_length = g->rows_per_step;
-    shape.cache_area = g->cache.area;
-    shape.cache_self_area = g->cache.self_area;
+    shape.cache_area = g->caches[0].area;
+    shape.cache_self_area = g->caches[0].self_area;
     return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
 }
 
@@ -31458,12 +31499,14 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        pass->decoder.cache = &g->cache;
-        status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
-        if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
-        pass->decoder.cache = NULL;
+        trf__use_caches(g, 1);
+        status = last ? trf__last_rows(g, err) : trf__rows_alone(g, err);
+        trf__use_caches(g, 0);
         TRF__TRY(status);
-        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        if (last && g->scores) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        else if (last)
+            run->backend->download(run, g->logits, g->mixed,
+                                   trf__bytes(stack->rows, trf__bytes(vocab, sizeof(trf_real))));
         TRF__TRY(run->backend->sync(run, err));
         if (last) trf__draw_ids(g, n);
         for (i = 0; i < n; i++) {
@@ -31512,11 +31555,11 @@ TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
-    int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
     int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
+    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -31524,11 +31567,22 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    g->cache.self_layer = g->count * g->cache.self_area * width;
-    g->cache.cross_layer = g->count * g->cache.area * width;
-    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
-    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
-    g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    for (k = 0; k < g->ensemble.n; k++) {
+        const trf_config *c = g->ensemble.configs[k];
+        trf__cache *cache = &g->caches[k];
+        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
+        cache->area = g->caches[0].area;
+        cache->self_area = g->caches[0].self_area;
+        cache->self_layer = g->count * cache->self_area * width;
+        cache->cross_layer = g->count * cache->area * width;
+        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
+        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
+    }
+    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    else {
+        g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
+        g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
+    }
     g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
@@ -31557,6 +31611,7 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     if (!sampler) return;
     hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
+    trf__ensemble_close(&sampler->ensemble, &sampler->pass);
     trf__pass_close(&sampler->pass);
     if (sampler->host.state) sampler->host.backend->close(&sampler->host);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
@@ -31584,26 +31639,47 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
 }
 
+/* The lists of a sampler have one span for each source. */
+TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
+{
+    int32_t k;
+    TRF__TRY(trf__same_sources(e, err));
+    for (k = 1; k < e->n && trf__has_source(&e->config); k++)
+        if (e->configs[k]->source_bos != e->config.source_bos ||
+            e->configs[k]->source_eos != e->config.source_eos)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                             "model %d adds BOS or EOS to sources where the first one does not, or "
+                             "does not where it does", (int)k);
+    return TRF_OK;
+}
+
 TRF__COLD
-TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                        const trf_sampling *sampling, trf_error *err)
+TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
+                                               const trf_model *const *models,
+                                               const double *weights, int32_t n,
+                                               const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0};
+    trf__ensemble ensemble;
+    const trf_model *model;
     trf_sampler *g;
     trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     *sampler = NULL;
-    if (!model) return trf__fail_null(err, "model");
     if (!sampling) sampling = &defaults;
+    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
+    model = models[0];
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
     TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, &sampling->ends, err));
+    TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
+    g->ensemble = ensemble;
     g->sampling = *sampling;
     TRF__ZERO(g->sampling.banned);
     device = trf__device_with(&model->config.device, sampling->threads);
@@ -31611,6 +31687,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
                             &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__ensemble_open(&g->ensemble, &g->pass, err);
     if (status == TRF_OK && !g->pass.run.backend->draw) {
         device.kind = TRF_DEVICE_CPU;
         device.threads = 1;
@@ -31626,10 +31703,16 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     return TRF_OK;
 }
 
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                      const trf_sampling *sampling, trf_error *err)
+{
+    return trf_sampler_create_ensemble(sampler, &model, NULL, 1, sampling, err);
+}
+
 /* The most ids of a sequence with a beginning of n. */
 TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 {
-    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
+    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->ensemble.config.max_length - 1;
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
 }
 
@@ -31646,7 +31729,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
 {
-    trf_config c = g->model->config;
+    trf_config c = g->ensemble.config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
     int32_t i;
     if (window) c.max_length = INT32_MAX;
@@ -31664,7 +31747,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
         rows = trf__max64(rows, n * ((window + 1) / 2));
         most = window + 1;
     }
-    g->cache.self_area = trf__round_up(most, 16);
+    g->caches[0].self_area = trf__round_up(most, 16);
     need->target_rows = trf__min64(rows, TRF__PACKED_ROWS);
     need->longest = trf__max64(need->longest, most);
     return TRF_OK;
@@ -31676,16 +31759,16 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
     if (source)
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
-    g->cache.area = trf__round_up(need.longest, 16);
+    g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
-    most = trf__max64(g->cache.self_area, g->cache.area);
+    most = trf__max64(g->caches[0].self_area, g->caches[0].area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
                          "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
@@ -31693,7 +31776,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
-    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
@@ -31714,7 +31797,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
 TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
                                    const trf_sequences *target, const int32_t *begins)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     int64_t row = 0, at = 0, k;
     int32_t i, length;
     for (i = 0; i < g->count; at += length, i++) {
@@ -31740,7 +31823,8 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
-        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
+        for (k = 0; k < s->n_source; k++)
+            g->here.slots[row++] = (int32_t)(i * g->caches[0].area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
     return row;
@@ -31753,6 +31837,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
     trf_status status;
+    int32_t k;
     trf__sampler_free(g);
     g->ordinal = batch->ordinal;
     status = trf__sampled_reserve(g, source, &batch->target, begins, err);
@@ -31761,10 +31846,12 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
         g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
                                     (size_t)rows * sizeof(int32_t));
     }
-    if (status == TRF_OK && source)
-        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources,
-                                  g->source_lengths, g->count, 0, err);
-    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
+                                              g->source_lengths, g->count, 0, err);
+        pass->encoder.rows = pass->encoder.n_self = 0;
+    }
     if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
     if (status != TRF_OK) trf__sampler_free(g);
     return status;
@@ -31928,6 +32015,7 @@ TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_seque
     int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     trf__forget_answers(translator);
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     if (!trf__has_source(&translator->model->config))
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "a decoder-only model has no encoder: use trf_logits");
@@ -32020,9 +32108,8 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
 // >>look-labels    logits, and the probabilities of labels
 
 /* Computes the logits of the pass's rows in the translator's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *err)
+TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pass, trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
                            trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
@@ -32048,12 +32135,12 @@ TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch
 }
 
 /* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_error *err)
+TRF__FN trf_status trf__next_logits(trf_translator *translator, trf__pass *pass, trf_batch *rest,
+                                    trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
     TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_work(translator, err);
+    return trf__logits_in_work(translator, pass, err);
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
@@ -32065,11 +32152,12 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     trf_batch rest;
     int64_t n, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
     for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, &rest, err));
+        TRF__TRY(trf__next_logits(translator, pass, &rest, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -32088,66 +32176,63 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
-/* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
-TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
-                                      trf_tensor *out, int ids, trf_error *err)
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
+                             int64_t n)
 {
-    const trf__pass *pass;
-    const trf_config *c;
+    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) {
+        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
+        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+    }
+}
+
+/* The logits of model k's head: a row for each sequence, or with `ids` for each id. */
+TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+                                     trf_real *to, int ids, trf_error *err)
+{
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    const trf_config *c = pass->config;
     trf__act *z;
     const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, at = 0, row;          /* rows in the caller's tensor and in the logits */
-    int apart;
-    TRF__TRY(trf__begin(t, "translator", err));
-    pass = &t->pass;
-    c = pass->config;
-    if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "the model does not label %s: its head is %d, needed is %s",
-                         ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
-    if (!sources) return trf__fail_null(err, "sources");
+    int64_t i, n, row;                  /* row: in the logits */
+    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
+    int apart = ids && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
-    TRF__TRY(trf__logits_check(t, &batch, out, "probabilities", ids, err));
-    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    apart = ids && trf__source_added(c);
     while (batch.source.count > 0) {
         lengths = batch.source.lengths;
-        TRF__TRY(trf__next_logits(t, &batch, err));
+        TRF__TRY(trf__next_logits(t, pass, &batch, err));
         z = (trf__act *)t->work.memory;
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             n = apart ? lengths[i] : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
-                pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                pass->run.backend->fetch(&pass->run, to,
                                          trf__act_at(&pass->run, z, row * c->n_labels),
                                          n * c->n_labels);
-            at += n;
+            to += n * c->n_labels;
             row += n + c->source_eos;
         }
-        TRF__TRY(pass->run.backend->sync(&t->pass.run, err));
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
-    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
     return TRF_OK;
 }
 
 /* Those of a second head (sequence_labels): a row for each sequence. */
-TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequences *sources,
-                                            trf_tensor *out, trf_error *err)
+TRF__FN trf_status trf__sequence_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+                                        trf_real *to, trf_error *err)
 {
-    trf__pass *pass = &t->pass;
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
     const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf__limits need;
     trf_batch batch;
-    int64_t rows, i, at;
-    if (!sources) return trf__fail_null(err, "sources");
+    int64_t rows;
     TRF__ZERO(batch);
-    batch.source = *sources;
-    trf__forget_answers(t);
-    TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
-    TRF__TRY(trf__shape_check(out, "probabilities", need.sentences, head->out, err));
-    for (at = 0; batch.source.count > 0; at += rows) {
+    for (batch.source = *sources; batch.source.count > 0; to += rows * head->out) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         rows = pass->n_sentences;
@@ -32155,12 +32240,53 @@ TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequ
                                trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
         trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
                      trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
-        pass->run.backend->fetch(&pass->run, out->data + at * head->out,
-                                 (trf__act *)t->work.memory, rows * head->out);
+        pass->run.backend->fetch(&pass->run, to, (trf__act *)t->work.memory, rows * head->out);
         TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
-    for (i = 0; i < at; i++) trf__softmax(out->data + i * head->out, head->out);
     return TRF_OK;
+}
+
+/* Probabilities of labels, all models together; ids -1: of the second head. */
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
+                                      trf_tensor *out, int ids, trf_error *err)
+{
+    const trf__ensemble *e = &t->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t i, rows, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
+    int32_t k;
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__TRY(trf__same_sources(e, err));
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    trf__forget_answers(t);
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = trf__member(e, &t->pass, k);
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
+        rows = ids < 0 ? need.sentences
+             : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
+    }
+    TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
+    if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
+    for (k = 0; k < e->n; k++) {
+        trf_real *z = k ? t->states : out->data;
+        TRF__TRY(ids < 0 ? trf__sequence_logits(t, k, sources, z, err)
+                         : trf__label_logits(t, k, sources, z, ids, err));
+        for (i = 0; e->n > 1 && i < rows; i++)
+            trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
+    }
+    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
+        trf__softmax(out->data + i * n, n);
+    return TRF_OK;
+}
+
+/* ids: 1 if words are labelled, 0 if texts are. */
+TRF__FN trf_status trf__labels_needed(const trf_config *c, int ids, trf_error *err)
+{
+    if (ids ? c->head == TRF_HEAD_TOKENS : trf__pools(c)) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "head",
+                     "the model does not label %s: its head is %d, needed is %s",
+                     ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
 }
 
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
@@ -32168,13 +32294,16 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
 {
     TRF__TRY(trf__begin(translator, "translator", err));
     if (translator->pass.config->sequence_labels)
-        return trf__sequence_probabilities(translator, sources, probabilities, err);
+        return trf__probabilities(translator, sources, probabilities, -1, err);
+    TRF__TRY(trf__labels_needed(translator->pass.config, 0, err));
     return trf__probabilities(translator, sources, probabilities, 0, err);
 }
 
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
                            trf_tensor *probabilities, trf_error *err)
 {
+    TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__labels_needed(translator->pass.config, 1, err));
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
@@ -32297,6 +32426,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     int64_t queries, keys;
     int32_t layers, count;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
@@ -32419,6 +32549,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     trf__views inside;
     int sides;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -32436,7 +32567,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
                                   err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
     if (views->logits) {
-        TRF__TRY(trf__logits_in_work(translator, err));
+        TRF__TRY(trf__logits_in_work(translator, pass, err));
         pass->run.backend->fetch(&pass->run, views->logits->data,
                                  (trf__act *)translator->work.memory,
                                  trf_tensor_count(views->logits));
@@ -32476,6 +32607,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     int32_t i, least, tagged;
     int64_t rows = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -32526,6 +32658,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     trf__head_acts layer;
     trf__act *x, *y;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -35554,6 +35687,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__one_model(&sampler->ensemble, err));
     hooks = &sampler->sampling.hooks;
     count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -35733,6 +35867,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
+    TRF__TRY(trf__one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     status = trf__session_read(sampler, file, err);
@@ -40141,4 +40276,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3151030173
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2352475430

@@ -3056,8 +3056,8 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
         size_t bytes = trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, NULL);
         TRF__ZERO(arrivals[i]);
         arrivals[i].place = sentences - 1 - i;
-        arrivals[i].source.key = 7 * i;
-        arrivals[i].source.n_key = 3 + i;
+        arrivals[i].source->key = 7 * i;
+        arrivals[i].source->n_key = 3 + i;
         trf__beam_layout(&arrivals[i].beam, &search, NULL, LIMIT + 1, plain_work(bytes));
         trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, plain_work(bytes));
         trf__beam_sentence(&arrivals[i].beam, limit, NULL, 0, 2, VOCAB_OF);
@@ -3066,7 +3066,8 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
     }
     a.progress = &progress;
     a.log_probabilities = p; a.found = found; a.wanted = wanted; a.rows = places;
-    a.n_cross = sources ? sentences + 2 : 0; a.n_rows = places; a.columns = COLUMNS;
+    a.models = 1; a.places = sentences + 2;
+    a.n_cross = sources ? a.places : 0; a.n_rows = places; a.columns = COLUMNS;
     for (token = -1; token < 0 || progress.rows > 0 || arrived < sentences; token++) {
         int32_t row = 0, place = 0, before = 0, old = n_lined;
         a.begin = token == -1 ? (sentences + 1) / 2 : token == LATE ? sentences - arrived : 0;

@@ -10,7 +10,7 @@
 
 #if TRF__CUDA
 
-// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
+// >>cuda-top       the best next tokens of a row of logits
 //
 // The formulas are in >>top. All logits of the live rows exist here: there are few rows.
 
@@ -207,6 +207,8 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
 }
+
+// >>cuda-mix       several models as one; histories of rows, the cache
 
 /* A block for each row: it adds a model's log-probabilities (>>mix). */
 TRF__KERNEL void trf__gpu_mix(trf__mix j)

@@ -24,8 +24,8 @@
 // Each model has a pass, a cache and its rows of the sources. They share the run, so their ops
 // follow one another on one device, and the lists of the decoder's rows: which id a row reads, its
 // position, its slots. So whatever reorders hypotheses does it for all. After the decoders the op
-// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An object
-// with one model has an ensemble of one, and does without `mix`.
+// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An
+// object with one model has an ensemble of one, and does without `mix`.
 // -----------------------------------------------------------------------------------------------
 
 typedef struct trf__ensemble {
@@ -131,7 +131,8 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
     for (k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
         TRF__TRY(trf__check_models(models[0], models[k], k, err));
-        e->apart |= !trf__same_tokens(models[0]->source, models[k]->source);
+        e->apart |= trf__has_source(&models[0]->config) &&
+            !trf__same_tokens(models[0]->source, models[k]->source);
         e->models[k] = models[k];
         configs[k] = &models[k]->config;
         e->weights[k] = weights ? weights[k] : 1;
@@ -167,7 +168,8 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, 
 TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
     int32_t k;
-    for (k = 1; e->others && k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
+    if (!e->others) return;
+    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
     trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
     e->others = NULL;
 }

@@ -167,6 +167,8 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     return TRF_OK;
 }
 
+// >>translators    making and freeing a translator
+
 TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *translator)
 {

@@ -116,8 +116,8 @@ struct trf_translator {
     int64_t *first_id; int64_t first_id_capacity;       /* index of a sentence's first id */
     trf__text_ids text[TRF_MAX_MODELS];                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the sentences of the call */
-    int64_t *source_at; int64_t source_capacity;        /* (models, sentences) where their ids begin;
-                                                           if all have the same, of one model */
+    int64_t *source_at; int64_t source_capacity;        /* (models, sentences) where their ids
+                                                           begin; of one, if all have the same */
     const void **order; int64_t order_capacity;         /* the same, longest first */
     int32_t n_sentences;
 };
