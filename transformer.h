@@ -140,6 +140,7 @@
 //   >>api-stages       a model split by layers over several processes or devices
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
+//   >>api-ensemble     several models that answer as one
 //   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
@@ -165,15 +166,15 @@
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
 //                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
-//                     >>backpointers
+//                     >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder
-//                     >>cuda-state
+//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-mix
+//                     >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -218,9 +219,11 @@
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
 //                     >>search-fits >>languages
+//   >>ensemble         several models, one decoder's list of rows
+//                     >>ensemble-pass
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>doubts >>search-rounds >>answers
+//                     >>search-rules >>hypotheses >>translators >>decode >>rounds >>round-steps
+//                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
@@ -278,6 +281,7 @@
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     translate between many languages             trf_search_languages
+//     answer with several models at once           trf_translator_create_ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
@@ -350,6 +354,7 @@
 //   Answers
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
+//     ensemble       a translator or a sampler of several models (>>api-ensemble)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer
@@ -2597,6 +2602,17 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
+/* What an ensemble (>>api-ensemble) says of a token, of which model k says the probability p_k. */
+enum { TRF_MAX_MODELS = 16 };
+typedef enum trf_ensemble_rule {
+    TRF_ENSEMBLE_ARITHMETIC = 0,        /* the logarithm of the sum of w_k p_k, where the weights
+                                           sum to 1: fairseq, Sockeye, OpenNMT */
+    TRF_ENSEMBLE_GEOMETRIC  = 1,        /* the sum of w_k log p_k, as it is: Marian. It is no
+                                           log-probability unless the weights sum to 1 and all
+                                           models agree */
+    TRF_ENSEMBLE_RULE_COUNT
+} trf_ensemble_rule;
+
 /* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam
    allocation of Post and Vilar 2018.
      - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
@@ -2622,7 +2638,7 @@ typedef enum trf_at_limit {
 enum { TRF_MAX_ENDS = 16 };
 typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
 
-/* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
+/* Options of a translator. Systems differ in the fields from length_rule to ensemble_rule:
    trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
    of 4 is the paper's too. */
 typedef struct trf_search {
@@ -2650,8 +2666,10 @@ typedef struct trf_search {
                                    prompt of a decoder-only model; >= 0; default 0 */
     int32_t renormalize_logits; /* before min_length is reached, 1: EOS is masked before the
                                    softmax, so that the other tokens share its probability
-                                   (CTranslate2); 0: EOS is not chosen, but keeps its probability;
-                                   default 0 */
+                                   (CTranslate2); 0: EOS is not chosen, but keeps its probability.
+                                   Of no effect with TRF_ENSEMBLE_GEOMETRIC. default 0 */
+    trf_ensemble_rule ensemble_rule;    /* how several models become one;
+                                           default TRF_ENSEMBLE_ARITHMETIC */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
                                    prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
@@ -2774,6 +2792,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
    at_limit            FALL_BACK  FORCE_EOS  KEEP_LIVE    KEEP_LIVE   FALL_BACK  KEEP_LIVE
    min_length          0          1          1            0           0          0
    renormalize_logits  0          0          1            0           0          0
+   ensemble_rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
    PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */
@@ -3040,6 +3059,8 @@ typedef struct trf_sampling {
     int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0;
                                    default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
+    trf_ensemble_rule ensemble_rule;    /* how several models become one (>>api-ensemble); not
+                                           stored in sessions; default TRF_ENSEMBLE_ARITHMETIC */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or
@@ -3097,6 +3118,68 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
    do not fit the model, if there is no memory for them, or after TRF_E_CANCELLED. Any other failure
    changes nothing. */
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err);
+
+// -----------------------------------------------------------------------------------------------
+// >>api-ensemble   several models that answer as one
+//
+// An ensemble is a translator or a sampler of several models. In every step each model computes its
+// probabilities of the next token, and the search sees one number for each token, which is made of
+// all (trf_ensemble_rule in >>api-translate). Two or more models of different seeds usually
+// translate better than each of them, for as many times the work and memory.
+//
+// All that the options do is done to these numbers: there is one beam, one set of rules, one text.
+// Where a comment speaks of logits (repetition_penalty with beam 1, temperature), an ensemble has
+// them instead. They are what trf_hypothesis contains.
+//
+// The models may differ in width, depth, positions, tying, max_length (the smallest counts) and in
+// the tokens of their sources. Alike must be their kind, and
+//   - what their decoders write: target_vocab, pad, bos, eos, unk, decoder_start, target_eos,
+//     bare_prompts, and the tokens of target vocabularies;
+//   - what their heads tell: head, n_labels, sequence_labels, and the labels' texts;
+//   - the device (its kind and index) and the format of packed weights (trf_model_pack).
+// The first model decides what is said of none in particular: texts, metadata, threads, precision,
+// and trained_source and trained_target.
+// -----------------------------------------------------------------------------------------------
+
+/* Make a translator or a sampler of models[0..n-1], n: 1..TRF_MAX_MODELS. One model gives what
+   trf_translator_create gives. The same model may be there several times.
+   weights: n numbers in 1e-6..1e6, or NULL: 1 for each. With TRF_ENSEMBLE_ARITHMETIC they are
+   divided by their sum.
+   TRF_E_INVALID_ARG, `what` weights: a weight is out of range; `where` is its index. `what` models:
+   model number `where` does not go with the first one; the message says in what. */
+TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
+                                                  const trf_model *const *models,
+                                                  const double *weights, int32_t n,
+                                                  const trf_search *search, trf_error *err);
+/* Besides, the models' encoders must have the same source_bos and source_eos, and sources one
+   vocabulary. */
+TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
+                                               const trf_model *const *models,
+                                               const double *weights, int32_t n,
+                                               const trf_sampling *sampling, trf_error *err);
+/* With an ensemble
+     - trf_translate_text gives each model the text in its own tokens;
+     - trf_translate, trf_translate_batch, trf_translate_prefixed, trf_score, trf_classify and
+       trf_tag give the same ids to all. TRF_E_STATE: the vocabularies of the sources differ;
+     - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
+       their sum, and so are those that a sampler draws from;
+     - trf_encode, trf_embed, trf_logits, trf_decode, trf_project, trf_look_inside and
+       trf_attention_weights, and a sampler's sessions, fail with TRF_E_STATE: they show one model.
+
+   The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
+   model: sources[k] are those of model k. All have the same count. The length limit of an answer
+   follows from sources[0]. source_first and source_last are the same ids for all. prefixes may be
+   NULL. TRF_E_STATE: the models are not encoder-decoders. */
+TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
+                                      const trf_sequences *prefixes, trf_error *err);
+TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *targets, double *log_probabilities,
+                                  trf_error *err);
+/* An upper bound of what trf_translator_memory tells of one model, for models of these n
+   configurations. For n = 1 it is the same number. */
+TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
+                                   const trf_search *search, int32_t sentences,
+                                   int32_t source_tokens);
 
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
@@ -4486,6 +4569,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__exp TRF__NAMED(trf__exp)
 #define trf__exp_apart TRF__NAMED(trf__exp_apart)
 #define trf__erf TRF__NAMED(trf__erf)
+#define trf__log_1_plus TRF__NAMED(trf__log_1_plus)
 #define trf__sqrt TRF__NAMED(trf__sqrt)
 #define trf__ln TRF__NAMED(trf__ln)
 #define trf__philox16 TRF__NAMED(trf__philox16)
@@ -4805,6 +4889,9 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__ends_together TRF__NAMED(trf__ends_together)
 #define trf__top_tile TRF__NAMED(trf__top_tile)
 #define trf__cpu_top TRF__NAMED(trf__cpu_top)
+#define trf__log_sum TRF__NAMED(trf__log_sum)
+#define trf__mix_tile TRF__NAMED(trf__mix_tile)
+#define trf__cpu_mix TRF__NAMED(trf__cpu_mix)
 #define trf__cpu_backpointers TRF__NAMED(trf__cpu_backpointers)
 #define trf__cpu_append_kv TRF__NAMED(trf__cpu_append_kv)
 #define trf__cpu_reorder TRF__NAMED(trf__cpu_reorder)
@@ -5206,6 +5293,7 @@ TRF__INLINE trf__v16 name(trf__v16 a) \
 TRF__BY_LANE(trf__exp, exp(x[i]))
 TRF__BY_LANE(trf__exp_apart, exp(x[i]))
 TRF__BY_LANE(trf__erf, erf(x[i]))
+TRF__BY_LANE(trf__log_1_plus, log(1 + x[i]))
 TRF__BY_LANE(trf__sqrt, sqrt(x[i]))
 TRF__FN double trf__ln(double x) { return log(x); }
 
@@ -5263,6 +5351,17 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
     q = trf__fma(q, s, trf__set(-7.37332916720468e-03f));
     q = trf__fma(q, s, trf__set(-1.42647390514189e-02f));
     return trf__div(trf__mul(c, p), q);
+}
+
+/* log(1 + x) for x in 0..1: 2 (s + s^3/3 + ... + s^15/15) with s = x / (2 + x), at most 1/3. The
+   relative error is below 2e-7. */
+TRF__INLINE trf__v16 trf__log_1_plus(trf__v16 x)
+{
+    trf__v16 s = trf__div(x, trf__add(x, trf__set(2.0f))), s2 = trf__mul(s, s), p;
+    int k;
+    p = trf__set(2.0f / 15);
+    for (k = 13; k > 0; k -= 2) p = trf__fma(p, s2, trf__set(2.0f / (trf_real)k));
+    return trf__mul(p, s);
 }
 
 /* Square root of a >= 0. A guess that halves the exponent and three Newton steps give 1 / sqrt(a);
@@ -5825,7 +5924,27 @@ typedef struct trf__top {
                                            tokens that are in the softmax: 0, or less without ends;
                                            with room for ends.n * rows numbers behind them */
     trf__rules rules;
+    trf_real *mixed;                    /* (rows, vocab) what `mix` has made, instead of x w^T + b;
+                                           it may change. NULL: one model */
+    int scores;                         /* 1: `mixed` are not log-probabilities of a distribution,
+                                           and are taken as they are */
 } trf__top;
+
+/* Adds one model to what an ensemble says of the next token. l = log-softmax of x w^T + b:
+
+       ARITHMETIC      sum = log(exp(sum) + weight * exp(l))
+       GEOMETRIC       sum = sum + weight * l
+
+   first: there is nothing in `sum` yet. */
+typedef struct trf__mix {
+    trf_real *sum, *logits;             /* (rows, vocab); logits: scratch, not used with first */
+    const trf__act *x;                  /* (rows, d) */
+    trf__mat w;
+    const trf_real *bias;               /* or NULL */
+    int64_t rows, vocab, d;
+    double weight;
+    int rule, first;                    /* rule: a trf_ensemble_rule */
+} trf__mix;
 
 /* Row r gets the history of its parent, position[r] slots, and then the slot of its own new token:
    to[r] = from[parents[r]], slots[r]. */
@@ -5892,8 +6011,12 @@ typedef struct trf__beam {
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
-/* A sentence that begins, and its slot of the round. */
-typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
+/* A sentence that begins, its slot of the round, and its rows of each model's encoder. */
+typedef struct trf__arrival {
+    trf__beam beam;
+    int32_t place;
+    trf__span source[TRF_MAX_MODELS];
+} trf__arrival;
 
 /* The state of a round of searches: live rows and live sentences, the cache column (`at`) of the
    token they read, and the candidates they need from each row. */
@@ -5904,7 +6027,7 @@ typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress
    sentences begin instead, after the live ones. */
 typedef struct trf__reorder {
     trf__beam *beams;                   /* one for each slot of the round */
-    trf__span *sources;                 /* one for each slot: its rows of the encoder */
+    trf__span *sources;                 /* (models, places) the encoder's rows of each slot */
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const trf__arrival *arrivals;
@@ -5912,8 +6035,9 @@ typedef struct trf__reorder {
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* for each row; for each live sentence, or NULL without
-                                           sources */
+    trf__span *self, *cross;            /* for each row; (models, places) for each live sentence,
+                                           or NULL without sources */
+    int64_t models, places;             /* places: slots of the round */
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
                                            column replaces the oldest one */
@@ -5952,6 +6076,7 @@ typedef struct trf__drawing {
     X(rotate, trf__rotation) X(scale, trf__scale) \
     X(attention, trf__attention) X(attention_weights, trf__attention_weights) \
     X(add_norm, trf__norm) X(pool, trf__pool) X(cross_entropy, trf__loss) X(top, trf__top) \
+    X(mix, trf__mix) \
     X(backpointers, trf__backpointers) X(append_kv, trf__append_kv) X(reorder, trf__reorder) \
     X(pack, trf__pack)
 
@@ -6086,7 +6211,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 18
+#define TRF__COLUMN_VERSION 19
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -7123,8 +7248,9 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
     int32_t place = arrival ? arrival->place : a->live[k];
     trf__beam *beam = &a->beams[place];
     if (arrival) {
+        int64_t m;
         *beam = arrival->beam;
-        a->sources[place] = arrival->source;
+        for (m = 0; m < a->models; m++) a->sources[m * a->places + place] = arrival->source[m];
         trf__beam_open(beam);
     } else {
         int64_t at = a->starts[k] * a->wanted;
@@ -7142,12 +7268,14 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
 {
     const trf__beam *beam = &a->beams[place];
     int32_t forced = trf__beam_wanted(beam).forced, j;
+    int64_t m;
     a->live[k] = place;
     a->starts[k] = row;
-    if (a->cross) {
-        a->cross[k] = a->sources[place];
-        a->cross[k].query = row;
-        a->cross[k].n_query = beam->live;
+    for (m = 0; a->cross && m < a->models; m++) {
+        trf__span *cross = &a->cross[m * a->places + k];
+        *cross = a->sources[m * a->places + place];
+        cross->query = row;
+        cross->n_query = beam->live;
     }
     for (j = 0; j < beam->live; j++) {
         trf__span span = { row + j, 1, 0, beam->n + 1, 0 };
@@ -7172,6 +7300,13 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
     now.wanted = 1;
     now.at = now.at + 1 < a->columns ? now.at + 1 : 0;
     return now;
+}
+
+/* There is no live sentence k. */
+TRF__BOTH void trf__reorder_ended(const trf__reorder *a, int64_t k)
+{
+    int64_t m;
+    for (m = 0; m < a->models; m++) a->cross[m * a->places + k].n_query = 0;
 }
 
 /* Row r is unused: it reads no id, sees no key and its keys are not stored. */
@@ -12256,7 +12391,11 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     p.n = columns;
     if (p.b.at) p.b.at += column * t->d;
     if (p.bias) p.bias += column;
-    trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
+    if (!t->mixed)
+        trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
+    for (r = 0; t->mixed && r < p.m; r++)
+        memcpy(z + r * j->columns, t->mixed + (row + r) * t->vocab + column,
+               (size_t)columns * sizeof *z);
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
                        &j->floor[worker * t->rows + row + r]);
@@ -12305,6 +12444,7 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     while (found < t->n && ids[found] >= 0) found++;
     for (k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
+    if (t->scores) lse = 0;
     for (i = 0; i < t->n; i++) {
         t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
@@ -12334,10 +12474,60 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
                               trf__weight_view(&t->w, t->d), 0);
     job.all.bias = t->bias;
     job.all.bf16x3 = trf__use_bf16x3(run, t->rows);
-    trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
+    if (!t->mixed) trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices,
                        trf__top_slice_tile, &job);
     trf__tiles(run, t->rows, trf__top_tile, &job);
+}
+
+// >>mix            what several models say of the next token, as one
+
+/* log of a + b, of which both have the logarithms: m + log(1 + e^-|x - y|), where m is the larger.
+   Two that are minus infinity give it again; a NaN stays one. */
+TRF__INLINE trf__v16 trf__log_sum(trf__v16 x, trf__v16 y)
+{
+    trf__v16 most = trf__max(x, y), d = trf__sub(y, x);
+    trf__v16 e = trf__exp(trf__min(d, trf__sub(trf__set(0), d)));
+    return trf__if_less(most, trf__set(-(trf_real)FLT_MAX), most,
+                        trf__add(most, trf__log_1_plus(e)));
+}
+
+/* z - most is exact for all likely tokens, so what is rounded is small. */
+TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, int worker)
+{
+    const trf__mix *j = (const trf__mix *)job;
+    trf_real *sum = j->sum + row * j->vocab;
+    const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
+    trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all, off, factor;
+    int64_t c, n = j->vocab;
+    double log_all;
+    (void)run; (void)worker;
+    for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
+        trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
+        all = trf__fma(e, trf__first(n - c), all);
+    }
+    log_all = trf__ln((double)trf__sum(all));
+    if (j->rule == TRF_ENSEMBLE_ARITHMETIC) log_all -= trf__ln(j->weight);
+    off = trf__set((trf_real)log_all);
+    factor = trf__set((trf_real)j->weight);
+    for (c = 0; c < n; c += 16) {
+        trf__v16 l = trf__sub(trf__sub(trf__load_n(z + c, n - c), most), off);
+        trf__v16 before = j->first ? zero : trf__load_n(sum + c, n - c);
+        if (j->rule == TRF_ENSEMBLE_GEOMETRIC) l = trf__fma(factor, l, before);
+        else if (!j->first) l = trf__log_sum(before, l);
+        trf__store_n(sum + c, l, n - c);
+    }
+}
+
+TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
+{
+    trf__linear z;
+    z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
+    z.x = j->x; z.w = j->w; z.b = j->bias;
+    z.rows = j->rows; z.out = j->vocab; z.in = j->d;
+    if (j->rows == 0) return;
+    trf__cpu_linear(run, &z);
+    trf__tiles(run, j->rows, trf__mix_tile, j);
 }
 
 // >>backpointers   the history of a row in the cache, and new keys and values
@@ -12398,7 +12588,7 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
         now.rows += beam->live;
     }
     for (r = now.rows; r < a->rows; r++) trf__reorder_nobody(a, r);
-    for (r = now.n_live; r < a->n_cross; r++) a->cross[r].n_query = 0;
+    for (r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
     *a->progress = now;
 }
 
@@ -15207,7 +15397,7 @@ TRF__FN void trf__cuda_adam(const trf__run *run, const trf__adam *a)
 
 #if TRF__CUDA
 
-// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
+// >>cuda-top       the best next tokens of a row of logits
 //
 // The formulas are in >>top. All logits of the live rows exist here: there are few rows.
 
@@ -15370,6 +15560,7 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             }
             t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
         }
+        if (t.scores) lse = 0;
         for (int64_t i = 0; i < t.n; i++) {
             uint64_t next = 0;
             for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
@@ -15393,14 +15584,51 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     trf__top_parts parts;
     trf__linear z;
     trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
+    if (t->mixed) parts.logits = t->mixed;
     /* logits in floats even if activations have 16 bits: their order decides */
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
-    trf__cuda_project(run, "top", &z, 1);
+    if (!t->mixed) trf__cuda_project(run, "top", &z, 1);
     if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
         trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
+}
+
+// >>cuda-mix       several models as one; histories of rows, the cache
+
+/* A block for each row: it adds a model's log-probabilities (>>mix). */
+TRF__KERNEL void trf__gpu_mix(trf__mix j)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    for (int64_t row = blockIdx.x; row < j.rows; row += gridDim.x) {
+        float *sum = j.sum + row * j.vocab, most = -FLT_MAX, all = 0;
+        const float *z = j.first ? sum : j.logits + row * j.vocab;
+        for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) most = fmaxf(most, z[c]);
+        most = trf__block_max(most, shared);
+        for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) all += expf(z[c] - most);
+        bool mean = j.rule == TRF_ENSEMBLE_ARITHMETIC;
+        float off = (float)(log((double)trf__block_sum(all, shared)) - (mean ? log(j.weight) : 0));
+        for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) {
+            float l = z[c] - most - off, before = sum[c], larger;
+            if (!mean) sum[c] = (float)j.weight * l + (j.first ? 0 : before);
+            else if (j.first) sum[c] = l;
+            else {
+                larger = fmaxf(before, l);
+                sum[c] = larger < -FLT_MAX ? larger : larger + log1pf(expf(-fabsf(before - l)));
+            }
+        }
+    }
+}
+
+TRF__FN void trf__cuda_mix(const trf__run *run, const trf__mix *j)
+{
+    trf__linear z;
+    z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
+    z.x = j->x; z.w = j->w; z.b = j->bias;
+    z.rows = j->rows; z.out = j->vocab; z.in = j->d;
+    trf__cuda_project(run, "mix", &z, 1);
+    trf__launch(run, "mix", j->rows, trf__gpu_mix, *j);
 }
 
 /* A block for each row, a thread for each token of its history. */
@@ -15466,7 +15694,7 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
     for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
         trf__reorder_nobody(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
-        a.cross[k].n_query = 0;
+        trf__reorder_ended(&a, k);
     __syncthreads();                    /* all have read a.progress before it changes */
     if (threadIdx.x == 0) *a.progress = now;
 }
@@ -23364,16 +23592,22 @@ TRF__FN void trf__pass_empty(trf__pass *pass)
     trf__free(&run->hooks, pass->plan.sublayers, trf__bytes(n, sizeof(trf__sublayer)));
 }
 
-/* A pass that was never opened has no backend: it is left as it is. */
-TRF__FN void trf__pass_close(trf__pass *pass)
+/* Closes a pass, but not its run. One that was never opened has no backend: it is left as it is. */
+TRF__FN void trf__pass_leave(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
     if (!run->backend) return;
     trf__pass_empty(pass);
     if (pass->weights.packed_bytes)
         run->backend->release(run, pass->weights.packed, pass->weights.packed_bytes);
-    run->backend->close(&pass->run);
     TRF__ZERO(*pass);
+}
+
+TRF__FN void trf__pass_close(trf__pass *pass)
+{
+    trf__run run = pass->run;
+    trf__pass_leave(pass);
+    if (run.backend) run.backend->close(&run);
 }
 
 /* A dropout of probability p at a site: p becomes a multiple of 1/65536, at most 65535 of them. */
@@ -23833,6 +24067,35 @@ TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
     return trf__pass_resize(pass, limits, err);
 }
 
+/* Sublayers, and packed weights if it does not train. What is there after a failure,
+   trf__pass_leave frees. */
+TRF__COLD
+TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
+                                   const trf__limits *limits, const trf_train_options *o,
+                                   trf_error *err)
+{
+    pass->weights.plain = model->weights;
+    pass->weights.packed = model->packed;
+    TRF__TRY(trf__pass_furnish(pass, limits, o, err));
+    return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
+}
+
+/* Opens a pass of another model that computes on the run of `first`, with its limits. */
+TRF__COLD
+TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__pass *first,
+                                  trf_error *err)
+{
+    const trf__run *run = &first->run;
+    trf__limits limits = first->plan.limits;
+    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
+                                                                      : TRF_WEIGHTS_FULL, err));
+    TRF__TRY(trf__check_packed(model, run, err));
+    limits.longest = trf__min64(limits.longest, model->config.max_length);
+    *pass = trf__pass_of(&model->config, &model->layout, &limits, NULL, run);
+    return trf__pass_begin(pass, model, &limits, NULL, err);
+}
+
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Only a trainer
    computes with a part of the layers. */
 TRF__COLD
@@ -23851,13 +24114,10 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
-    pass->weights.plain = model->weights;
-    pass->weights.packed = model->packed;
     status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     if (trf__is_stage(model)) pass->plan.has = TRF__SCRATCH;    /* its slots have the rest */
-    status = trf__pass_furnish(pass, limits, o, err);
-    if (status == TRF_OK && !o && !model->packed) status = trf__pass_pack(pass, err);
+    status = trf__pass_begin(pass, model, limits, o, err);
     if (status != TRF_OK) trf__pass_close(pass);
     return status;
 }
@@ -28750,6 +29010,7 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     X(at_limit,           0, TRF_AT_LIMIT_COUNT - 1) \
     X(min_length,         0, INT32_MAX) \
     X(renormalize_logits, 0, 1) \
+    X(ensemble_rule,      0, TRF_ENSEMBLE_RULE_COUNT - 1) \
     X(ban_unk,            0, 1) \
     X(max_length_a,       0, 1e6) \
     X(max_length_b,       -1, INT32_MAX) \
@@ -28974,6 +29235,7 @@ TRF_API void trf_search_set_rule(trf_search *search, trf_search_rule rule)
         : TRF_LIMIT_KEEP_LIVE;
     search->min_length = fairseq || ctranslate2;
     search->renormalize_logits = ctranslate2;
+    search->ensemble_rule = marian ? TRF_ENSEMBLE_GEOMETRIC : TRF_ENSEMBLE_ARITHMETIC;
 }
 
 TRF_API trf_search trf_search_defaults(void)
@@ -29105,6 +29367,222 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
 }
 
 // -----------------------------------------------------------------------------------------------
+// >>ensemble       several models, one decoder's list of rows
+//
+// Each model has a pass, a cache and its rows of the sources. They share the run, so their ops
+// follow one another on one device, and the lists of the decoder's rows: which id a row reads, its
+// position, its slots. So whatever reorders hypotheses does it for all. After the decoders the op
+// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An
+// object with one model has an ensemble of one, and does without `mix`.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__ensemble {
+    int32_t n;
+    const trf_model *models[TRF_MAX_MODELS];
+    const trf_config *configs[TRF_MAX_MODELS];
+    trf_config config;          /* the first one, with what all of them can read */
+    double weights[TRF_MAX_MODELS];
+    trf_ensemble_rule rule;
+    int apart;                  /* 1: their sources have different vocabularies */
+    trf__pass *others;          /* of models 1 .. n - 1; the first pass is the owner's */
+    int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
+} trf__ensemble;
+
+/* The pass of model k. */
+TRF__FN trf__pass *trf__member(const trf__ensemble *e, trf__pass *first, int32_t k)
+{
+    return k ? &e->others[k - 1] : first;
+}
+
+/* The configurations together. */
+TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
+{
+    int32_t k;
+    e->n = n;
+    e->config = *configs[0];
+    for (k = 0; k < n; k++) {
+        e->configs[k] = configs[k];
+        if (configs[k]->max_length < e->config.max_length)
+            e->config.max_length = configs[k]->max_length;
+        if (configs[k]->source_vocab < e->config.source_vocab)
+            e->config.source_vocab = configs[k]->source_vocab;
+    }
+}
+
+/* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
+TRF__FN int trf__same_tokens(const trf_vocab *a, const trf_vocab *b)
+{
+    if (!a || !b || a == b) return 1;
+    return a->kind == b->kind && a->n_tokens == b->n_tokens && a->n_bytes == b->n_bytes &&
+        a->n_stored == b->n_stored && !memcmp(a->special, b->special, sizeof a->special) &&
+        (!a->n_bytes || !memcmp(a->bytes, b->bytes, (size_t)a->n_bytes)) &&
+        (!a->n_stored || !memcmp(a->stored, b->stored, (size_t)a->n_stored));
+}
+
+/* What must be alike: X(field, sides of a model that it is about). */
+#define TRF__ENSEMBLE_FIELDS(X) \
+    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
+    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
+    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
+    X(sequence_labels, TRF__HEAD)
+
+/* Whether configuration k goes with the first one. */
+TRF__COLD
+TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
+                                    trf_error *err)
+{
+    int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
+    if (a->kind != b->kind)
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                         "model %d is of another kind than the first one: %d, not %d", (int)k,
+                         (int)b->kind, (int)a->kind);
+#define TRF__X(field, side) \
+    if ((sides & (side)) && a->field != b->field) \
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "models", \
+                         "model %d has " #field " %d, but the first one has %d", (int)k, \
+                         (int)b->field, (int)a->field);
+    TRF__ENSEMBLE_FIELDS(TRF__X)
+#undef TRF__X
+    if (a->device.kind == b->device.kind && a->device.index == b->device.index) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                     "model %d is on another device than the first one", (int)k);
+}
+
+/* The same of models, with their texts. */
+TRF__COLD
+TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
+                                     trf_error *err)
+{
+    const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
+    TRF__TRY(trf__check_alike(&a->config, &b->config, k, err));
+    if (!trf__same_tokens(a->target, b->target))
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                         "model %d has other tokens in its target vocabulary than the first one",
+                         (int)k);
+    if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                     "model %d has other labels than the first one", (int)k);
+}
+
+/* Sets models and weights. Nothing is made yet. */
+TRF__COLD
+TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
+                                    const double *weights, int32_t n, trf_ensemble_rule rule,
+                                    trf_error *err)
+{
+    const trf_config *configs[TRF_MAX_MODELS];
+    double sum = 0;
+    int32_t k;
+    TRF__ZERO(*e);
+    TRF__TRY(trf__check_range("n", n, 1, TRF_MAX_MODELS, err));
+    if (!models) return trf__fail_null(err, "models");
+    for (k = 0; k < n; k++) {
+        if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
+        TRF__TRY(trf__check_models(models[0], models[k], k, err));
+        e->apart |= trf__has_source(&models[0]->config) &&
+            !trf__same_tokens(models[0]->source, models[k]->source);
+        e->models[k] = models[k];
+        configs[k] = &models[k]->config;
+        e->weights[k] = weights ? weights[k] : 1;
+        if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
+                             "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
+        sum += e->weights[k];
+    }
+    trf__ensemble_configs(e, configs, n);
+    e->rule = rule;
+    for (k = 0; rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
+    return TRF_OK;
+}
+
+// >>ensemble-pass  the passes of an ensemble
+
+/* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
+   failure too. */
+TRF__COLD
+TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, trf_error *err)
+{
+    int32_t k;
+    if (e->n == 1) return TRF_OK;
+    e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
+                                               trf__bytes(e->n - 1, sizeof *e->others));
+    if (!e->others)
+        return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    for (k = 1; k < e->n; k++)
+        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], first, err));
+    return TRF_OK;
+}
+
+TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
+{
+    int32_t k;
+    if (!e->others) return;
+    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
+    trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
+    e->others = NULL;
+}
+
+/* trf__pass_reserve for all. */
+TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, trf__pass *first,
+                                         const trf__limits *need, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__pass *pass = trf__member(e, first, k);
+        const char *arena = pass->plan.arena;
+        TRF__TRY(trf__pass_reserve(pass, need, err));
+        e->moves += k > 0 && pass->plan.arena != arena;
+    }
+    return TRF_OK;
+}
+
+/* Adds what model k's decoder has left in its rows. */
+TRF__FN void trf__mix_rows(const trf__ensemble *e, const trf__pass *pass, int32_t k,
+                           trf_real *sum, trf_real *logits)
+{
+    const trf__stack *stack = &pass->decoder;
+    trf__mix j;
+    trf__scale_states(pass, stack->out, stack->rows);
+    j.sum = sum; j.logits = logits;
+    j.x = stack->out;
+    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.bias = trf__generator_bias(pass);
+    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
+    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
+    pass->run.backend->mix(&pass->run, &j);
+}
+
+/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
+   it. */
+TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
+{
+    double weight = e->weights[k], most;
+    if (e->n == 1) return l;
+    if (e->rule == TRF_ENSEMBLE_GEOMETRIC) return weight * l + (k ? before : 0);
+    l += log(weight);
+    most = k && before > l ? before : l;
+    return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
+}
+
+/* What a call that shows one model does with an ensemble. */
+TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
+{
+    if (e->n == 1) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "models",
+                     "this shows one model, but %d answer together: use one of the model alone",
+                     (int)e->n);
+}
+
+/* The same ids for models that read different tokens would be nonsense for some. */
+TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
+{
+    if (!e->apart) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "models",
+                     "the models have different source vocabularies: give each its own ids "
+                     "(trf_translate_each, trf_score_each), or a text");
+}
+
+// -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
 //
 //   rows          the live hypotheses of all sentences that are still searched, sentence after
@@ -29136,12 +29614,13 @@ typedef struct trf__searches {
     int32_t *live;                              /* place indices of sentences still searched */
     trf__progress *progress;
     trf__arrival *arrivals;
-    int32_t *slots;                             /* slot in memory of each row of new sources */
+    int32_t *slots;                             /* (models, places * area) slot in memory of each
+                                                   row of new sources */
     int32_t *prefixes;                          /* (places, length) */
 } trf__searches;
 
-/* A sentence of a call: its number, where its ids and its prefix begin, its length for sorting. */
-typedef struct trf__pending { int64_t source, prefix; int32_t sentence, length; } trf__pending;
+/* A sentence of a call: its number, where its prefix begins, its length for sorting. */
+typedef struct trf__pending { int64_t prefix; int32_t sentence, length; } trf__pending;
 
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
    layout. */
@@ -29152,8 +29631,9 @@ typedef struct trf__hypotheses {
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places
+    trf__cache caches[TRF_MAX_MODELS];          /* (layers, length * n_rows, 2d), (layers, n_places
                                                    * area, 2d) */
+    trf_real *mixed, *logits;                   /* (n_rows, vocab) of several models (>>ensemble) */
     int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
                                                       next */
     trf__lists lists;                           /* (n_rows) what the next token reads */
@@ -29167,7 +29647,7 @@ typedef struct trf__hypotheses {
     trf__beam *beams;                           /* per place, like their memory and sources */
     char *beam_memory;                          /* beam_bytes each */
     size_t beam_bytes;
-    trf__span *sources;
+    trf__span *sources;                         /* (models, places) */
     int32_t *starts;                            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
@@ -29176,13 +29656,15 @@ typedef struct trf__hypotheses {
     char *memory_read;
     int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
                                                    is still searched */
-    int32_t *ids, *lengths;                     /* of new sources */
+    int32_t *ids, *lengths;                     /* of new sources: (models, places * area) and
+                                                   (models, places) */
 } trf__hypotheses;
 
 struct trf_translator {
-    const trf_model *model;
+    const trf_model *model;                     /* the first one, and its pass */
     trf_search search;
     trf__pass pass;
+    trf__ensemble ensemble;
     double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
@@ -29198,8 +29680,10 @@ struct trf_translator {
     int32_t *ids; int64_t ids_capacity, n_ids;          /* n ids and one more for each answer; */
     double *own; int64_t own_capacity;                  /* their log-probabilities likewise */
     int64_t *first_id; int64_t first_id_capacity;       /* index of a sentence's first id */
-    trf__text_ids text;                                 /* the source of trf_translate_text */
+    trf__text_ids text[TRF_MAX_MODELS];                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the sentences of the call */
+    int64_t *source_at; int64_t source_capacity;        /* (models, sentences) where their ids
+                                                           begin; of one, if all have the same */
     const void **order; int64_t order_capacity;         /* the same, longest first */
     int32_t n_sentences;
 };
@@ -29302,10 +29786,11 @@ TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
 }
 
 /* A search as it runs: every row may end in each way and `beam` others still compete. */
-TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search)
+TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
     s.ends = trf__more_ends(c, &search->ends);
+    if (models > 1 && s.ensemble_rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     return s;
 }
@@ -29345,7 +29830,7 @@ TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *id
 TRF__COLD
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
-    const trf_config *c = &t->model->config;
+    const trf_config *c = &t->ensemble.config;
     const trf__run *run = &t->pass.run;
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);
@@ -29420,22 +29905,39 @@ TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 }
 
 TRF__COLD
-TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
+TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h,
+                                int32_t models)
 {
     x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
     x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
     x->arrivals = (trf__arrival *)trf__take(cursor, h->n_places, sizeof(trf__arrival));
-    x->slots = (int32_t *)trf__take(cursor, h->n_places * h->area, sizeof(int32_t));
+    x->slots = (int32_t *)trf__take(cursor, models * h->n_places * h->area, sizeof(int32_t));
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
+}
+
+/* The cache of a model with this configuration. */
+TRF__FN void trf__take_cache(trf__cursor *cursor, trf__cache *cache, const trf__hypotheses *h,
+                             const trf_config *c, const trf__run *run)
+{
+    int64_t width = 2 * trf__k_width(c);
+    cache->area = h->area;
+    cache->self_layer = h->length * h->n_rows * width;
+    cache->cross_layer = h->n_places * h->area * width;
+    cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                        trf__bytes(cache->self_layer, run->element));
+    cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                         trf__bytes(cache->cross_layer, run->element));
 }
 
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
-TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
-                                    const trf__rules *rules, const trf__run *run)
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
+                                    const trf_search *s, const trf__rules *rules,
+                                    const trf__run *run)
 {
-    int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
+    const trf_config *c = &e->config;
+    int64_t n = run->backend->padded(run, h->n_places) * s->beam;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
     size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
@@ -29449,13 +29951,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    h->cache.area = h->area;
-    h->cache.self_layer = h->length * n * width;
-    h->cache.cross_layer = h->n_places * h->area * width;
-    h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers,
-                                          trf__bytes(h->cache.self_layer, run->element));
-    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
-                                           trf__bytes(h->cache.cross_layer, run->element));
+    for (i = 0; i < e->n; i++) trf__take_cache(&device, &h->caches[i], h, e->configs[i], run);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -29465,10 +29961,14 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
-    l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    l->cross = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
     h->top_scratch = trf__take(&device, 1,
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
+    if (e->n > 1) {
+        h->mixed = trf__take_reals(&device, n, c->target_vocab);
+        h->logits = trf__take_reals(&device, n, c->target_vocab);
+    }
     h->found = (char *)trf__take(&device, n, found);
     h->rest = s->renormalize_logits
             ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
@@ -29476,18 +29976,18 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
-    h->sources = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    h->sources = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
     h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
-    trf__take_searches(&device, &h->there, h);
-    trf__take_searches(&host, &h->here, h);
+    trf__take_searches(&device, &h->there, h, e->n);
+    trf__take_searches(&host, &h->here, h, e->n);
     h->beams_read = (trf__beam *)trf__take_host_copy(&host, run, h->beams, h->n_places,
                                                      sizeof(trf__beam));
     h->memory_read = (char *)trf__take_host_copy(&host, run, h->beam_memory, h->n_places,
                                                  h->beam_bytes);
     h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
     h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
-    h->ids = (int32_t *)trf__take(&host, h->n_places * h->area, sizeof(int32_t));
-    h->lengths = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->ids = (int32_t *)trf__take(&host, e->n * h->n_places * h->area, sizeof(int32_t));
+    h->lengths = (int32_t *)trf__take(&host, e->n * h->n_places, sizeof(int32_t));
     h->bytes = host.used;
     h->device_bytes = device.used;
 }
@@ -29514,7 +30014,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     h.n_places = places;
     h.length = length;
     h.area = area;
-    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
@@ -29532,22 +30032,25 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     }
     h.arena = old.arena;
     h.device_arena = old.device_arena;
-    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
     h.bytes = old.bytes;
     h.device_bytes = old.device_bytes;
     t->hypotheses = h;
     return TRF_OK;
 }
 
+// >>translators    making and freeing a translator
+
 TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *translator)
 {
     trf_hooks hooks;
     const trf__run *run;
+    int32_t k;
     if (!translator) return;
     hooks = translator->search.hooks;
     run = &translator->pass.run;
-    /* no backend: trf_translator_create has failed before the pass was open */
+    /* no backend: creating it has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
         run->backend->release(run, translator->work.memory, translator->work.bytes);
@@ -29555,6 +30058,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
                                                                          translator->n_banned));
         run->backend->release(run, translator->phrases,
                               trf__phrases_bytes(&translator->rules.phrases));
+        trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
@@ -29571,8 +30075,11 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
               trf__bytes(translator->own_capacity, sizeof *translator->own));
     trf__free(&hooks, translator->first_id,
               trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
-    trf__free(&hooks, translator->text.ids,
-              trf__bytes(translator->text.capacity, sizeof *translator->text.ids));
+    for (k = 0; k < TRF_MAX_MODELS; k++)
+        trf__free(&hooks, translator->text[k].ids,
+                  trf__bytes(translator->text[k].capacity, sizeof *translator->text[k].ids));
+    trf__free(&hooks, translator->source_at,
+              trf__bytes(translator->source_capacity, sizeof *translator->source_at));
     trf__free(&hooks, translator->pending,
               trf__bytes(translator->pending_capacity, sizeof *translator->pending));
     trf__free(&hooks, translator->order,
@@ -29600,38 +30107,51 @@ TRF__FN double trf__trained_ratio(const trf_model *model)
     return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
 }
 
-TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
-                                         const trf_search *search, trf_error *err)
+TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
+                                                  const trf_model *const *models,
+                                                  const double *weights, int32_t n,
+                                                  const trf_search *search, trf_error *err)
 {
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
+    trf__ensemble ensemble;
     trf__limits limits;
     trf_device device;
     trf_status status;
+    int32_t k;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
-    if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
+    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, search->ensemble_rule, err));
     TRF__TRY(trf_search_check(search, err));
-    TRF__TRY(trf__check_search_ids(&model->config, search, err));
+    for (k = 0; k < n; k++) TRF__TRY(trf__check_search_ids(ensemble.configs[k], search, err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
-    t->model = model;
-    t->ratio = trf__trained_ratio(model);
-    t->search = trf__running(&model->config, search);
+    t->model = models[0];
+    t->ensemble = ensemble;
+    t->ratio = trf__trained_ratio(t->model);
+    t->search = trf__running(&ensemble.config, search, n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    limits = trf__translator_limits(&model->config, search);
-    device = trf__device_with(&model->config.device, search->threads);
-    status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, &device,
+    limits = trf__translator_limits(&ensemble.config, search);
+    device = trf__device_with(&t->model->config.device, search->threads);
+    status = trf__pass_open(&t->pass, t->model, &limits, NULL, search->weights, &device,
                             &search->hooks, err);
-    t->pass.encoder.tagged = search->source_tagged;
+    if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
+    for (k = 0; status == TRF_OK && k < n; k++)
+        trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
+}
+
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err)
+{
+    return trf_translator_create_ensemble(translator, &model, NULL, 1, search, err);
 }
 
 // >>decode         one token for all live rows
@@ -29658,6 +30178,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
+    a.models = t->ensemble.n; a.places = h->n_places;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
     a.columns = h->length; a.begin = begin;
     return a;
@@ -29674,21 +30195,29 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf_translator *t = token->t;
     int64_t at = token->at, wanted = token->wanted;
     trf__hypotheses *h = &t->hypotheses;
-    const trf_config *c = &t->model->config;
+    const trf__ensemble *e = &t->ensemble;
+    const trf_config *c = t->pass.config;
     const trf__run *run = &t->pass.run;
     const trf__stack *stack = &t->pass.decoder;
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
+    int32_t k;
     /* two buffers alternate: a row copies its parent's list, which other rows may need too */
     a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
     a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
-    h->cache.backpointers = a.to;
-    h->cache.stride = h->length;
-    TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
-    trf__scale_states(&t->pass, stack->out, stack->rows);
+    for (k = 0; k < e->n; k++) {
+        trf__pass *pass = trf__member(e, &t->pass, k);
+        h->caches[k].backpointers = a.to;
+        h->caches[k].stride = h->length;
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+        if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
+    }
+    if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
+    top.mixed = h->mixed;
+    top.scores = e->n > 1 && e->rule == TRF_ENSEMBLE_GEOMETRIC;
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ruled = (double *)(uintptr_t)next.ruled;
     top.rest = h->rest;
@@ -29713,7 +30242,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
     trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
-                                     at & 1);
+                                     (at & 1) + 2 * t->ensemble.moves);
     shape.decoder_rows = t->pass.decoder.rows;
     shape.decoder_spans = t->pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;
@@ -29737,6 +30266,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 /* A round: sentences first .. end - 1 of the sorted order. */
 typedef struct trf__round {
     const trf_sequences *sources, *prefixes;        /* of the call, or NULL */
+    int32_t each;                                   /* 1: each model has sources of its own */
     int32_t first, end, next;                       /* next: the first that still waits */
     int32_t n, taken;                               /* number of places; number of those in use */
     int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
@@ -29804,6 +30334,15 @@ TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
     return x && x->count ? x->lengths[i] : 0;
 }
 
+/* The rows of a sentence in the encoder of model k. */
+TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
+                                 int32_t sentence)
+{
+    if (!round->sources) return 0;
+    return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
+        trf__source_added(t->ensemble.configs[k]);
+}
+
 /* The sizes that the pass needs for a round. */
 TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
 {
@@ -29822,33 +30361,54 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &t->pass, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
     return TRF_OK;
 }
 
-/* Puts a sentence in a free place: its beam, prefix, ids and slots. Its source is number k of the
-   new ones and its rows begin at `row`. Returns the row after them. */
-TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
-                                   const trf__pending *w, int32_t place, int32_t k, int64_t row)
+/* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
+   begin at `row`. Returns the row after them. */
+TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
+                                  const trf__pending *w, int32_t place, int32_t k, int32_t m,
+                                  int64_t row)
 {
-    const trf_config *c = &t->model->config;
+    const trf_search *s = &t->search;
+    trf__hypotheses *h = &t->hypotheses;
+    trf__span *span = &h->here.arrivals[k].source[m];
+    const trf_sequences *from = &round->sources[m * round->each];
+    int64_t count = round->sources->count, begin = m * h->n_places * h->area;
+    int32_t n_source = trf__length_of(from, w->sentence), i;
+    /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
+    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->ensemble.configs[m]);
+    span->key = (int32_t)(place * h->area);
+    span->n_key = trf__source_rows(t, round, m, w->sentence);
+    if (s->source_first >= 0) *ids++ = s->source_first;
+    if (n_source)
+        memcpy(ids, from->ids + t->source_at[m * round->each * count + w->sentence],
+               (size_t)n_source * sizeof(int32_t));
+    if (s->source_last >= 0) ids[n_source] = s->source_last;
+    h->lengths[m * h->n_places + k] = n_source + trf__tags(s);
+    for (i = 0; i < span->n_key; i++) h->here.slots[begin + row + i] = span->key + i;
+    return row + span->n_key;
+}
+
+/* Puts a sentence in a free place: its beam and its prefix. It is number k of the new ones. */
+TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
+                                const trf__pending *w, int32_t place, int32_t k)
+{
+    const trf_config *c = &t->ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
     const trf_search *s = &t->search;
-    int32_t n_source = trf__length_of(round->sources, w->sentence), i;
+    int32_t n_source = trf__length_of(round->sources, w->sentence);
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
-    int32_t rows = round->sources ? n_source + trf__tags(s) + trf__source_added(c) : 0;
-    int32_t *ids = h->ids + row - k * trf__source_added(c);
     int32_t forced = trf__forced_tokens(c, s, n_prefix);
     const int32_t *prefix = n_prefix ? round->prefixes->ids + w->prefix : &s->forced_first;
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    arrival->source.key = (int32_t)(place * h->area);
-    arrival->source.n_key = rows;
     trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
@@ -29865,14 +30425,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
         arrival->beam.unscored = 1;
         arrival->beam.uncounted = 0;
     }
-    /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    if (s->source_first >= 0) *ids++ = s->source_first;
-    if (n_source) memcpy(ids, round->sources->ids + w->source, (size_t)n_source * sizeof(int32_t));
-    if (s->source_last >= 0) ids[n_source] = s->source_last;
-    h->lengths[k] = n_source + trf__tags(s);
-    for (i = 0; i < rows; i++) h->here.slots[row + i] = (int32_t)(place * h->area + i);
     h->sentence[place] = w->sentence;
-    return row + rows;
 }
 
 /* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
@@ -29942,10 +30495,39 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 // On a device the host learns only from trf__round_look how searches stand. Between two looks it
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
-/* The most rows that the lists and the activations can hold. */
-TRF__FN int64_t trf__round_places(const trf_translator *t)
+/* The most rows that the lists and the activations of all models can hold. */
+TRF__FN int64_t trf__round_places(trf_translator *t)
 {
-    return trf__min64(t->hypotheses.n_rows, t->pass.plan.limits.target_rows);
+    int64_t most = t->hypotheses.n_rows;
+    int32_t k;
+    for (k = 0; k < t->ensemble.n; k++)
+        most = trf__min64(most, trf__member(&t->ensemble, &t->pass,
+                                            k)->plan.limits.target_rows);
+    return most;
+}
+
+/* Encodes the n new sources for model k, and prepares its decoder. `rows`: of all lists. */
+TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, int32_t k,
+                                     int32_t n, int64_t rows, trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__stack *stack = &pass->decoder;
+    int64_t begin = k * h->n_places * h->area;
+    if (round->sources)
+        TRF__TRY(trf__encode_into(pass, &h->caches[k], h->there.slots + begin, h->ids + begin,
+                                  h->lengths + k * h->n_places, n, t->search.source_last >= 0,
+                                  err));
+    pass->encoder.rows = pass->encoder.n_self = 0;
+    stack->cache = &h->caches[k];
+    stack->rows = rows;
+    stack->n_cross = round->sources ? h->n_places : 0;
+    stack->max_queries = t->search.beam;
+    stack->max_keys = h->length;
+    stack->max_memory = round->longest_source;
+    stack->device = h->lists;
+    stack->device.cross += k * h->n_places;
+    return TRF_OK;
 }
 
 /* Puts waiting sentences in all free places, and begins their searches. */
@@ -29953,17 +30535,21 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
 {
     const trf__run *run = &t->pass.run;
     trf__hypotheses *h = &t->hypotheses;
-    trf__stack *stack = &t->pass.decoder;
     trf__searches *x = &h->here;
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
         *end = (char *)(void *)x->prefixes;
-    int32_t n = 0, place;
-    int64_t rows = 0;
+    int32_t n = 0, place, k;
+    int64_t rows[TRF_MAX_MODELS] = {0};
     trf__reorder begin;
-    for (place = 0; place < round->n && round->next < round->end; place++)
-        if (h->sentence[place] < 0)
-            rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++],
-                                      place, n++, rows);
+    for (place = 0; place < round->n && round->next < round->end; place++) {
+        const trf__pending *w = (const trf__pending *)t->order[round->next];
+        if (h->sentence[place] >= 0) continue;
+        trf__round_arrival(t, round, w, place, n);
+        for (k = 0; round->sources && k < t->ensemble.n; k++)
+            rows[k] = trf__round_source(t, round, w, place, n, k, rows[k]);
+        round->next++;
+        n++;
+    }
     /* One upload from arrivals on; the first also resets progress. Prefixes are last, and left out
        if there are none. The pointers rely on the order in trf__take_searches. */
     if (round->next - n == round->first) from = (char *)(void *)x->progress;
@@ -29972,17 +30558,8 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
-    if (round->sources)
-        TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n,
-                                  t->search.source_last >= 0, err));
-    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
-    t->pass.decoder.cache = &h->cache;
-    stack->rows = trf__round_places(t);
-    stack->n_cross = round->sources ? h->n_places : 0;
-    stack->max_queries = t->search.beam;
-    stack->max_keys = h->length;
-    stack->max_memory = round->longest_source;
-    stack->device = h->lists;
+    for (k = 0; k < t->ensemble.n; k++)
+        TRF__TRY(trf__round_encode(t, round, k, n, trf__round_places(t), err));
     begin = trf__reorder_of(t, 1, n);
     run->backend->reorder(run, &begin);
     return TRF_OK;
@@ -30040,24 +30617,27 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
 {
     const trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->pass.run;
-    trf__stack *stack = &t->pass.decoder;
     trf__progress *now = h->here.progress;
-    int64_t n_cross;
+    int64_t n_cross, rows;
+    int32_t k;
     run->backend->download(run, h->here.live, h->there.live,
                            (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
     if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
-    stack->rows = now->rows;
+    rows = now->rows;
     n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
-        stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
-                                 trf__round_places(t));
+        rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
+                          trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
-        *wanted = trf__max_candidates(&t->model->config, &t->search);
+        *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
     }
-    stack->n_self = stack->rows;
-    stack->n_cross = round->sources ? n_cross : 0;
+    for (k = 0; k < t->ensemble.n; k++) {
+        trf__stack *stack = &trf__member(&t->ensemble, &t->pass, k)->decoder;
+        stack->rows = stack->n_self = rows;
+        stack->n_cross = round->sources ? n_cross : 0;
+    }
     return TRF_OK;
 }
 
@@ -30074,6 +30654,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     const trf__run *run = &t->pass.run;
     trf_status status = TRF_OK;
     int64_t at, wanted = 1;
+    int32_t k;
     for (at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */
@@ -30085,7 +30666,8 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    t->pass.decoder.cache = NULL;
+    for (k = 0; k < t->ensemble.n; k++)
+        trf__member(&t->ensemble, &t->pass, k)->decoder.cache = NULL;
     return status;
 }
 
@@ -30105,15 +30687,32 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
         ? -1 : 1;
 }
 
+/* Checks the sources of a call for every model. each: 1 if each has its own. */
+TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *sources,
+                                   int32_t each, int tags, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        const trf_sequences *x = &sources[k * each];
+        int64_t rows = 0, most = 0;
+        TRF__TRY(trf__check_sources(e->configs[k], x, tags, &rows, &most, err));
+        if (x->count != sources->count)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "sources",
+                             "model %d has %d source%s, but the first one has %d", (int)k, x->count,
+                             trf__plural(x->count), sources->count);
+    }
+    return TRF_OK;
+}
+
 /* Checks a call, reserves memory for its answers, and sorts its sentences. */
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
-                                       const trf_sequences *prefixes, trf_error *err)
+                                       int32_t each, const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c = &t->model->config;
-    int64_t rows = 0, most = 0, source = 0, prefix = 0;
-    int32_t n = sources ? sources->count : prefixes->count, i;
+    const trf_config *c = &t->ensemble.config;
+    int64_t rows = 0, most = 0, source, prefix = 0, kinds = each ? t->ensemble.n : sources != NULL;
+    int32_t n = sources ? sources->count : prefixes->count, i, k;
     if (sources)
-        TRF__TRY(trf__check_sources(c, sources, trf__tags(&t->search), &rows, &most, err));
+        TRF__TRY(trf__check_each(&t->ensemble, sources, each, trf__tags(&t->search), err));
     if (prefixes)
         TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
                                     err));
@@ -30127,16 +30726,21 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
     TRF__GROW(trf__pending, t->pending, t->pending_capacity, n, &t->search.hooks);
     TRF__GROW(const void *, t->order, t->order_capacity, n, &t->search.hooks);
+    if (kinds) TRF__GROW(int64_t, t->source_at, t->source_capacity, kinds * n, &t->search.hooks);
     for (i = 0; i < n; i++) {
         trf__pending *w = &t->pending[i];
-        w->source = source;
         w->prefix = prefix;
         w->sentence = i;
-        w->length = trf__length_of(sources ? sources : prefixes, i);
-        source += trf__length_of(sources, i);
+        w->length = sources ? 0 : prefixes->lengths[i];
         prefix += trf__length_of(prefixes, i);
         t->order[i] = w;
     }
+    for (k = 0; k < kinds; k++)
+        for (source = 0, i = 0; i < n; source += sources[k].lengths[i++]) {
+            t->source_at[k * (int64_t)n + i] = source;
+            if (t->pending[i].length < sources[k].lengths[i])
+                t->pending[i].length = sources[k].lengths[i];
+        }
     trf__sort(t->order, (size_t)n, trf__by_length, NULL);
     return TRF_OK;
 }
@@ -30155,8 +30759,8 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
    their greatest lengths. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
-    const trf_config *c = &t->model->config;
-    int32_t tokens = ((const trf__pending *)t->order[round->first])->length;
+    const trf_config *c = &t->ensemble.config;
+    int32_t tokens = ((const trf__pending *)t->order[round->first])->length, k;
     round->longest = 1;
     round->taken = 0;
     round->next = round->end = round->first;
@@ -30174,8 +30778,11 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         round->n = n;
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
-    round->longest_source = round->sources ? tokens + trf__tags(&t->search) + trf__source_added(c)
-        : 0;
+    round->longest_source = 0;
+    for (k = 0; round->sources && k < t->ensemble.n; k++)
+        round->longest_source = trf__max64(round->longest_source, (int64_t)tokens +
+                                           trf__tags(&t->search) +
+                                           trf__source_added(t->ensemble.configs[k]));
 }
 
 /* Leaves out the first n ids of an answer. */
@@ -30218,19 +30825,20 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
 // >>search-rounds  all sentences of a call, round by round
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
-   NULL. */
+   NULL. each: 1 if each model has its own sources. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
-                                      const trf_sequences *prefixes,
-                                   trf_error *err)
+                                      int32_t each, const trf_sequences *prefixes,
+                                      trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
     int64_t id, at;
     int32_t i, k;
     trf__forget_answers(t);
-    TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
+    TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
     TRF__ZERO(round);
     round.sources = sources;
+    round.each = each;
     round.prefixes = prefixes;
     for (; round.first < leading->count; round.first = round.end) {
         trf__round_size(t, leading->count, &round);
@@ -30243,9 +30851,9 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            trf__hide_first(h, trf__hidden_tokens(&t->model->config, &t->search,
+            trf__hide_first(h, trf__hidden_tokens(&t->ensemble.config, &t->search,
                                                   trf__length_of(prefixes, i)));
-            at = sources ? t->pending[i].source : t->pending[i].prefix;
+            at = sources ? t->source_at[i] : t->pending[i].prefix;
             h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
                                     leading->lengths[i], sources ? t->ratio : 0);
         }
@@ -30264,7 +30872,19 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
                          "forced prefixes need an encoder-decoder model; a decoder-only model "
                          "continues its sources");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, prefixes, err);
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__search_rounds(translator, sources, 0, prefixes, err);
+}
+
+TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
+                                      const trf_sequences *prefixes, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (translator->model->config.kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "sources for each model need encoder-decoder models");
+    if (!sources) return trf__fail_null(err, "sources");
+    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
@@ -30277,8 +30897,10 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     if (c->kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
-    return trf__search_rounds(translator, NULL, sources, err);
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__search_rounds(translator, NULL, 0, sources, err);
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__search_rounds(translator, sources, 0, NULL, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -30294,11 +30916,15 @@ TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
-TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens)
+TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
+                                   const trf_search *search, int32_t sentences,
+                                   int32_t source_tokens)
 {
     trf_search own = trf_search_defaults();
-    int64_t added, answers;
+    const trf_config *config = configs && n > 0 ? configs[0] : NULL;
+    trf__ensemble ensemble;
+    int64_t added = 0, answers;
+    int32_t k;
     trf_device device;
     trf__run run;
     trf__layout layout;
@@ -30308,14 +30934,22 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
-    added = config ? trf__ids_added(config, search) : -1;
-    if (added < 0 || sentences < 1 || source_tokens < 0 ||
-        source_tokens + added > config->max_length) return 0;
-    own = trf__running(config, search);
+    if (!config || n > TRF_MAX_MODELS || sentences < 1 || source_tokens < 0) return 0;
+    for (k = 0; k < n; k++) {
+        int64_t adds = configs[k] ? trf__ids_added(configs[k], search) : -1;
+        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
+            trf__check_alike(config, configs[k], k, NULL)) return 0;
+        added = trf__max64(added, adds);
+    }
+    TRF__ZERO(ensemble);
+    trf__ensemble_configs(&ensemble, configs, n);
+    config = &ensemble.config;
+    own = trf__running(config, search, n);
     search = &own;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
-    if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
+    for (k = 0; k < n; k++)
+        if (trf__run_weights(&run, configs[k], search->weights, NULL)) return 0;
     TRF__ZERO(round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
@@ -30324,8 +30958,6 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    TRF__ZERO(layout);
-    trf__lay_out(&layout, config);
     have = trf__translator_limits(config, search);
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
@@ -30335,28 +30967,46 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
         state = trf__pass_state(&pass, &have);
         growing = trf__pass_memory(config, &have, NULL, &run);
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
+        for (k = 1; k < n; k++)
+            growing = trf__add_size(growing, trf__pass_memory(configs[k], &have, NULL, &run));
     }
     TRF__ZERO(h);
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
     rules = trf__rules_of(search);
-    trf__hypotheses_layout(&h, config, search, &rules, &run);
+    trf__hypotheses_layout(&h, &ensemble, search, &rules, &run);
     answers = (int64_t)sentences * search->n_best;
     /* while an array grows, the old one exists too: half the size of the new one */
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator),
-                          trf__packed_size(&layout, &run, trf__packs(&run, 0)));
+    fixed = sizeof(trf_translator);
+    for (k = 0; k < n; k++) {
+        TRF__ZERO(layout);
+        trf__lay_out(&layout, configs[k]);
+        fixed = trf__add_size(fixed, trf__packed_size(&layout, &run, trf__packs(&run, 0)));
+        if (k > 0)
+            fixed = trf__add_size(fixed, trf__add_size(sizeof(trf__pass),
+                                  trf__pass_memory(configs[k], &grown, NULL, &run)));
+    }
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
+    if (trf__has_source(config))
+        fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, (int64_t)n * sentences),
+                                                sizeof(int64_t)));
     fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
                           trf__phrases_bytes(&rules.phrases));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
+}
+
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens)
+{
+    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens);
 }
 
 // >>answers        hypotheses as ids and as text
@@ -30426,30 +31076,39 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
 }
 
-/* A decoder-only model has no source: its text continues the target. */
-TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text, trf_error *err)
+/* A decoder-only model has no source: its text continues the target. Models whose sources have
+   different vocabularies get each its own ids. */
+TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text,
+                                      trf_sequences *sources, trf_error *err)
 {
-    const trf_model *model = translator->model;
-    const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
-    if (!from || !model->target) return trf__no_vocabularies(err);
-    return trf__encode_all(from, text, &translator->text, &translator->search.hooks, err);
+    const trf__ensemble *e = &translator->ensemble;
+    int32_t k;
+    for (k = 0; k < (e->apart ? e->n : 1); k++) {
+        const trf_model *model = e->models[k];
+        const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
+        trf__text_ids *to = &translator->text[k];
+        if (!from || !translator->model->target) return trf__no_vocabularies(err);
+        TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
+        sources[k].ids = to->ids;
+        sources[k].lengths = &to->n;
+        sources[k].count = 1;
+    }
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err)
 {
-    trf_sequences one;
+    trf_sequences sources[TRF_MAX_MODELS];
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
     if (!status && !answer && size > 0) status = trf__fail_null(err, "answer");
-    if (!status) status = trf__encode_source(translator, text, err);
+    if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    one.ids = translator->text.ids;
-    one.lengths = &translator->text.n;
-    one.count = 1;
-    TRF__TRY(trf_translate_batch(translator, &one, err));
+    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, err)
+                                        : trf_translate_batch(translator, sources, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
@@ -30485,6 +31144,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
+    X(trf_ensemble_rule, ensemble_rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, 0) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
@@ -30508,9 +31168,10 @@ typedef struct trf__sampled {
 } trf__sampled;
 
 struct trf_sampler {
-    const trf_model *model;
+    const trf_model *model;                     /* the first one, and its pass */
     trf_sampling sampling;
     trf__pass pass;
+    trf__ensemble ensemble;
     size_t bytes, device_bytes;
     int32_t count;
     int64_t ordinal;                            /* of the batch */
@@ -30520,8 +31181,9 @@ struct trf_sampler {
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
-    trf__cache cache;                           /* on the device */
-    trf__act *scores;                           /* (rows_per_step, vocab) */
+    trf__cache caches[TRF_MAX_MODELS];          /* on the device */
+    trf__act *scores;                           /* (rows_per_step, vocab); NULL: several models */
+    trf_real *mixed, *mixing;                   /* then this, and its scratch (>>ensemble) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* of the batch, kept for files */
     int32_t *ids; double *each;                 /* (count, capacity + 1) each; not in the arenas,
@@ -30587,7 +31249,7 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
 {
     const trf_sampler *g = (const trf_sampler *)user;
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
     int32_t never[3], i;
@@ -30674,7 +31336,7 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
 /* The most ids that are read at a time; 0: there is no window. */
 TRF__FN int32_t trf__window(const trf_sampler *g)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     if (c->kind != TRF_DECODER_ONLY) return 0;
     return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
 }
@@ -30727,7 +31389,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
 TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
                                      double log_probability, trf_error *err)
 {
-    int eos = trf__is_end(g->model->config.eos, &g->sampling.ends, id);
+    int eos = trf__is_end(g->ensemble.config.eos, &g->sampling.ends, id);
     const char *text = "";
     size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
@@ -30757,6 +31419,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     const trf__lists *l = &g->here;
     trf__stack *stack = &g->pass.decoder;
     int64_t rows = 0, n = 0, k, todo = 0;
+    int32_t i;
     stack->max_queries = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
@@ -30766,7 +31429,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         span->sentence = *next;
         span->query = (int32_t)rows;
         span->n_query = (int32_t)trf__min64(todo, most - rows);
-        span->key = (int32_t)(*next * g->cache.self_area);
+        span->key = (int32_t)(*next * g->caches[0].self_area);
         span->n_key = s->read + span->n_query;
         for (k = s->read; k < span->n_key; k++, rows++) {
             l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
@@ -30774,7 +31437,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
             l->slots[rows] = (int32_t)(span->key + k);
         }
         *cross = *span;
-        cross->key = (int32_t)(*next * g->cache.area);
+        cross->key = (int32_t)(*next * g->caches[0].area);
         cross->n_key = s->n_source;
         stack->max_queries = trf__max64(stack->max_queries, span->n_query);
         n++;
@@ -30783,9 +31446,15 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     stack->rows = rows;
     stack->n_self = n;
     stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->max_keys = g->cache.self_area;
-    stack->max_memory = g->cache.area;
+    stack->max_keys = g->caches[0].self_area;
+    stack->max_memory = g->caches[0].area;
     stack->device = g->there;
+    for (i = 1; i < g->ensemble.n; i++) {
+        trf__stack *other = &g->ensemble.others[i - 1].decoder;
+        other->rows = rows; other->n_self = n; other->n_cross = stack->n_cross;
+        other->max_queries = stack->max_queries; other->max_keys = stack->max_keys;
+        other->max_memory = stack->max_memory; other->device = stack->device;
+    }
     return n;
 }
 
@@ -30793,9 +31462,34 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
     trf_sampler *g = (trf_sampler *)job;
-    TRF__TRY(trf__stack_forward(&g->pass, &g->pass.decoder, err));
-    trf__project_states(&g->pass, g->scores, g->pass.decoder.out, g->pass.decoder.rows);
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+        if (g->scores) trf__project_states(pass, g->scores, pass->decoder.out, pass->decoder.rows);
+        else trf__mix_rows(&g->ensemble, pass, k, g->mixed, g->mixing);
+    }
     return TRF_OK;
+}
+
+/* The rows of the list, without logits, of all models. */
+TRF__FN trf_status trf__rows_alone(trf_sampler *g, trf_error *err)
+{
+    int32_t k;
+    TRF__TRY(trf__cancel_status(&g->pass.run.hooks, err));
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+    }
+    return TRF_OK;
+}
+
+/* The decoders read and fill the caches, or again none. */
+TRF__FN void trf__use_caches(trf_sampler *g, int use)
+{
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++)
+        trf__member(&g->ensemble, &g->pass, k)->decoder.cache = use ? &g->caches[k] : NULL;
 }
 
 /* The logits of the last rows: one row for each sequence, so the ops are the same from token to
@@ -30803,12 +31497,12 @@ TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
 {
     trf__shape shape = trf__shape_of(g->pass.plan.arena, &g->pass.plan.limits, g->device_arena,
-                                     g->count);
+                                     g->count + (g->ensemble.moves << 32));
     shape.decoder_rows = g->pass.decoder.rows;
     shape.cache_rows = g->rows;
     shape.cache_length = g->rows_per_step;
-    shape.cache_area = g->cache.area;
-    shape.cache_self_area = g->cache.self_area;
+    shape.cache_area = g->caches[0].area;
+    shape.cache_self_area = g->caches[0].self_area;
     return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
 }
 
@@ -30828,12 +31522,14 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        pass->decoder.cache = &g->cache;
-        status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
-        if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
-        pass->decoder.cache = NULL;
+        trf__use_caches(g, 1);
+        status = last ? trf__last_rows(g, err) : trf__rows_alone(g, err);
+        trf__use_caches(g, 0);
         TRF__TRY(status);
-        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        if (last && g->scores) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        else if (last)
+            run->backend->download(run, g->logits, g->mixed,
+                                   trf__bytes(stack->rows, trf__bytes(vocab, sizeof(trf_real))));
         TRF__TRY(run->backend->sync(run, err));
         if (last) trf__draw_ids(g, n);
         for (i = 0; i < n; i++) {
@@ -30882,11 +31578,11 @@ TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
-    int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
     int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
+    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -30894,11 +31590,22 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    g->cache.self_layer = g->count * g->cache.self_area * width;
-    g->cache.cross_layer = g->count * g->cache.area * width;
-    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
-    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
-    g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    for (k = 0; k < g->ensemble.n; k++) {
+        const trf_config *c = g->ensemble.configs[k];
+        trf__cache *cache = &g->caches[k];
+        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
+        cache->area = g->caches[0].area;
+        cache->self_area = g->caches[0].self_area;
+        cache->self_layer = g->count * cache->self_area * width;
+        cache->cross_layer = g->count * cache->area * width;
+        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
+        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
+    }
+    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    else {
+        g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
+        g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
+    }
     g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
@@ -30927,6 +31634,7 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     if (!sampler) return;
     hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
+    trf__ensemble_close(&sampler->ensemble, &sampler->pass);
     trf__pass_close(&sampler->pass);
     if (sampler->host.state) sampler->host.backend->close(&sampler->host);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
@@ -30954,26 +31662,47 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
 }
 
+/* The lists of a sampler have one span for each source. */
+TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
+{
+    int32_t k;
+    TRF__TRY(trf__same_sources(e, err));
+    for (k = 1; k < e->n && trf__has_source(&e->config); k++)
+        if (e->configs[k]->source_bos != e->config.source_bos ||
+            e->configs[k]->source_eos != e->config.source_eos)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                             "model %d adds BOS or EOS to sources where the first one does not, or "
+                             "does not where it does", (int)k);
+    return TRF_OK;
+}
+
 TRF__COLD
-TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                        const trf_sampling *sampling, trf_error *err)
+TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
+                                               const trf_model *const *models,
+                                               const double *weights, int32_t n,
+                                               const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0};
+    trf__ensemble ensemble;
+    const trf_model *model;
     trf_sampler *g;
     trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     *sampler = NULL;
-    if (!model) return trf__fail_null(err, "model");
     if (!sampling) sampling = &defaults;
+    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
+    model = models[0];
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
     TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, &sampling->ends, err));
+    TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
+    g->ensemble = ensemble;
     g->sampling = *sampling;
     TRF__ZERO(g->sampling.banned);
     device = trf__device_with(&model->config.device, sampling->threads);
@@ -30981,6 +31710,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
                             &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__ensemble_open(&g->ensemble, &g->pass, err);
     if (status == TRF_OK && !g->pass.run.backend->draw) {
         device.kind = TRF_DEVICE_CPU;
         device.threads = 1;
@@ -30996,10 +31726,16 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     return TRF_OK;
 }
 
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                      const trf_sampling *sampling, trf_error *err)
+{
+    return trf_sampler_create_ensemble(sampler, &model, NULL, 1, sampling, err);
+}
+
 /* The most ids of a sequence with a beginning of n. */
 TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 {
-    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
+    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->ensemble.config.max_length - 1;
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
 }
 
@@ -31016,7 +31752,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
 {
-    trf_config c = g->model->config;
+    trf_config c = g->ensemble.config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
     int32_t i;
     if (window) c.max_length = INT32_MAX;
@@ -31034,7 +31770,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
         rows = trf__max64(rows, n * ((window + 1) / 2));
         most = window + 1;
     }
-    g->cache.self_area = trf__round_up(most, 16);
+    g->caches[0].self_area = trf__round_up(most, 16);
     need->target_rows = trf__min64(rows, TRF__PACKED_ROWS);
     need->longest = trf__max64(need->longest, most);
     return TRF_OK;
@@ -31046,16 +31782,16 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
     if (source)
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
-    g->cache.area = trf__round_up(need.longest, 16);
+    g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
-    most = trf__max64(g->cache.self_area, g->cache.area);
+    most = trf__max64(g->caches[0].self_area, g->caches[0].area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
                          "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
@@ -31063,7 +31799,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
-    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
@@ -31084,7 +31820,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
 TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
                                    const trf_sequences *target, const int32_t *begins)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     int64_t row = 0, at = 0, k;
     int32_t i, length;
     for (i = 0; i < g->count; at += length, i++) {
@@ -31110,7 +31846,8 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
-        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
+        for (k = 0; k < s->n_source; k++)
+            g->here.slots[row++] = (int32_t)(i * g->caches[0].area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
     return row;
@@ -31123,6 +31860,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
     trf_status status;
+    int32_t k;
     trf__sampler_free(g);
     g->ordinal = batch->ordinal;
     status = trf__sampled_reserve(g, source, &batch->target, begins, err);
@@ -31131,10 +31869,12 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
         g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
                                     (size_t)rows * sizeof(int32_t));
     }
-    if (status == TRF_OK && source)
-        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources,
-                                  g->source_lengths, g->count, 0, err);
-    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
+                                              g->source_lengths, g->count, 0, err);
+        pass->encoder.rows = pass->encoder.n_self = 0;
+    }
     if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
     if (status != TRF_OK) trf__sampler_free(g);
     return status;
@@ -31210,42 +31950,85 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
     return model ? trf__rows_of(targets, model->config.target_eos) : 0;
 }
 
-TRF__COLD
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err)
+/* The log-probabilities of all targets, row by row, in translator->numbers: what models 0 to k say,
+   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
+                                   int64_t rows, trf_error *err)
 {
-    trf__pass *pass;
-    const trf__backend *on;
+    trf__pass *pass = trf__member(&translator->ensemble, &translator->pass, k);
+    const trf__backend *on = pass->run.backend;
+    double *to = translator->numbers, *fresh = to + rows;
+    trf_batch rest = *batch;
     trf__loss loss;
-    trf__limits need;
-    trf_batch rest;
-    int64_t i, r;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    pass = &translator->pass;
-    on = pass->run.backend;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(pass->config, err));
-    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &r, err));
-    for (rest = *batch; rest.target.count > 0; log_probabilities += pass->n_sentences) {
+    int64_t r;
+    while (rest.target.count > 0) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
-        TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
-                  &pass->run.hooks);
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
         loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
         on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, translator->numbers, pass->loss.row_nll,
+        on->download(&pass->run, fresh, pass->loss.row_nll,
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
-        for (i = 0; i < pass->n_sentences; i++) {
-            const trf__span *span = &pass->decoder.host.self[i];
-            double sum = 0;
-            for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
-            log_probabilities[i] = sum;
-        }
+        for (r = 0; r < pass->decoder.rows; r++, to++)
+            *to = trf__mixed(&translator->ensemble, k, *to, -fresh[r]);
     }
     return TRF_OK;
+}
+
+/* each: 1 if model k has the sources number k. */
+TRF__COLD
+TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
+                                   int32_t each, const trf_sequences *targets,
+                                   double *log_probabilities, trf_error *err)
+{
+    const trf__ensemble *e = &translator->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, end, wanted;
+    int32_t i, k;
+    trf__forget_answers(translator);
+    TRF__TRY(trf__needs_target(&e->config, err));
+    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
+    TRF__ZERO(batch);
+    batch.target = *targets;
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = trf__member(e, &translator->pass, k);
+        batch.source = sources[k * each];
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
+    }
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, 2 * wanted,
+              &translator->search.hooks);
+    for (k = 0; k < e->n; k++) {
+        batch.source = sources[k * each];
+        TRF__TRY(trf__score_rows(translator, &batch, k, wanted, err));
+    }
+    for (i = 0; i < targets->count; i++) {
+        double sum = 0;
+        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
+            sum += translator->numbers[at];
+        log_probabilities[i] = sum;
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__score_each(translator, &batch->source, 0, &batch->target, log_probabilities, err);
+}
+
+TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *targets, double *log_probabilities,
+                                  trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!sources || !targets) return trf__fail_null(err, sources ? "targets" : "sources");
+    return trf__score_each(translator, sources, translator->ensemble.n > 1, targets,
+                           log_probabilities, err);
 }
 
 /* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
@@ -31255,6 +32038,7 @@ TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_seque
     int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     trf__forget_answers(translator);
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     if (!trf__has_source(&translator->model->config))
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "a decoder-only model has no encoder: use trf_logits");
@@ -31347,9 +32131,8 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
 // >>look-labels    logits, and the probabilities of labels
 
 /* Computes the logits of the pass's rows in the translator's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *err)
+TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pass, trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
                            trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
@@ -31375,12 +32158,12 @@ TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch
 }
 
 /* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_error *err)
+TRF__FN trf_status trf__next_logits(trf_translator *translator, trf__pass *pass, trf_batch *rest,
+                                    trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
     TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_work(translator, err);
+    return trf__logits_in_work(translator, pass, err);
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
@@ -31392,11 +32175,12 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     trf_batch rest;
     int64_t n, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
     for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, &rest, err));
+        TRF__TRY(trf__next_logits(translator, pass, &rest, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -31415,66 +32199,63 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
-/* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
-TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
-                                      trf_tensor *out, int ids, trf_error *err)
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
+                             int64_t n)
 {
-    const trf__pass *pass;
-    const trf_config *c;
+    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) {
+        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
+        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+    }
+}
+
+/* The logits of model k's head: a row for each sequence, or with `ids` for each id. */
+TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+                                     trf_real *to, int ids, trf_error *err)
+{
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    const trf_config *c = pass->config;
     trf__act *z;
     const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, at = 0, row;          /* rows in the caller's tensor and in the logits */
-    int apart;
-    TRF__TRY(trf__begin(t, "translator", err));
-    pass = &t->pass;
-    c = pass->config;
-    if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "the model does not label %s: its head is %d, needed is %s",
-                         ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
-    if (!sources) return trf__fail_null(err, "sources");
+    int64_t i, n, row;                  /* row: in the logits */
+    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
+    int apart = ids && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
-    TRF__TRY(trf__logits_check(t, &batch, out, "probabilities", ids, err));
-    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    apart = ids && trf__source_added(c);
     while (batch.source.count > 0) {
         lengths = batch.source.lengths;
-        TRF__TRY(trf__next_logits(t, &batch, err));
+        TRF__TRY(trf__next_logits(t, pass, &batch, err));
         z = (trf__act *)t->work.memory;
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             n = apart ? lengths[i] : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
-                pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                pass->run.backend->fetch(&pass->run, to,
                                          trf__act_at(&pass->run, z, row * c->n_labels),
                                          n * c->n_labels);
-            at += n;
+            to += n * c->n_labels;
             row += n + c->source_eos;
         }
-        TRF__TRY(pass->run.backend->sync(&t->pass.run, err));
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
-    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
     return TRF_OK;
 }
 
 /* Those of a second head (sequence_labels): a row for each sequence. */
-TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequences *sources,
-                                            trf_tensor *out, trf_error *err)
+TRF__FN trf_status trf__sequence_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+                                        trf_real *to, trf_error *err)
 {
-    trf__pass *pass = &t->pass;
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
     const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf__limits need;
     trf_batch batch;
-    int64_t rows, i, at;
-    if (!sources) return trf__fail_null(err, "sources");
+    int64_t rows;
     TRF__ZERO(batch);
-    batch.source = *sources;
-    trf__forget_answers(t);
-    TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
-    TRF__TRY(trf__shape_check(out, "probabilities", need.sentences, head->out, err));
-    for (at = 0; batch.source.count > 0; at += rows) {
+    for (batch.source = *sources; batch.source.count > 0; to += rows * head->out) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         rows = pass->n_sentences;
@@ -31482,12 +32263,53 @@ TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequ
                                trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
         trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
                      trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
-        pass->run.backend->fetch(&pass->run, out->data + at * head->out,
-                                 (trf__act *)t->work.memory, rows * head->out);
+        pass->run.backend->fetch(&pass->run, to, (trf__act *)t->work.memory, rows * head->out);
         TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
-    for (i = 0; i < at; i++) trf__softmax(out->data + i * head->out, head->out);
     return TRF_OK;
+}
+
+/* Probabilities of labels, all models together; ids -1: of the second head. */
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
+                                      trf_tensor *out, int ids, trf_error *err)
+{
+    const trf__ensemble *e = &t->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t i, rows, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
+    int32_t k;
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__TRY(trf__same_sources(e, err));
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    trf__forget_answers(t);
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = trf__member(e, &t->pass, k);
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
+        rows = ids < 0 ? need.sentences
+             : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
+    }
+    TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
+    if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
+    for (k = 0; k < e->n; k++) {
+        trf_real *z = k ? t->states : out->data;
+        TRF__TRY(ids < 0 ? trf__sequence_logits(t, k, sources, z, err)
+                         : trf__label_logits(t, k, sources, z, ids, err));
+        for (i = 0; e->n > 1 && i < rows; i++)
+            trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
+    }
+    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
+        trf__softmax(out->data + i * n, n);
+    return TRF_OK;
+}
+
+/* ids: 1 if words are labelled, 0 if texts are. */
+TRF__FN trf_status trf__labels_needed(const trf_config *c, int ids, trf_error *err)
+{
+    if (ids ? c->head == TRF_HEAD_TOKENS : trf__pools(c)) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "head",
+                     "the model does not label %s: its head is %d, needed is %s",
+                     ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
 }
 
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
@@ -31495,13 +32317,16 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
 {
     TRF__TRY(trf__begin(translator, "translator", err));
     if (translator->pass.config->sequence_labels)
-        return trf__sequence_probabilities(translator, sources, probabilities, err);
+        return trf__probabilities(translator, sources, probabilities, -1, err);
+    TRF__TRY(trf__labels_needed(translator->pass.config, 0, err));
     return trf__probabilities(translator, sources, probabilities, 0, err);
 }
 
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
                            trf_tensor *probabilities, trf_error *err)
 {
+    TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__labels_needed(translator->pass.config, 1, err));
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
@@ -31624,6 +32449,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     int64_t queries, keys;
     int32_t layers, count;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
@@ -31746,6 +32572,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     trf__views inside;
     int sides;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -31763,7 +32590,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
                                   err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
     if (views->logits) {
-        TRF__TRY(trf__logits_in_work(translator, err));
+        TRF__TRY(trf__logits_in_work(translator, pass, err));
         pass->run.backend->fetch(&pass->run, views->logits->data,
                                  (trf__act *)translator->work.memory,
                                  trf_tensor_count(views->logits));
@@ -31781,13 +32608,13 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */
     int64_t i;
     while (token == c->pad || token == c->bos || token == c->eos) token++;
-    TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count,
+    TRF__GROW(int32_t, translator->text[0].ids, translator->text[0].capacity, total + count,
               &translator->pass.run.hooks);
-    sources->lengths = translator->text.ids;
-    sources->ids = translator->text.ids + count;
+    sources->lengths = translator->text[0].ids;
+    sources->ids = translator->text[0].ids + count;
     sources->count = count;
-    for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) translator->text.ids[count + i] = token;
+    for (i = 0; i < count; i++) translator->text[0].ids[i] = rows[i] - trf__source_added(c);
+    for (i = 0; i < total; i++) translator->text[0].ids[count + i] = token;
     return TRF_OK;
 }
 
@@ -31803,6 +32630,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     int32_t i, least, tagged;
     int64_t rows = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -31853,6 +32681,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     trf__head_acts layer;
     trf__act *x, *y;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -34891,6 +35720,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__one_model(&sampler->ensemble, err));
     hooks = &sampler->sampling.hooks;
     count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -35070,6 +35900,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
+    TRF__TRY(trf__one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     status = trf__session_read(sampler, file, err);
@@ -39505,4 +40336,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2279619299
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3902263585

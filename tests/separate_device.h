@@ -169,7 +169,12 @@ static void see_top(const trf__top *j)
     ON(j->bias);
     ON(j->only);
     ON(j->ruled);
+    ON(j->mixed);
     RULES(j->rules);
+}
+static void see_mix(const trf__mix *j)
+{
+    ON(j->sum); ON(j->logits); ON(j->x); MAT(j->w); ON(j->bias);
 }
 static void see_backpointers(const trf__backpointers *j)
 {

@@ -984,8 +984,8 @@ static void test_searches(void **state)
         EVERYWHERE {
             for (i = 0; i < sentences; i++) {
                 arriving[i].place = sentences - 1 - i;
-                arriving[i].source.key = 7 * i;
-                arriving[i].source.n_key = 3 + i;
+                arriving[i].source->key = 7 * i;
+                arriving[i].source->n_key = 3 + i;
                 trf__beam_layout(&arriving[i].beam, &search, NULL, LIMIT + 1,
                                  (char *)memory->at[r] + (size_t)i * bytes);
                 trf__beam_sentence(&arriving[i].beam, i % 4 == 2 ? 0 : LIMIT - i % 3, NULL, 0, 2,
@@ -1004,7 +1004,7 @@ static void test_searches(void **state)
             a[r].slots = (int32_t *)slots->at[r]; a[r].self = (trf__span *)self->at[r];
             a[r].cross = (trf__span *)cross->at[r];
             a[r].wanted = WANTED; a[r].rows = rows; a[r].n_cross = sentences; a[r].n_rows = rows;
-            a[r].columns = COLUMNS;
+            a[r].columns = COLUMNS; a[r].models = 1; a[r].places = sentences;
         }
         for (token = -1; token < LIMIT + 4; token++) {
             begin = token == -1 ? sentences / 2 : token == 2 ? sentences - sentences / 2 : 0;

@@ -81,7 +81,7 @@ static void rounds_that_fit(void **state)
         lengths[MILLION - 1] = k == 1 ? 4000 : 1;
         round.sources = &x;
         round.first = k == 2 ? MILLION - 5 : 0;
-        OK(trf__search_prepare(t, &x, NULL, &err));
+        OK(trf__search_prepare(t, &x, 0, NULL, &err));
         trf__round_size(t, MILLION, &round);
         slots = (int64_t)round.n * search.beam * (round.longest + 1);
         area = round.n * (round.longest_source + 15) / 16 * 16;

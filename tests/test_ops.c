@@ -2953,6 +2953,103 @@ static void test_nonfinite_logits_are_seen(void **state)
     end_run(&run);
 }
 
+/* Several models, one after another, in double; then the best tokens of what that gives. */
+static uint64_t check_mix(const trf__run *run, int64_t rows, int64_t vocab, int models, int rule, int packed)
+{
+    enum { D = 7, BEST = 4 };
+    int mark = plain_used, k, i;
+    trf_real *sum = plain_empty(rows * vocab), *logits = plain_empty(rows * vocab), *z = plain_empty(rows * vocab);
+    double *want = (double *)plain_work((size_t)(rows * vocab) * sizeof *want);
+    double *got = (double *)plain_work((size_t)(rows * BEST) * sizeof *got);
+    int32_t *ids = (int32_t *)plain_work((size_t)(rows * BEST) * sizeof *ids);
+    char *taken = (char *)plain_work((size_t)vocab);
+    int64_t r, v;
+    uint64_t hash;
+    trf__top t;
+    for (k = 0; k < models; k++) {
+        trf_real *w = plain_random(vocab * D, k == 1 ? 20 : 3);         /* the second is very sure */
+        trf__mix j;
+        trf__linear projection;
+        j.sum = sum; j.logits = logits; j.first = k == 0;
+        j.x = act(plain_random(rows * D, 1));
+        j.w = weight_of(run, w, vocab, D, packed);
+        j.bias = k % 2 ? plain_random(vocab, 1) : NULL;
+        j.rows = rows; j.vocab = vocab; j.d = D; j.rule = rule;
+        j.weight = (k + 1) / (models * (models + 1) / 2.0);
+        OP(run, mix, &j);
+        projection = linear_of(z, trf__from(j.x), j.w, j.bias, rows, vocab, D);
+        ASIDE(run, linear, &projection);
+        for (r = 0; r < rows; r++) {
+            const trf_real *row = z + r * vocab;
+            double most = (double)row[0], all = 0;
+            for (v = 0; v < vocab; v++) most = (double)row[v] > most ? (double)row[v] : most;
+            for (v = 0; v < vocab; v++) all += exp((double)row[v] - most);
+            for (v = 0; v < vocab; v++) {
+                double l = (double)row[v] - most - log(all), *to = &want[r * vocab + v], a = *to;
+                if (rule == TRF_ENSEMBLE_GEOMETRIC) *to = (k ? a : 0) + j.weight * l;
+                else {
+                    l += log(j.weight);
+                    *to = !k ? l : a > l ? a + log1p(exp(l - a)) : l + log1p(exp(a - l));
+                }
+            }
+        }
+    }
+    for (v = 0; v < rows * vocab; v++) assert_number_near(sum[v], want[v], TIGHT * 10);
+    hash = hash_bytes(HASH_START, sum, (size_t)(rows * vocab) * sizeof *sum);
+    TRF__ZERO(t);
+    t.mixed = sum; t.scores = rule == TRF_ENSEMBLE_GEOMETRIC;
+    t.log_probabilities = got; t.ids = ids; t.rows = rows; t.vocab = vocab; t.n = BEST; t.d = D;
+    t.banned[0] = 0; t.banned[1] = t.banned[2] = -1;
+    t.work = plain_work(run->backend->top_scratch(&run->device, rows, vocab, BEST));
+    OP(run, top, &t);
+    for (r = 0; r < rows; r++) {
+        const double *row = want + r * vocab;
+        memset(taken, 0, (size_t)vocab);
+        for (i = 0; i < BEST; i++) {
+            int32_t id = ids[r * BEST + i];
+            assert_true(id > 0 && id < vocab && !taken[id]);
+            taken[id] = 1;
+            assert_number_near(got[r * BEST + i], row[id], TIGHT * 10);
+            for (v = 1; v < vocab; v++) assert_true(taken[v] || row[v] <= row[id] + TIGHT * 10 * (1 - row[id]));
+        }
+    }
+    hash = hash_bytes(hash, ids, (size_t)(rows * BEST) * sizeof *ids);
+    plain_release(mark);
+    return hash;
+}
+
+/* Logits of minus infinity are tokens of probability 0; a NaN of one model is one of all. */
+static void test_mix(void **state)
+{
+    static const int64_t vocabs[5] = {5, 16, 33, 211, TRF__TOP_COLUMNS + 1};
+    trf__run run = run_of(1, 1);
+    int i, models, rule;
+    (void)state;
+    for (i = 0; i < 5; i++)
+        for (models = 1; models <= 4; models++)
+            for (rule = 0; rule < 2; rule++) check_mix(&run, 1 + 2 * i, vocabs[i], models, rule, i % 2);
+    for (i = 0; i < 8; i++) {           /* of the first model, of the second, of both */
+        enum { V = 20 };
+        trf_real sum[V], logits[V], one = 1;
+        trf__mix j;
+        TRF__ZERO(j);
+        j.sum = sum; j.logits = logits; j.x = act(&one);
+        j.rows = j.d = 1; j.vocab = V; j.weight = 0.5; j.rule = i / 4;
+        for (models = 0; models < 2; models++) {
+            trf_real *w = plain_random(V, 1);
+            if (i % 4 == 3) { if (models) w[7] = (trf_real)NAN; }
+            else if ((i % 4 + 1) & (1 + models)) w[7] = -(trf_real)HUGE_VAL;
+            j.w = weight_of(&run, w, V, 1, 0);
+            j.first = models == 0;
+            OP(&run, mix, &j);
+        }
+        if (i % 4 == 3) { for (rule = 0; rule < V; rule++) assert_false(trf__is_finite((double)sum[rule])); }
+        else if (i % 4 == 2 || i / 4) assert_true((double)sum[7] == -HUGE_VAL);
+        else assert_true(sum[7] < 0 && trf__is_finite((double)sum[7]));
+    }
+    end_run(&run);
+}
+
 /* -----------------------------------------------------------------------------------------------
    >>ancestors */
 
@@ -3056,8 +3153,8 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
         size_t bytes = trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, NULL);
         TRF__ZERO(arrivals[i]);
         arrivals[i].place = sentences - 1 - i;
-        arrivals[i].source.key = 7 * i;
-        arrivals[i].source.n_key = 3 + i;
+        arrivals[i].source->key = 7 * i;
+        arrivals[i].source->n_key = 3 + i;
         trf__beam_layout(&arrivals[i].beam, &search, NULL, LIMIT + 1, plain_work(bytes));
         trf__beam_layout(&alone[i], &search, NULL, LIMIT + 1, plain_work(bytes));
         trf__beam_sentence(&arrivals[i].beam, limit, NULL, 0, 2, VOCAB_OF);
@@ -3066,7 +3163,8 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
     }
     a.progress = &progress;
     a.log_probabilities = p; a.found = found; a.wanted = wanted; a.rows = places;
-    a.n_cross = sources ? sentences + 2 : 0; a.n_rows = places; a.columns = COLUMNS;
+    a.models = 1; a.places = sentences + 2;
+    a.n_cross = sources ? a.places : 0; a.n_rows = places; a.columns = COLUMNS;
     for (token = -1; token < 0 || progress.rows > 0 || arrived < sentences; token++) {
         int32_t row = 0, place = 0, before = 0, old = n_lined;
         a.begin = token == -1 ? (sentences + 1) / 2 : token == LATE ? sentences - arrived : 0;
@@ -3329,6 +3427,7 @@ static uint64_t sample_cross_entropy(const trf__run *run)
     return check_cross_entropy(run, &shared_loss);
 }
 static uint64_t sample_top(const trf__run *run) { return check_top(run, &shared_top); }
+static uint64_t sample_mix(const trf__run *run) { return check_mix(run, 90, 300, 3, TRF_ENSEMBLE_ARITHMETIC, 1); }
 static uint64_t sample_backpointers(const trf__run *run)
 {
     return check_ancestors(run, 40, 30, 20, 7);
@@ -3493,6 +3592,7 @@ int main(void)
                                        TEST(test_clip),
                                        TEST(test_adam),
                                        TEST(test_top),
+                                       TEST(test_mix),
                                        TEST(test_nonfinite_logits_are_seen),
                                        TEST(test_ancestors),
                                        TEST(test_advance),

@@ -635,8 +635,8 @@ static int objects_of(const lab *l, object *list)
     OBJECT("packed copies",
            (const trf_real *)l->translator->pass.weights.packed + layout->parts[0].in.w,
            3 * D * D * number);
-    OBJECT("cache", h->cache.self, 2 * D * number);
-    OBJECT("keys of the source", h->cache.cross, number);
+    OBJECT("cache", h->caches->self, 2 * D * number);
+    OBJECT("keys of the source", h->caches->cross, number);
     OBJECT("backpointers", h->backpointers[0], 4);
     OBJECT("best continuations", h->found, 2 * sizeof(double));
     OBJECT("what is read next", h->lists.ids, 4);

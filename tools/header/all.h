@@ -20,6 +20,7 @@ extern "C" {
 #include "api/stages.h"
 #include "api/translate.h"
 #include "api/sampling.h"
+#include "api/ensemble.h"
 
 #if !defined(TRF_NO_TRAIN)
 #include "api/learn.h"
@@ -172,6 +173,7 @@ extern "C" {
 
 #include "search/options.h"
 #include "search/languages.h"
+#include "search/ensemble.h"
 #include "search/translator.h"
 #include "search/hypotheses.h"
 #include "search/rounds.h"

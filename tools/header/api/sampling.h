@@ -58,6 +58,8 @@ typedef struct trf_sampling {
     int32_t min_tokens;         /* EOS and `ends` are drawn only after this many tokens; >= 0;
                                    default 0 */
     int32_t allow_unk;          /* 1: unk may be drawn; needs a model with unk; default 0 */
+    trf_ensemble_rule ensemble_rule;    /* how several models become one (>>api-ensemble); not
+                                           stored in sessions; default TRF_ENSEMBLE_ARITHMETIC */
     uint64_t seed;              /* token t of sequence i uses random number (seed, i, t); t counts
                                    the prompt's ids too; default 0 */
     trf_weights weights;        /* how weights of products are kept (trf_weights): FULL, BF16 or

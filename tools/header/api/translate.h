@@ -47,6 +47,17 @@ typedef enum trf_at_limit {
     TRF_AT_LIMIT_COUNT
 } trf_at_limit;
 
+/* What an ensemble (>>api-ensemble) says of a token, of which model k says the probability p_k. */
+enum { TRF_MAX_MODELS = 16 };
+typedef enum trf_ensemble_rule {
+    TRF_ENSEMBLE_ARITHMETIC = 0,        /* the logarithm of the sum of w_k p_k, where the weights
+                                           sum to 1: fairseq, Sockeye, OpenNMT */
+    TRF_ENSEMBLE_GEOMETRIC  = 1,        /* the sum of w_k log p_k, as it is: Marian. It is no
+                                           log-probability unless the weights sum to 1 and all
+                                           models agree */
+    TRF_ENSEMBLE_RULE_COUNT
+} trf_ensemble_rule;
+
 /* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam
    allocation of Post and Vilar 2018.
      - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
@@ -72,7 +83,7 @@ typedef enum trf_at_limit {
 enum { TRF_MAX_ENDS = 16 };
 typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
 
-/* Options of a translator. Systems differ in the fields from length_rule to renormalize_logits:
+/* Options of a translator. Systems differ in the fields from length_rule to ensemble_rule:
    trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
    of 4 is the paper's too. */
 typedef struct trf_search {
@@ -100,8 +111,10 @@ typedef struct trf_search {
                                    prompt of a decoder-only model; >= 0; default 0 */
     int32_t renormalize_logits; /* before min_length is reached, 1: EOS is masked before the
                                    softmax, so that the other tokens share its probability
-                                   (CTranslate2); 0: EOS is not chosen, but keeps its probability;
-                                   default 0 */
+                                   (CTranslate2); 0: EOS is not chosen, but keeps its probability.
+                                   Of no effect with TRF_ENSEMBLE_GEOMETRIC. default 0 */
+    trf_ensemble_rule ensemble_rule;    /* how several models become one;
+                                           default TRF_ENSEMBLE_ARITHMETIC */
     int32_t ban_unk;            /* 1: unk is never chosen (Marian), but keeps its probability. A
                                    prefix may contain it. Needs a model with unk. default 0 */
     double max_length_a;        /* a: 0..1e6; default 2 */
@@ -224,6 +237,7 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
    at_limit            FALL_BACK  FORCE_EOS  KEEP_LIVE    KEEP_LIVE   FALL_BACK  KEEP_LIVE
    min_length          0          1          1            0           0          0
    renormalize_logits  0          0          1            0           0          0
+   ensemble_rule       GEOMETRIC with MARIAN, else ARITHMETIC
 
    tools/parity/parity.py compares CTRANSLATE2 and HUGGING_FACE with the running programs, and
    PAPER, FAIRSEQ and MARIAN with their formulas. >>search lists the differences that remain. */

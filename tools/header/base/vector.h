@@ -296,6 +296,7 @@ TRF__INLINE trf__v16 name(trf__v16 a) \
 TRF__BY_LANE(trf__exp, exp(x[i]))
 TRF__BY_LANE(trf__exp_apart, exp(x[i]))
 TRF__BY_LANE(trf__erf, erf(x[i]))
+TRF__BY_LANE(trf__log_1_plus, log(1 + x[i]))
 TRF__BY_LANE(trf__sqrt, sqrt(x[i]))
 TRF__FN double trf__ln(double x) { return log(x); }
 
@@ -353,6 +354,17 @@ TRF__INLINE trf__v16 trf__erf(trf__v16 x)
     q = trf__fma(q, s, trf__set(-7.37332916720468e-03f));
     q = trf__fma(q, s, trf__set(-1.42647390514189e-02f));
     return trf__div(trf__mul(c, p), q);
+}
+
+/* log(1 + x) for x in 0..1: 2 (s + s^3/3 + ... + s^15/15) with s = x / (2 + x), at most 1/3. The
+   relative error is below 2e-7. */
+TRF__INLINE trf__v16 trf__log_1_plus(trf__v16 x)
+{
+    trf__v16 s = trf__div(x, trf__add(x, trf__set(2.0f))), s2 = trf__mul(s, s), p;
+    int k;
+    p = trf__set(2.0f / 15);
+    for (k = 13; k > 0; k -= 2) p = trf__fma(p, s2, trf__set(2.0f / (trf_real)k));
+    return trf__mul(p, s);
 }
 
 /* Square root of a >= 0. A guess that halves the exponent and three Newton steps give 1 / sqrt(a);

@@ -10,6 +10,7 @@
 #include "cpu/gemm.h"
 #include "cpu/bf16x3.h"
 #include "cpu/products.h"
+#include "cpu/linear.h"
 #include "cpu/attention.h"
 
 // >>top            the best next tokens of a row of logits
@@ -191,7 +192,11 @@ TRF__FN void trf__top_slice_tile(const trf__run *run, const void *job, int64_t t
     p.n = columns;
     if (p.b.at) p.b.at += column * t->d;
     if (p.bias) p.bias += column;
-    trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
+    if (!t->mixed)
+        trf__multiply(run, worker, j->blas, trf__reads_packed(&t->w) ? &t->w : NULL, column, p);
+    for (r = 0; t->mixed && r < p.m; r++)
+        memcpy(z + r * j->columns, t->mixed + (row + r) * t->vocab + column,
+               (size_t)columns * sizeof *z);
     for (r = 0; r < p.m; r++)
         trf__top_slice(j, row + r, z + r * j->columns, column, columns,
                        &j->floor[worker * t->rows + row + r]);
@@ -240,6 +245,7 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     while (found < t->n && ids[found] >= 0) found++;
     for (k = t->n; k < j->slices * t->n; k++)
         if (ids[k] >= 0) found = trf__top_insert(best, ids, t->n, found, best[k], ids[k]);
+    if (t->scores) lse = 0;
     for (i = 0; i < t->n; i++) {
         t->ids[at + i] = i < found ? ids[i] : -1;
         to[i] = i < found ? (double)best[i] - lse : -HUGE_VAL;
@@ -269,10 +275,60 @@ TRF__FN void trf__cpu_top(const trf__run *run, const trf__top *t)
                               trf__weight_view(&t->w, t->d), 0);
     job.all.bias = t->bias;
     job.all.bf16x3 = trf__use_bf16x3(run, t->rows);
-    trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
+    if (!t->mixed) trf__convert(run, trf__reads_packed(&t->w) ? &t->w : NULL, &job.all);
     trf__product_tiles(run, job.blas, trf__ceil_div(t->rows, job.rows) * job.slices,
                        trf__top_slice_tile, &job);
     trf__tiles(run, t->rows, trf__top_tile, &job);
+}
+
+// >>mix            what several models say of the next token, as one
+
+/* log of a + b, of which both have the logarithms: m + log(1 + e^-|x - y|), where m is the larger.
+   Two that are minus infinity give it again; a NaN stays one. */
+TRF__INLINE trf__v16 trf__log_sum(trf__v16 x, trf__v16 y)
+{
+    trf__v16 most = trf__max(x, y), d = trf__sub(y, x);
+    trf__v16 e = trf__exp(trf__min(d, trf__sub(trf__set(0), d)));
+    return trf__if_less(most, trf__set(-(trf_real)FLT_MAX), most,
+                        trf__add(most, trf__log_1_plus(e)));
+}
+
+/* z - most is exact for all likely tokens, so what is rounded is small. */
+TRF__FN void trf__mix_tile(const trf__run *run, const void *job, int64_t row, int worker)
+{
+    const trf__mix *j = (const trf__mix *)job;
+    trf_real *sum = j->sum + row * j->vocab;
+    const trf_real *z = j->first ? sum : j->logits + row * j->vocab;
+    trf__v16 most = trf__set(trf__max_of(z, j->vocab)), all = trf__set(0), zero = all, off, factor;
+    int64_t c, n = j->vocab;
+    double log_all;
+    (void)run; (void)worker;
+    for (c = 0; c < n; c += 16) {       /* the minimum: the zeros beyond the end may be above */
+        trf__v16 e = trf__exp(trf__min(trf__sub(trf__load_n(z + c, n - c), most), zero));
+        all = trf__fma(e, trf__first(n - c), all);
+    }
+    log_all = trf__ln((double)trf__sum(all));
+    if (j->rule == TRF_ENSEMBLE_ARITHMETIC) log_all -= trf__ln(j->weight);
+    off = trf__set((trf_real)log_all);
+    factor = trf__set((trf_real)j->weight);
+    for (c = 0; c < n; c += 16) {
+        trf__v16 l = trf__sub(trf__sub(trf__load_n(z + c, n - c), most), off);
+        trf__v16 before = j->first ? zero : trf__load_n(sum + c, n - c);
+        if (j->rule == TRF_ENSEMBLE_GEOMETRIC) l = trf__fma(factor, l, before);
+        else if (!j->first) l = trf__log_sum(before, l);
+        trf__store_n(sum + c, l, n - c);
+    }
+}
+
+TRF__FN void trf__cpu_mix(const trf__run *run, const trf__mix *j)
+{
+    trf__linear z;
+    z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
+    z.x = j->x; z.w = j->w; z.b = j->bias;
+    z.rows = j->rows; z.out = j->vocab; z.in = j->d;
+    if (j->rows == 0) return;
+    trf__cpu_linear(run, &z);
+    trf__tiles(run, j->rows, trf__mix_tile, j);
 }
 
 // >>backpointers   the history of a row in the cache, and new keys and values
@@ -333,6 +389,6 @@ TRF__FN void trf__cpu_reorder(const trf__run *run, const trf__reorder *a)
         now.rows += beam->live;
     }
     for (r = now.rows; r < a->rows; r++) trf__reorder_nobody(a, r);
-    for (r = now.n_live; r < a->n_cross; r++) a->cross[r].n_query = 0;
+    for (r = now.n_live; r < a->n_cross; r++) trf__reorder_ended(a, r);
     *a->progress = now;
 }

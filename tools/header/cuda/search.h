@@ -10,7 +10,7 @@
 
 #if TRF__CUDA
 
-// >>cuda-top       the best next tokens of a row of logits, histories of rows, the cache
+// >>cuda-top       the best next tokens of a row of logits
 //
 // The formulas are in >>top. All logits of the live rows exist here: there are few rows.
 
@@ -173,6 +173,7 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             }
             t.rest[row] = -fmax(x, 0.0) - log1p(exp(-fabs(x)));
         }
+        if (t.scores) lse = 0;
         for (int64_t i = 0; i < t.n; i++) {
             uint64_t next = 0;
             for (int64_t k = threadIdx.x; only < 0 && k < p.slices * t.n; k += TRF__CUDA_THREADS)
@@ -196,14 +197,51 @@ TRF__FN void trf__cuda_top(const trf__run *run, const trf__top *t)
     trf__top_parts parts;
     trf__linear z;
     trf__cuda_top_cut(t->work, t->rows, t->vocab, t->n, &parts);
+    if (t->mixed) parts.logits = t->mixed;
     /* logits in floats even if activations have 16 bits: their order decides */
     z.y = (trf__act *)(void *)parts.logits; z.x = t->x; z.w = t->w; z.b = t->bias;
     z.rows = t->rows; z.out = t->vocab; z.in = t->d;
-    trf__cuda_project(run, "top", &z, 1);
+    if (!t->mixed) trf__cuda_project(run, "top", &z, 1);
     if (t->rules.n_alone || t->rules.ids || t->rules.wishes)
         trf__launch(run, "top", t->rows, trf__gpu_top_rules, *t, parts);
     trf__launch(run, "top", t->rows * parts.slices, trf__gpu_top_slices, *t, parts);
     trf__launch(run, "top", t->rows, trf__gpu_top, *t, parts);
+}
+
+// >>cuda-mix       several models as one; histories of rows, the cache
+
+/* A block for each row: it adds a model's log-probabilities (>>mix). */
+TRF__KERNEL void trf__gpu_mix(trf__mix j)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    for (int64_t row = blockIdx.x; row < j.rows; row += gridDim.x) {
+        float *sum = j.sum + row * j.vocab, most = -FLT_MAX, all = 0;
+        const float *z = j.first ? sum : j.logits + row * j.vocab;
+        for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) most = fmaxf(most, z[c]);
+        most = trf__block_max(most, shared);
+        for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) all += expf(z[c] - most);
+        bool mean = j.rule == TRF_ENSEMBLE_ARITHMETIC;
+        float off = (float)(log((double)trf__block_sum(all, shared)) - (mean ? log(j.weight) : 0));
+        for (int64_t c = threadIdx.x; c < j.vocab; c += TRF__CUDA_THREADS) {
+            float l = z[c] - most - off, before = sum[c], larger;
+            if (!mean) sum[c] = (float)j.weight * l + (j.first ? 0 : before);
+            else if (j.first) sum[c] = l;
+            else {
+                larger = fmaxf(before, l);
+                sum[c] = larger < -FLT_MAX ? larger : larger + log1pf(expf(-fabsf(before - l)));
+            }
+        }
+    }
+}
+
+TRF__FN void trf__cuda_mix(const trf__run *run, const trf__mix *j)
+{
+    trf__linear z;
+    z.y = (trf__act *)(void *)(j->first ? j->sum : j->logits);
+    z.x = j->x; z.w = j->w; z.b = j->bias;
+    z.rows = j->rows; z.out = j->vocab; z.in = j->d;
+    trf__cuda_project(run, "mix", &z, 1);
+    trf__launch(run, "mix", j->rows, trf__gpu_mix, *j);
 }
 
 /* A block for each row, a thread for each token of its history. */
@@ -269,7 +307,7 @@ TRF__KERNEL void trf__gpu_reorder(trf__reorder a)
     for (int64_t r = now.rows + threadIdx.x; r < a.rows; r += TRF__CUDA_THREADS)
         trf__reorder_nobody(&a, r);
     for (int64_t k = now.n_live + threadIdx.x; k < a.n_cross; k += TRF__CUDA_THREADS)
-        a.cross[k].n_query = 0;
+        trf__reorder_ended(&a, k);
     __syncthreads();                    /* all have read a.progress before it changes */
     if (threadIdx.x == 0) *a.progress = now;
 }

@@ -12,6 +12,7 @@
 #include "system/text.h"
 #include "model/model.h"
 #include "search/sampling.h"
+#include "search/ensemble.h"
 #include "search/sampler.h"
 #include "files/container.h"
 #include "files/reading.h"
@@ -107,6 +108,7 @@ TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path
     trf__clear(err);
     if (!sampler || !path) return trf__fail_null(err, sampler ? "path" : "sampler");
     TRF__TRY(trf__has_begun(sampler, err));
+    TRF__TRY(trf__one_model(&sampler->ensemble, err));
     hooks = &sampler->sampling.hooks;
     count = sampler->count;
     /* each sequence has 6 words besides its ids and log-probabilities */
@@ -286,6 +288,7 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_status status;
     if (!err) err = &own;       /* trf__file_fault reads it */
     TRF__TRY(trf__begin(sampler, "sampler", err));
+    TRF__TRY(trf__one_model(&sampler->ensemble, err));
     options.hooks = sampler->sampling.hooks;
     TRF__TRY(trf_file_open(&file, path, &options, err));
     status = trf__session_read(sampler, file, err);

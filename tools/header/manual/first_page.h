@@ -140,6 +140,7 @@
 //   >>api-stages       a model split by layers over several processes or devices
 //   >>api-translate    from ids to ids, from text to text
 //   >>api-sampling     sampling, token by token
+//   >>api-ensemble     several models that answer as one
 //   >>api-learn        from texts to a trained model: a data set, the recipe, automatic training
 //   >>api-blocks       the parts alone, for other architectures
 //   -- stop here if you only want to use the library --
@@ -165,15 +166,15 @@
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
 //                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
-//                     >>backpointers
+//                     >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-reorder
-//                     >>cuda-state
+//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-mix
+//                     >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -218,9 +219,11 @@
 //                     >>noise-batches
 //   >>search           the options of a search, and the rules of other systems
 //                     >>search-fits >>languages
+//   >>ensemble         several models, one decoder's list of rows
+//                     >>ensemble-pass
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
-//                     >>doubts >>search-rounds >>answers
+//                     >>search-rules >>hypotheses >>translators >>decode >>rounds >>round-steps
+//                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced

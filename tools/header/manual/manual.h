@@ -16,6 +16,7 @@
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
 //     classify pairs of texts                      trf_config.segments, trf_join_texts
 //     translate between many languages             trf_search_languages
+//     answer with several models at once           trf_translator_create_ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
 //     train on ids, with your own loop             trf_corpus_create, trf_train_step
 //     train on more than fits in memory            trf_token_file_create, trf_corpus_open
@@ -88,6 +89,7 @@
 //   Answers
 //     translator     a search over one model [trf_translator]
 //     sampler        draws tokens from one model [trf_sampler]; its session can be saved
+//     ensemble       a translator or a sampler of several models (>>api-ensemble)
 //     step           of a search or a sampler: adds one token to each answer
 //     hypothesis     a candidate answer, finished or live [trf_hypothesis]
 //     teacher-forced the decoder reads the given target, not its own answer

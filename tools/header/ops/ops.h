@@ -484,7 +484,27 @@ typedef struct trf__top {
                                            tokens that are in the softmax: 0, or less without ends;
                                            with room for ends.n * rows numbers behind them */
     trf__rules rules;
+    trf_real *mixed;                    /* (rows, vocab) what `mix` has made, instead of x w^T + b;
+                                           it may change. NULL: one model */
+    int scores;                         /* 1: `mixed` are not log-probabilities of a distribution,
+                                           and are taken as they are */
 } trf__top;
+
+/* Adds one model to what an ensemble says of the next token. l = log-softmax of x w^T + b:
+
+       ARITHMETIC      sum = log(exp(sum) + weight * exp(l))
+       GEOMETRIC       sum = sum + weight * l
+
+   first: there is nothing in `sum` yet. */
+typedef struct trf__mix {
+    trf_real *sum, *logits;             /* (rows, vocab); logits: scratch, not used with first */
+    const trf__act *x;                  /* (rows, d) */
+    trf__mat w;
+    const trf_real *bias;               /* or NULL */
+    int64_t rows, vocab, d;
+    double weight;
+    int rule, first;                    /* rule: a trf_ensemble_rule */
+} trf__mix;
 
 /* Row r gets the history of its parent, position[r] slots, and then the slot of its own new token:
    to[r] = from[parents[r]], slots[r]. */
@@ -551,8 +571,12 @@ typedef struct trf__beam {
     trf__finished *best;        /* (keep) finished hypotheses, best first */
 } trf__beam;
 
-/* A sentence that begins, and its slot of the round. */
-typedef struct trf__arrival { trf__beam beam; trf__span source; int32_t place; } trf__arrival;
+/* A sentence that begins, its slot of the round, and its rows of each model's encoder. */
+typedef struct trf__arrival {
+    trf__beam beam;
+    int32_t place;
+    trf__span source[TRF_MAX_MODELS];
+} trf__arrival;
 
 /* The state of a round of searches: live rows and live sentences, the cache column (`at`) of the
    token they read, and the candidates they need from each row. */
@@ -563,7 +587,7 @@ typedef struct trf__progress { int32_t rows, n_live, at, wanted; } trf__progress
    sentences begin instead, after the live ones. */
 typedef struct trf__reorder {
     trf__beam *beams;                   /* one for each slot of the round */
-    trf__span *sources;                 /* one for each slot: its rows of the encoder */
+    trf__span *sources;                 /* (models, places) the encoder's rows of each slot */
     int32_t *live, *starts;             /* for each live sentence its slot and its first row */
     trf__progress *progress;
     const trf__arrival *arrivals;
@@ -571,8 +595,9 @@ typedef struct trf__reorder {
     const double *log_probabilities, *ruled, *rest;
     const int32_t *found;
     int32_t *ids, *parents, *position, *only, *slots;
-    trf__span *self, *cross;            /* for each row; for each live sentence, or NULL without
-                                           sources */
+    trf__span *self, *cross;            /* for each row; (models, places) for each live sentence,
+                                           or NULL without sources */
+    int64_t models, places;             /* places: slots of the round */
     int64_t wanted, rows, n_cross;      /* n_cross: elements of cross */
     int64_t n_rows, columns;            /* of the cache: slots of a column, and columns; a new
                                            column replaces the oldest one */
@@ -611,6 +636,7 @@ typedef struct trf__drawing {
     X(rotate, trf__rotation) X(scale, trf__scale) \
     X(attention, trf__attention) X(attention_weights, trf__attention_weights) \
     X(add_norm, trf__norm) X(pool, trf__pool) X(cross_entropy, trf__loss) X(top, trf__top) \
+    X(mix, trf__mix) \
     X(backpointers, trf__backpointers) X(append_kv, trf__append_kv) X(reorder, trf__reorder) \
     X(pack, trf__pack)
 
@@ -745,7 +771,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 18
+#define TRF__COLUMN_VERSION 19
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

@@ -166,8 +166,9 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
     int32_t place = arrival ? arrival->place : a->live[k];
     trf__beam *beam = &a->beams[place];
     if (arrival) {
+        int64_t m;
         *beam = arrival->beam;
-        a->sources[place] = arrival->source;
+        for (m = 0; m < a->models; m++) a->sources[m * a->places + place] = arrival->source[m];
         trf__beam_open(beam);
     } else {
         int64_t at = a->starts[k] * a->wanted;
@@ -185,12 +186,14 @@ TRF__BOTH void trf__reorder_rows(const trf__reorder *a, int32_t place, int32_t k
 {
     const trf__beam *beam = &a->beams[place];
     int32_t forced = trf__beam_wanted(beam).forced, j;
+    int64_t m;
     a->live[k] = place;
     a->starts[k] = row;
-    if (a->cross) {
-        a->cross[k] = a->sources[place];
-        a->cross[k].query = row;
-        a->cross[k].n_query = beam->live;
+    for (m = 0; a->cross && m < a->models; m++) {
+        trf__span *cross = &a->cross[m * a->places + k];
+        *cross = a->sources[m * a->places + place];
+        cross->query = row;
+        cross->n_query = beam->live;
     }
     for (j = 0; j < beam->live; j++) {
         trf__span span = { row + j, 1, 0, beam->n + 1, 0 };
@@ -215,6 +218,13 @@ TRF__BOTH trf__progress trf__reorder_from(const trf__reorder *a)
     now.wanted = 1;
     now.at = now.at + 1 < a->columns ? now.at + 1 : 0;
     return now;
+}
+
+/* There is no live sentence k. */
+TRF__BOTH void trf__reorder_ended(const trf__reorder *a, int64_t k)
+{
+    int64_t m;
+    for (m = 0; m < a->models; m++) a->cross[m * a->places + k].n_query = 0;
 }
 
 /* Row r is unused: it reads no id, sees no key and its keys are not stored. */

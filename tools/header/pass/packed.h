@@ -169,6 +169,35 @@ TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
     return trf__pass_resize(pass, limits, err);
 }
 
+/* Sublayers, and packed weights if it does not train. What is there after a failure,
+   trf__pass_leave frees. */
+TRF__COLD
+TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
+                                   const trf__limits *limits, const trf_train_options *o,
+                                   trf_error *err)
+{
+    pass->weights.plain = model->weights;
+    pass->weights.packed = model->packed;
+    TRF__TRY(trf__pass_furnish(pass, limits, o, err));
+    return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
+}
+
+/* Opens a pass of another model that computes on the run of `first`, with its limits. */
+TRF__COLD
+TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__pass *first,
+                                  trf_error *err)
+{
+    const trf__run *run = &first->run;
+    trf__limits limits = first->plan.limits;
+    TRF__TRY(trf__needs_whole(model, err));
+    TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
+                                                                      : TRF_WEIGHTS_FULL, err));
+    TRF__TRY(trf__check_packed(model, run, err));
+    limits.longest = trf__min64(limits.longest, model->config.max_length);
+    *pass = trf__pass_of(&model->config, &model->layout, &limits, NULL, run);
+    return trf__pass_begin(pass, model, &limits, NULL, err);
+}
+
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Only a trainer
    computes with a part of the layers. */
 TRF__COLD
@@ -187,13 +216,10 @@ TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
     if (model->packed && weights == TRF_WEIGHTS_FULL) run.format = model->layout.format;
     TRF__TRY(trf__check_packed(model, &run, err));
     *pass = trf__pass_of(&model->config, &model->layout, limits, o, &run);
-    pass->weights.plain = model->weights;
-    pass->weights.packed = model->packed;
     status = run.backend->open(&pass->run, err);
     if (status != TRF_OK) { TRF__ZERO(*pass); return status; }
     if (trf__is_stage(model)) pass->plan.has = TRF__SCRATCH;    /* its slots have the rest */
-    status = trf__pass_furnish(pass, limits, o, err);
-    if (status == TRF_OK && !o && !model->packed) status = trf__pass_pack(pass, err);
+    status = trf__pass_begin(pass, model, limits, o, err);
     if (status != TRF_OK) trf__pass_close(pass);
     return status;
 }

@@ -24,16 +24,22 @@ TRF__FN void trf__pass_empty(trf__pass *pass)
     trf__free(&run->hooks, pass->plan.sublayers, trf__bytes(n, sizeof(trf__sublayer)));
 }
 
-/* A pass that was never opened has no backend: it is left as it is. */
-TRF__FN void trf__pass_close(trf__pass *pass)
+/* Closes a pass, but not its run. One that was never opened has no backend: it is left as it is. */
+TRF__FN void trf__pass_leave(trf__pass *pass)
 {
     const trf__run *run = &pass->run;
     if (!run->backend) return;
     trf__pass_empty(pass);
     if (pass->weights.packed_bytes)
         run->backend->release(run, pass->weights.packed, pass->weights.packed_bytes);
-    run->backend->close(&pass->run);
     TRF__ZERO(*pass);
+}
+
+TRF__FN void trf__pass_close(trf__pass *pass)
+{
+    trf__run run = pass->run;
+    trf__pass_leave(pass);
+    if (run.backend) run.backend->close(&run);
 }
 
 /* A dropout of probability p at a site: p becomes a multiple of 1/65536, at most 65535 of them. */

@@ -20,6 +20,7 @@
 #include "pass/packed.h"
 #include "pass/rows.h"
 #include "search/options.h"
+#include "search/ensemble.h"
 #include "search/translator.h"
 #include "search/hypotheses.h"
 #include "search/rounds.h"
@@ -40,15 +41,32 @@ TRF__FN int trf__by_length(const void *context, const void *a, const void *b)
         ? -1 : 1;
 }
 
+/* Checks the sources of a call for every model. each: 1 if each has its own. */
+TRF__FN trf_status trf__check_each(const trf__ensemble *e, const trf_sequences *sources,
+                                   int32_t each, int tags, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        const trf_sequences *x = &sources[k * each];
+        int64_t rows = 0, most = 0;
+        TRF__TRY(trf__check_sources(e->configs[k], x, tags, &rows, &most, err));
+        if (x->count != sources->count)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "sources",
+                             "model %d has %d source%s, but the first one has %d", (int)k, x->count,
+                             trf__plural(x->count), sources->count);
+    }
+    return TRF_OK;
+}
+
 /* Checks a call, reserves memory for its answers, and sorts its sentences. */
 TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *sources,
-                                       const trf_sequences *prefixes, trf_error *err)
+                                       int32_t each, const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c = &t->model->config;
-    int64_t rows = 0, most = 0, source = 0, prefix = 0;
-    int32_t n = sources ? sources->count : prefixes->count, i;
+    const trf_config *c = &t->ensemble.config;
+    int64_t rows = 0, most = 0, source, prefix = 0, kinds = each ? t->ensemble.n : sources != NULL;
+    int32_t n = sources ? sources->count : prefixes->count, i, k;
     if (sources)
-        TRF__TRY(trf__check_sources(c, sources, trf__tags(&t->search), &rows, &most, err));
+        TRF__TRY(trf__check_each(&t->ensemble, sources, each, trf__tags(&t->search), err));
     if (prefixes)
         TRF__TRY(trf__check_targets(c, prefixes, 1, sources ? "prefix" : "source", &rows, &most,
                                     err));
@@ -62,16 +80,21 @@ TRF__FN trf_status trf__search_prepare(trf_translator *t, const trf_sequences *s
     TRF__GROW(int64_t, t->first_id, t->first_id_capacity, n, &t->search.hooks);
     TRF__GROW(trf__pending, t->pending, t->pending_capacity, n, &t->search.hooks);
     TRF__GROW(const void *, t->order, t->order_capacity, n, &t->search.hooks);
+    if (kinds) TRF__GROW(int64_t, t->source_at, t->source_capacity, kinds * n, &t->search.hooks);
     for (i = 0; i < n; i++) {
         trf__pending *w = &t->pending[i];
-        w->source = source;
         w->prefix = prefix;
         w->sentence = i;
-        w->length = trf__length_of(sources ? sources : prefixes, i);
-        source += trf__length_of(sources, i);
+        w->length = sources ? 0 : prefixes->lengths[i];
         prefix += trf__length_of(prefixes, i);
         t->order[i] = w;
     }
+    for (k = 0; k < kinds; k++)
+        for (source = 0, i = 0; i < n; source += sources[k].lengths[i++]) {
+            t->source_at[k * (int64_t)n + i] = source;
+            if (t->pending[i].length < sources[k].lengths[i])
+                t->pending[i].length = sources[k].lengths[i];
+        }
     trf__sort(t->order, (size_t)n, trf__by_length, NULL);
     return TRF_OK;
 }
@@ -90,8 +113,8 @@ TRF__FN int32_t trf__round_fits(const trf_search *s, int64_t tokens, int64_t lon
    their greatest lengths. */
 TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round *round)
 {
-    const trf_config *c = &t->model->config;
-    int32_t tokens = ((const trf__pending *)t->order[round->first])->length;
+    const trf_config *c = &t->ensemble.config;
+    int32_t tokens = ((const trf__pending *)t->order[round->first])->length, k;
     round->longest = 1;
     round->taken = 0;
     round->next = round->end = round->first;
@@ -109,8 +132,11 @@ TRF__FN void trf__round_size(const trf_translator *t, int32_t count, trf__round 
         round->n = n;
     }
     round->n = (int32_t)trf__min64(round->n, round->end - round->first);
-    round->longest_source = round->sources ? tokens + trf__tags(&t->search) + trf__source_added(c)
-        : 0;
+    round->longest_source = 0;
+    for (k = 0; round->sources && k < t->ensemble.n; k++)
+        round->longest_source = trf__max64(round->longest_source, (int64_t)tokens +
+                                           trf__tags(&t->search) +
+                                           trf__source_added(t->ensemble.configs[k]));
 }
 
 /* Leaves out the first n ids of an answer. */
@@ -153,19 +179,20 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
 // >>search-rounds  all sentences of a call, round by round
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
-   NULL. */
+   NULL. each: 1 if each model has its own sources. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
-                                      const trf_sequences *prefixes,
-                                   trf_error *err)
+                                      int32_t each, const trf_sequences *prefixes,
+                                      trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
     int64_t id, at;
     int32_t i, k;
     trf__forget_answers(t);
-    TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
+    TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
     TRF__ZERO(round);
     round.sources = sources;
+    round.each = each;
     round.prefixes = prefixes;
     for (; round.first < leading->count; round.first = round.end) {
         trf__round_size(t, leading->count, &round);
@@ -178,9 +205,9 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
             h->ids = t->ids + id;
             h->log_probabilities = t->own + id;
             id += (int64_t)h->n + 1;
-            trf__hide_first(h, trf__hidden_tokens(&t->model->config, &t->search,
+            trf__hide_first(h, trf__hidden_tokens(&t->ensemble.config, &t->search,
                                                   trf__length_of(prefixes, i)));
-            at = sources ? t->pending[i].source : t->pending[i].prefix;
+            at = sources ? t->source_at[i] : t->pending[i].prefix;
             h->doubts = trf__doubts(h, leading->lengths[i] ? leading->ids + at : NULL,
                                     leading->lengths[i], sources ? t->ratio : 0);
         }
@@ -199,7 +226,19 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
                          "forced prefixes need an encoder-decoder model; a decoder-only model "
                          "continues its sources");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, prefixes, err);
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__search_rounds(translator, sources, 0, prefixes, err);
+}
+
+TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
+                                      const trf_sequences *prefixes, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (translator->model->config.kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "sources for each model need encoder-decoder models");
+    if (!sources) return trf__fail_null(err, "sources");
+    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
@@ -212,8 +251,10 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
     if (c->kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
-    return trf__search_rounds(translator, NULL, sources, err);
+    if (c->kind != TRF_ENCODER_DECODER)
+        return trf__search_rounds(translator, NULL, 0, sources, err);
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__search_rounds(translator, sources, 0, NULL, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -229,11 +270,15 @@ TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
-TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens)
+TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
+                                   const trf_search *search, int32_t sentences,
+                                   int32_t source_tokens)
 {
     trf_search own = trf_search_defaults();
-    int64_t added, answers;
+    const trf_config *config = configs && n > 0 ? configs[0] : NULL;
+    trf__ensemble ensemble;
+    int64_t added = 0, answers;
+    int32_t k;
     trf_device device;
     trf__run run;
     trf__layout layout;
@@ -243,14 +288,22 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
-    added = config ? trf__ids_added(config, search) : -1;
-    if (added < 0 || sentences < 1 || source_tokens < 0 ||
-        source_tokens + added > config->max_length) return 0;
-    own = trf__running(config, search);
+    if (!config || n > TRF_MAX_MODELS || sentences < 1 || source_tokens < 0) return 0;
+    for (k = 0; k < n; k++) {
+        int64_t adds = configs[k] ? trf__ids_added(configs[k], search) : -1;
+        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
+            trf__check_alike(config, configs[k], k, NULL)) return 0;
+        added = trf__max64(added, adds);
+    }
+    TRF__ZERO(ensemble);
+    trf__ensemble_configs(&ensemble, configs, n);
+    config = &ensemble.config;
+    own = trf__running(config, search, n);
     search = &own;
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
-    if (trf__run_weights(&run, config, search->weights, NULL)) return 0;
+    for (k = 0; k < n; k++)
+        if (trf__run_weights(&run, configs[k], search->weights, NULL)) return 0;
     TRF__ZERO(round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
@@ -259,8 +312,6 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
                                                                     source_tokens));
     round.n = (int32_t)trf__min64(sentences, trf__round_fits(search, source_tokens, round.longest));
     round.longest_source = trf__has_source(config) ? source_tokens + added : 0;
-    TRF__ZERO(layout);
-    trf__lay_out(&layout, config);
     have = trf__translator_limits(config, search);
     need = trf__round_limits(&round, search);
     grown = trf__limits_grown(&have, &need, config->max_length);
@@ -270,28 +321,46 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
         state = trf__pass_state(&pass, &have);
         growing = trf__pass_memory(config, &have, NULL, &run);
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
+        for (k = 1; k < n; k++)
+            growing = trf__add_size(growing, trf__pass_memory(configs[k], &have, NULL, &run));
     }
     TRF__ZERO(h);
     h.n_places = round.n;
     h.length = round.longest + 1;
     h.area = round.longest_source;
     rules = trf__rules_of(search);
-    trf__hypotheses_layout(&h, config, search, &rules, &run);
+    trf__hypotheses_layout(&h, &ensemble, search, &rules, &run);
     answers = (int64_t)sentences * search->n_best;
     /* while an array grows, the old one exists too: half the size of the new one */
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = trf__add_size(sizeof(trf_translator),
-                          trf__packed_size(&layout, &run, trf__packs(&run, 0)));
+    fixed = sizeof(trf_translator);
+    for (k = 0; k < n; k++) {
+        TRF__ZERO(layout);
+        trf__lay_out(&layout, configs[k]);
+        fixed = trf__add_size(fixed, trf__packed_size(&layout, &run, trf__packs(&run, 0)));
+        if (k > 0)
+            fixed = trf__add_size(fixed, trf__add_size(sizeof(trf__pass),
+                                  trf__pass_memory(configs[k], &grown, NULL, &run)));
+    }
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
+    if (trf__has_source(config))
+        fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, (int64_t)n * sentences),
+                                                sizeof(int64_t)));
     fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
                           trf__phrases_bytes(&rules.phrases));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
+}
+
+TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
+                                     int32_t sentences, int32_t source_tokens)
+{
+    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens);
 }
 
 // >>answers        hypotheses as ids and as text
@@ -361,29 +430,38 @@ TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t
     return trf_vocab_decode(translator->model->target, h->ids, h->n, text, size, bytes, err);
 }
 
-/* A decoder-only model has no source: its text continues the target. */
-TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text, trf_error *err)
+/* A decoder-only model has no source: its text continues the target. Models whose sources have
+   different vocabularies get each its own ids. */
+TRF__FN trf_status trf__encode_source(trf_translator *translator, const char *text,
+                                      trf_sequences *sources, trf_error *err)
 {
-    const trf_model *model = translator->model;
-    const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
-    if (!from || !model->target) return trf__no_vocabularies(err);
-    return trf__encode_all(from, text, &translator->text, &translator->search.hooks, err);
+    const trf__ensemble *e = &translator->ensemble;
+    int32_t k;
+    for (k = 0; k < (e->apart ? e->n : 1); k++) {
+        const trf_model *model = e->models[k];
+        const trf_vocab *from = trf__has_source(&model->config) ? model->source : model->target;
+        trf__text_ids *to = &translator->text[k];
+        if (!from || !translator->model->target) return trf__no_vocabularies(err);
+        TRF__TRY(trf__encode_all(from, text, to, &translator->search.hooks, err));
+        sources[k].ids = to->ids;
+        sources[k].lengths = &to->n;
+        sources[k].count = 1;
+    }
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err)
 {
-    trf_sequences one;
+    trf_sequences sources[TRF_MAX_MODELS];
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
     if (!status && !answer && size > 0) status = trf__fail_null(err, "answer");
-    if (!status) status = trf__encode_source(translator, text, err);
+    if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    one.ids = translator->text.ids;
-    one.lengths = &translator->text.n;
-    one.count = 1;
-    TRF__TRY(trf_translate_batch(translator, &one, err));
+    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, err)
+                                        : trf_translate_batch(translator, sources, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }

@@ -17,6 +17,7 @@
 #include "pass/packed.h"
 #include "pass/forward.h"
 #include "search/options.h"
+#include "search/ensemble.h"
 #include "search/translator.h"
 
 // >>hypotheses     what a translator keeps of its searches
@@ -32,22 +33,39 @@ TRF__FN int64_t trf__max_candidates(const trf_config *c, const trf_search *s)
 }
 
 TRF__COLD
-TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h)
+TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf__hypotheses *h,
+                                int32_t models)
 {
     x->live = (int32_t *)trf__take(cursor, h->n_places, sizeof(int32_t));
     x->progress = (trf__progress *)trf__take(cursor, 1, sizeof(trf__progress));
     x->arrivals = (trf__arrival *)trf__take(cursor, h->n_places, sizeof(trf__arrival));
-    x->slots = (int32_t *)trf__take(cursor, h->n_places * h->area, sizeof(int32_t));
+    x->slots = (int32_t *)trf__take(cursor, models * h->n_places * h->area, sizeof(int32_t));
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
+}
+
+/* The cache of a model with this configuration. */
+TRF__FN void trf__take_cache(trf__cursor *cursor, trf__cache *cache, const trf__hypotheses *h,
+                             const trf_config *c, const trf__run *run)
+{
+    int64_t width = 2 * trf__k_width(c);
+    cache->area = h->area;
+    cache->self_layer = h->length * h->n_rows * width;
+    cache->cross_layer = h->n_places * h->area * width;
+    cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                        trf__bytes(cache->self_layer, run->element));
+    cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                         trf__bytes(cache->cross_layer, run->element));
 }
 
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
-TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, const trf_search *s,
-                                    const trf__rules *rules, const trf__run *run)
+TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
+                                    const trf_search *s, const trf__rules *rules,
+                                    const trf__run *run)
 {
-    int64_t n = run->backend->padded(run, h->n_places) * s->beam, width = 2 * trf__k_width(c);
+    const trf_config *c = &e->config;
+    int64_t n = run->backend->padded(run, h->n_places) * s->beam;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
     size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
@@ -61,13 +79,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    h->cache.area = h->area;
-    h->cache.self_layer = h->length * n * width;
-    h->cache.cross_layer = h->n_places * h->area * width;
-    h->cache.self = (trf__act *)trf__take(&device, c->decoder_layers,
-                                          trf__bytes(h->cache.self_layer, run->element));
-    h->cache.cross = (trf__act *)trf__take(&device, c->decoder_layers,
-                                           trf__bytes(h->cache.cross_layer, run->element));
+    for (i = 0; i < e->n; i++) trf__take_cache(&device, &h->caches[i], h, e->configs[i], run);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -77,10 +89,14 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     l->parents = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->slots = (int32_t *)trf__take(&device, n, sizeof(int32_t));
     l->self = (trf__span *)trf__take(&device, n, sizeof(trf__span));
-    l->cross = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    l->cross = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
     h->top_scratch = trf__take(&device, 1,
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
+    if (e->n > 1) {
+        h->mixed = trf__take_reals(&device, n, c->target_vocab);
+        h->logits = trf__take_reals(&device, n, c->target_vocab);
+    }
     h->found = (char *)trf__take(&device, n, found);
     h->rest = s->renormalize_logits
             ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
@@ -88,18 +104,18 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf_config *c, con
     h->beam_bytes = trf__beam_layout(&beam, s, &rules->phrases, (int32_t)h->length, NULL);
     h->beams = (trf__beam *)trf__take(&device, h->n_places, sizeof(trf__beam));
     h->beam_memory = (char *)trf__take(&device, h->n_places, h->beam_bytes);
-    h->sources = (trf__span *)trf__take(&device, h->n_places, sizeof(trf__span));
+    h->sources = (trf__span *)trf__take(&device, e->n * h->n_places, sizeof(trf__span));
     h->starts = (int32_t *)trf__take(&device, h->n_places, sizeof(int32_t));
-    trf__take_searches(&device, &h->there, h);
-    trf__take_searches(&host, &h->here, h);
+    trf__take_searches(&device, &h->there, h, e->n);
+    trf__take_searches(&host, &h->here, h, e->n);
     h->beams_read = (trf__beam *)trf__take_host_copy(&host, run, h->beams, h->n_places,
                                                      sizeof(trf__beam));
     h->memory_read = (char *)trf__take_host_copy(&host, run, h->beam_memory, h->n_places,
                                                  h->beam_bytes);
     h->sentence = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
     h->alive = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
-    h->ids = (int32_t *)trf__take(&host, h->n_places * h->area, sizeof(int32_t));
-    h->lengths = (int32_t *)trf__take(&host, h->n_places, sizeof(int32_t));
+    h->ids = (int32_t *)trf__take(&host, e->n * h->n_places * h->area, sizeof(int32_t));
+    h->lengths = (int32_t *)trf__take(&host, e->n * h->n_places, sizeof(int32_t));
     h->bytes = host.used;
     h->device_bytes = device.used;
 }
@@ -126,7 +142,7 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     h.n_places = places;
     h.length = length;
     h.area = area;
-    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
     if (h.bytes > old.bytes || h.device_bytes > old.device_bytes) {
         trf__hypotheses_free(t);
         h.arena = (char *)trf__alloc(&run->hooks, h.bytes);
@@ -144,22 +160,25 @@ TRF__FN trf_status trf__hypotheses_reserve(trf_translator *t, int64_t places, in
     }
     h.arena = old.arena;
     h.device_arena = old.device_arena;
-    trf__hypotheses_layout(&h, &t->model->config, &t->search, &t->rules, run);
+    trf__hypotheses_layout(&h, &t->ensemble, &t->search, &t->rules, run);
     h.bytes = old.bytes;
     h.device_bytes = old.device_bytes;
     t->hypotheses = h;
     return TRF_OK;
 }
 
+// >>translators    making and freeing a translator
+
 TRF__COLD
 TRF_API void trf_translator_destroy(trf_translator *translator)
 {
     trf_hooks hooks;
     const trf__run *run;
+    int32_t k;
     if (!translator) return;
     hooks = translator->search.hooks;
     run = &translator->pass.run;
-    /* no backend: trf_translator_create has failed before the pass was open */
+    /* no backend: creating it has failed before the pass was open */
     if (run->backend) {
         trf__hypotheses_free(translator);
         run->backend->release(run, translator->work.memory, translator->work.bytes);
@@ -167,6 +186,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
                                                                          translator->n_banned));
         run->backend->release(run, translator->phrases,
                               trf__phrases_bytes(&translator->rules.phrases));
+        trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
     trf__free(&hooks, translator->numbers,
@@ -183,8 +203,11 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
               trf__bytes(translator->own_capacity, sizeof *translator->own));
     trf__free(&hooks, translator->first_id,
               trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
-    trf__free(&hooks, translator->text.ids,
-              trf__bytes(translator->text.capacity, sizeof *translator->text.ids));
+    for (k = 0; k < TRF_MAX_MODELS; k++)
+        trf__free(&hooks, translator->text[k].ids,
+                  trf__bytes(translator->text[k].capacity, sizeof *translator->text[k].ids));
+    trf__free(&hooks, translator->source_at,
+              trf__bytes(translator->source_capacity, sizeof *translator->source_at));
     trf__free(&hooks, translator->pending,
               trf__bytes(translator->pending_capacity, sizeof *translator->pending));
     trf__free(&hooks, translator->order,
@@ -212,38 +235,51 @@ TRF__FN double trf__trained_ratio(const trf_model *model)
     return text && trf__parse_int(text, &ratio) ? 0.001 * (double)ratio : 0;
 }
 
-TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
-                                         const trf_search *search, trf_error *err)
+TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
+                                                  const trf_model *const *models,
+                                                  const double *weights, int32_t n,
+                                                  const trf_search *search, trf_error *err)
 {
     trf_search defaults = trf_search_defaults();
     trf_translator *t;
+    trf__ensemble ensemble;
     trf__limits limits;
     trf_device device;
     trf_status status;
+    int32_t k;
     TRF__TRY(trf__begin(translator, "translator", err));
     *translator = NULL;
-    if (!model) return trf__fail_null(err, "model");
     if (!search) search = &defaults;
+    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, search->ensemble_rule, err));
     TRF__TRY(trf_search_check(search, err));
-    TRF__TRY(trf__check_search_ids(&model->config, search, err));
+    for (k = 0; k < n; k++) TRF__TRY(trf__check_search_ids(ensemble.configs[k], search, err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
-    t->model = model;
-    t->ratio = trf__trained_ratio(model);
-    t->search = trf__running(&model->config, search);
+    t->model = models[0];
+    t->ensemble = ensemble;
+    t->ratio = trf__trained_ratio(t->model);
+    t->search = trf__running(&ensemble.config, search, n);
     TRF__ZERO(t->search.banned);
     TRF__ZERO(t->search.phrases);
     t->rules = trf__rules_of(search);
-    limits = trf__translator_limits(&model->config, search);
-    device = trf__device_with(&model->config.device, search->threads);
-    status = trf__pass_open(&t->pass, model, &limits, NULL, search->weights, &device,
+    limits = trf__translator_limits(&ensemble.config, search);
+    device = trf__device_with(&t->model->config.device, search->threads);
+    status = trf__pass_open(&t->pass, t->model, &limits, NULL, search->weights, &device,
                             &search->hooks, err);
-    t->pass.encoder.tagged = search->source_tagged;
+    if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
+    for (k = 0; status == TRF_OK && k < n; k++)
+        trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
+}
+
+TRF_API trf_status trf_translator_create(trf_translator **translator, const trf_model *model,
+                                         const trf_search *search, trf_error *err)
+{
+    return trf_translator_create_ensemble(translator, &model, NULL, 1, search, err);
 }
 
 // >>decode         one token for all live rows
@@ -270,6 +306,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     a.ids = h->lists.ids; a.parents = h->lists.parents; a.position = h->lists.position;
     a.only = h->lists.only; a.slots = h->lists.slots; a.self = h->lists.self;
     a.cross = t->pass.sides & TRF__SOURCE ? h->lists.cross : NULL;
+    a.models = t->ensemble.n; a.places = h->n_places;
     a.wanted = wanted; a.rows = stack->rows; a.n_cross = stack->n_cross; a.n_rows = h->n_rows;
     a.columns = h->length; a.begin = begin;
     return a;
@@ -286,21 +323,29 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     trf_translator *t = token->t;
     int64_t at = token->at, wanted = token->wanted;
     trf__hypotheses *h = &t->hypotheses;
-    const trf_config *c = &t->model->config;
+    const trf__ensemble *e = &t->ensemble;
+    const trf_config *c = t->pass.config;
     const trf__run *run = &t->pass.run;
     const trf__stack *stack = &t->pass.decoder;
     trf__reorder next = trf__reorder_of(t, wanted, 0);
     trf__backpointers a;
     trf__top top;
+    int32_t k;
     /* two buffers alternate: a row copies its parent's list, which other rows may need too */
     a.to = h->backpointers[at & 1]; a.from = h->backpointers[~at & 1];
     a.parents = h->lists.parents; a.position = h->lists.position; a.slots = h->lists.slots;
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
-    h->cache.backpointers = a.to;
-    h->cache.stride = h->length;
-    TRF__TRY(trf__stack_forward(&t->pass, &t->pass.decoder, err));
-    trf__scale_states(&t->pass, stack->out, stack->rows);
+    for (k = 0; k < e->n; k++) {
+        trf__pass *pass = trf__member(e, &t->pass, k);
+        h->caches[k].backpointers = a.to;
+        h->caches[k].stride = h->length;
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+        if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
+    }
+    if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
+    top.mixed = h->mixed;
+    top.scores = e->n > 1 && e->rule == TRF_ENSEMBLE_GEOMETRIC;
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ruled = (double *)(uintptr_t)next.ruled;
     top.rest = h->rest;
@@ -325,7 +370,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
     trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
-                                     at & 1);
+                                     (at & 1) + 2 * t->ensemble.moves);
     shape.decoder_rows = t->pass.decoder.rows;
     shape.decoder_spans = t->pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;

@@ -54,42 +54,85 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
     return model ? trf__rows_of(targets, model->config.target_eos) : 0;
 }
 
-TRF__COLD
-TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
-                             double *log_probabilities, trf_error *err)
+/* The log-probabilities of all targets, row by row, in translator->numbers: what models 0 to k say,
+   if it has those of the ones before. The rows of the last part stand behind them for a moment. */
+TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
+                                   int64_t rows, trf_error *err)
 {
-    trf__pass *pass;
-    const trf__backend *on;
+    trf__pass *pass = trf__member(&translator->ensemble, &translator->pass, k);
+    const trf__backend *on = pass->run.backend;
+    double *to = translator->numbers, *fresh = to + rows;
+    trf_batch rest = *batch;
     trf__loss loss;
-    trf__limits need;
-    trf_batch rest;
-    int64_t i, r;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    pass = &translator->pass;
-    on = pass->run.backend;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__needs_target(pass->config, err));
-    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &r, err));
-    for (rest = *batch; rest.target.count > 0; log_probabilities += pass->n_sentences) {
+    int64_t r;
+    while (rest.target.count > 0) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
-        TRF__GROW(double, translator->numbers, translator->numbers_capacity, pass->decoder.rows,
-                  &pass->run.hooks);
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         /* no label smoothing: the loss of a row is its negative log-probability */
         loss = trf__pass_loss(pass, 0, TRF_SMOOTH_UNIFORM);
         on->cross_entropy(&pass->run, &loss);
-        on->download(&pass->run, translator->numbers, pass->loss.row_nll,
+        on->download(&pass->run, fresh, pass->loss.row_nll,
                      trf__bytes(pass->decoder.rows, sizeof(double)));
         TRF__TRY(on->sync(&pass->run, err));
-        for (i = 0; i < pass->n_sentences; i++) {
-            const trf__span *span = &pass->decoder.host.self[i];
-            double sum = 0;
-            for (r = 0; r < span->n_query; r++) sum -= translator->numbers[span->query + r];
-            log_probabilities[i] = sum;
-        }
+        for (r = 0; r < pass->decoder.rows; r++, to++)
+            *to = trf__mixed(&translator->ensemble, k, *to, -fresh[r]);
     }
     return TRF_OK;
+}
+
+/* each: 1 if model k has the sources number k. */
+TRF__COLD
+TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
+                                   int32_t each, const trf_sequences *targets,
+                                   double *log_probabilities, trf_error *err)
+{
+    const trf__ensemble *e = &translator->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t at = 0, end, wanted;
+    int32_t i, k;
+    trf__forget_answers(translator);
+    TRF__TRY(trf__needs_target(&e->config, err));
+    if (!log_probabilities) return trf__fail_null(err, "log_probabilities");
+    TRF__ZERO(batch);
+    batch.target = *targets;
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = trf__member(e, &translator->pass, k);
+        batch.source = sources[k * each];
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
+    }
+    TRF__GROW(double, translator->numbers, translator->numbers_capacity, 2 * wanted,
+              &translator->search.hooks);
+    for (k = 0; k < e->n; k++) {
+        batch.source = sources[k * each];
+        TRF__TRY(trf__score_rows(translator, &batch, k, wanted, err));
+    }
+    for (i = 0; i < targets->count; i++) {
+        double sum = 0;
+        for (end = at + targets->lengths[i] + e->config.target_eos; at < end; at++)
+            sum += translator->numbers[at];
+        log_probabilities[i] = sum;
+    }
+    return TRF_OK;
+}
+
+TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
+                             double *log_probabilities, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!batch) return trf__fail_null(err, "batch");
+    TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__score_each(translator, &batch->source, 0, &batch->target, log_probabilities, err);
+}
+
+TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *targets, double *log_probabilities,
+                                  trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!sources || !targets) return trf__fail_null(err, sources ? "targets" : "sources");
+    return trf__score_each(translator, sources, translator->ensemble.n > 1, targets,
+                           log_probabilities, err);
 }
 
 /* Begins a call that reads the encoder's rows: checks the sources, and counts what they need. */
@@ -99,6 +142,7 @@ TRF__FN trf_status trf__encode_check(trf_translator *translator, const trf_seque
     int64_t rows;
     TRF__TRY(trf__begin(translator, "translator", err));
     trf__forget_answers(translator);
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     if (!trf__has_source(&translator->model->config))
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "a decoder-only model has no encoder: use trf_logits");
@@ -191,9 +235,8 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
 // >>look-labels    logits, and the probabilities of labels
 
 /* Computes the logits of the pass's rows in the translator's scratch memory. */
-TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf_error *err)
+TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pass, trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
     int64_t rows = pass->decoder.rows, vocab = trf__n_logits(pass->config);
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
                            trf__bytes(rows, trf__bytes(vocab, pass->run.element)), err));
@@ -219,12 +262,12 @@ TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch
 }
 
 /* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf_batch *rest, trf_error *err)
+TRF__FN trf_status trf__next_logits(trf_translator *translator, trf__pass *pass, trf_batch *rest,
+                                    trf_error *err)
 {
-    trf__pass *pass = &translator->pass;
     TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
     TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_work(translator, err);
+    return trf__logits_in_work(translator, pass, err);
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
@@ -236,11 +279,12 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
     trf_batch rest;
     int64_t n, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
     TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
     for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, &rest, err));
+        TRF__TRY(trf__next_logits(translator, pass, &rest, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -259,66 +303,63 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
-/* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
-TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
-                                      trf_tensor *out, int ids, trf_error *err)
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
+                             int64_t n)
 {
-    const trf__pass *pass;
-    const trf_config *c;
+    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    int64_t i;
+    for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
+    for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    for (i = 0; i < n; i++) {
+        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
+        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+    }
+}
+
+/* The logits of model k's head: a row for each sequence, or with `ids` for each id. */
+TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+                                     trf_real *to, int ids, trf_error *err)
+{
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    const trf_config *c = pass->config;
     trf__act *z;
     const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, at = 0, row;          /* rows in the caller's tensor and in the logits */
-    int apart;
-    TRF__TRY(trf__begin(t, "translator", err));
-    pass = &t->pass;
-    c = pass->config;
-    if (ids ? c->head != TRF_HEAD_TOKENS : !trf__pools(c))
-        return trf__fail(err, TRF_E_STATE, -1, "head",
-                         "the model does not label %s: its head is %d, needed is %s",
-                         ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
-    if (!sources) return trf__fail_null(err, "sources");
+    int64_t i, n, row;                  /* row: in the logits */
+    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
+    int apart = ids && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
-    TRF__TRY(trf__logits_check(t, &batch, out, "probabilities", ids, err));
-    /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    apart = ids && trf__source_added(c);
     while (batch.source.count > 0) {
         lengths = batch.source.lengths;
-        TRF__TRY(trf__next_logits(t, &batch, err));
+        TRF__TRY(trf__next_logits(t, pass, &batch, err));
         z = (trf__act *)t->work.memory;
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
             n = apart ? lengths[i] : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
-                pass->run.backend->fetch(&pass->run, out->data + at * c->n_labels,
+                pass->run.backend->fetch(&pass->run, to,
                                          trf__act_at(&pass->run, z, row * c->n_labels),
                                          n * c->n_labels);
-            at += n;
+            to += n * c->n_labels;
             row += n + c->source_eos;
         }
-        TRF__TRY(pass->run.backend->sync(&t->pass.run, err));
+        TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
-    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
     return TRF_OK;
 }
 
 /* Those of a second head (sequence_labels): a row for each sequence. */
-TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequences *sources,
-                                            trf_tensor *out, trf_error *err)
+TRF__FN trf_status trf__sequence_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
+                                        trf_real *to, trf_error *err)
 {
-    trf__pass *pass = &t->pass;
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
     const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf__limits need;
     trf_batch batch;
-    int64_t rows, i, at;
-    if (!sources) return trf__fail_null(err, "sources");
+    int64_t rows;
     TRF__ZERO(batch);
-    batch.source = *sources;
-    trf__forget_answers(t);
-    TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
-    TRF__TRY(trf__shape_check(out, "probabilities", need.sentences, head->out, err));
-    for (at = 0; batch.source.count > 0; at += rows) {
+    for (batch.source = *sources; batch.source.count > 0; to += rows * head->out) {
         TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
         TRF__TRY(trf__pass_forward(pass, pass->sides, err));
         rows = pass->n_sentences;
@@ -326,12 +367,53 @@ TRF__FN trf_status trf__sequence_probabilities(trf_translator *t, const trf_sequ
                                trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
         trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
                      trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
-        pass->run.backend->fetch(&pass->run, out->data + at * head->out,
-                                 (trf__act *)t->work.memory, rows * head->out);
+        pass->run.backend->fetch(&pass->run, to, (trf__act *)t->work.memory, rows * head->out);
         TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
-    for (i = 0; i < at; i++) trf__softmax(out->data + i * head->out, head->out);
     return TRF_OK;
+}
+
+/* Probabilities of labels, all models together; ids -1: of the second head. */
+TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
+                                      trf_tensor *out, int ids, trf_error *err)
+{
+    const trf__ensemble *e = &t->ensemble;
+    trf__limits need;
+    trf_batch batch;
+    int64_t i, rows, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
+    int32_t k;
+    if (!sources) return trf__fail_null(err, "sources");
+    TRF__TRY(trf__same_sources(e, err));
+    TRF__ZERO(batch);
+    batch.source = *sources;
+    trf__forget_answers(t);
+    for (k = 0; k < e->n; k++) {
+        const trf__pass *pass = trf__member(e, &t->pass, k);
+        TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
+        rows = ids < 0 ? need.sentences
+             : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
+    }
+    TRF__TRY(trf__shape_check(out, "probabilities", rows, n, err));
+    if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
+    for (k = 0; k < e->n; k++) {
+        trf_real *z = k ? t->states : out->data;
+        TRF__TRY(ids < 0 ? trf__sequence_logits(t, k, sources, z, err)
+                         : trf__label_logits(t, k, sources, z, ids, err));
+        for (i = 0; e->n > 1 && i < rows; i++)
+            trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
+    }
+    for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
+        trf__softmax(out->data + i * n, n);
+    return TRF_OK;
+}
+
+/* ids: 1 if words are labelled, 0 if texts are. */
+TRF__FN trf_status trf__labels_needed(const trf_config *c, int ids, trf_error *err)
+{
+    if (ids ? c->head == TRF_HEAD_TOKENS : trf__pools(c)) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "head",
+                     "the model does not label %s: its head is %d, needed is %s",
+                     ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
 }
 
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
@@ -339,12 +421,15 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
 {
     TRF__TRY(trf__begin(translator, "translator", err));
     if (translator->pass.config->sequence_labels)
-        return trf__sequence_probabilities(translator, sources, probabilities, err);
+        return trf__probabilities(translator, sources, probabilities, -1, err);
+    TRF__TRY(trf__labels_needed(translator->pass.config, 0, err));
     return trf__probabilities(translator, sources, probabilities, 0, err);
 }
 
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
                            trf_tensor *probabilities, trf_error *err)
 {
+    TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__labels_needed(translator->pass.config, 1, err));
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }

@@ -17,6 +17,7 @@
 #include "pass/stacks.h"
 #include "pass/rows.h"
 #include "pass/forward.h"
+#include "search/ensemble.h"
 #include "search/translator.h"
 #include "search/hypotheses.h"
 
@@ -34,6 +35,7 @@
 /* A round: sentences first .. end - 1 of the sorted order. */
 typedef struct trf__round {
     const trf_sequences *sources, *prefixes;        /* of the call, or NULL */
+    int32_t each;                                   /* 1: each model has sources of its own */
     int32_t first, end, next;                       /* next: the first that still waits */
     int32_t n, taken;                               /* number of places; number of those in use */
     int64_t longest_source, longest;    /* rows of a source; tokens of an answer, at least 1 */
@@ -101,6 +103,15 @@ TRF__FN int32_t trf__length_of(const trf_sequences *x, int32_t i)
     return x && x->count ? x->lengths[i] : 0;
 }
 
+/* The rows of a sentence in the encoder of model k. */
+TRF__FN int32_t trf__source_rows(const trf_translator *t, const trf__round *round, int32_t k,
+                                 int32_t sentence)
+{
+    if (!round->sources) return 0;
+    return trf__length_of(&round->sources[k * round->each], sentence) + trf__tags(&t->search) +
+        trf__source_added(t->ensemble.configs[k]);
+}
+
 /* The sizes that the pass needs for a round. */
 TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search *s)
 {
@@ -119,33 +130,54 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__pass_reserve(&t->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &t->pass, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
     return TRF_OK;
 }
 
-/* Puts a sentence in a free place: its beam, prefix, ids and slots. Its source is number k of the
-   new ones and its rows begin at `row`. Returns the row after them. */
-TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
-                                   const trf__pending *w, int32_t place, int32_t k, int64_t row)
+/* The source of a sentence for model m: ids and slots. It is number k of the new ones and its rows
+   begin at `row`. Returns the row after them. */
+TRF__FN int64_t trf__round_source(trf_translator *t, const trf__round *round,
+                                  const trf__pending *w, int32_t place, int32_t k, int32_t m,
+                                  int64_t row)
 {
-    const trf_config *c = &t->model->config;
+    const trf_search *s = &t->search;
+    trf__hypotheses *h = &t->hypotheses;
+    trf__span *span = &h->here.arrivals[k].source[m];
+    const trf_sequences *from = &round->sources[m * round->each];
+    int64_t count = round->sources->count, begin = m * h->n_places * h->area;
+    int32_t n_source = trf__length_of(from, w->sentence), i;
+    /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
+    int32_t *ids = h->ids + begin + row - k * trf__source_added(t->ensemble.configs[m]);
+    span->key = (int32_t)(place * h->area);
+    span->n_key = trf__source_rows(t, round, m, w->sentence);
+    if (s->source_first >= 0) *ids++ = s->source_first;
+    if (n_source)
+        memcpy(ids, from->ids + t->source_at[m * round->each * count + w->sentence],
+               (size_t)n_source * sizeof(int32_t));
+    if (s->source_last >= 0) ids[n_source] = s->source_last;
+    h->lengths[m * h->n_places + k] = n_source + trf__tags(s);
+    for (i = 0; i < span->n_key; i++) h->here.slots[begin + row + i] = span->key + i;
+    return row + span->n_key;
+}
+
+/* Puts a sentence in a free place: its beam and its prefix. It is number k of the new ones. */
+TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
+                                const trf__pending *w, int32_t place, int32_t k)
+{
+    const trf_config *c = &t->ensemble.config;
     trf__hypotheses *h = &t->hypotheses;
     trf__arrival *arrival = &h->here.arrivals[k];
     const trf_search *s = &t->search;
-    int32_t n_source = trf__length_of(round->sources, w->sentence), i;
+    int32_t n_source = trf__length_of(round->sources, w->sentence);
     int32_t n_prefix = trf__length_of(round->prefixes, w->sentence);
-    int32_t rows = round->sources ? n_source + trf__tags(s) + trf__source_added(c) : 0;
-    int32_t *ids = h->ids + row - k * trf__source_added(c);
     int32_t forced = trf__forced_tokens(c, s, n_prefix);
     const int32_t *prefix = n_prefix ? round->prefixes->ids + w->prefix : &s->forced_first;
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    arrival->source.key = (int32_t)(place * h->area);
-    arrival->source.n_key = rows;
     trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
@@ -162,14 +194,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
         arrival->beam.unscored = 1;
         arrival->beam.uncounted = 0;
     }
-    /* ids have no BOS and EOS: k sources before this one have so many fewer ids than rows */
-    if (s->source_first >= 0) *ids++ = s->source_first;
-    if (n_source) memcpy(ids, round->sources->ids + w->source, (size_t)n_source * sizeof(int32_t));
-    if (s->source_last >= 0) ids[n_source] = s->source_last;
-    h->lengths[k] = n_source + trf__tags(s);
-    for (i = 0; i < rows; i++) h->here.slots[row + i] = (int32_t)(place * h->area + i);
     h->sentence[place] = w->sentence;
-    return row + rows;
 }
 
 /* Prepares the pass for the first sequences of *rest, and takes them from it: as many as are
@@ -239,10 +264,39 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 // On a device the host learns only from trf__round_look how searches stand. Between two looks it
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
-/* The most rows that the lists and the activations can hold. */
-TRF__FN int64_t trf__round_places(const trf_translator *t)
+/* The most rows that the lists and the activations of all models can hold. */
+TRF__FN int64_t trf__round_places(trf_translator *t)
 {
-    return trf__min64(t->hypotheses.n_rows, t->pass.plan.limits.target_rows);
+    int64_t most = t->hypotheses.n_rows;
+    int32_t k;
+    for (k = 0; k < t->ensemble.n; k++)
+        most = trf__min64(most, trf__member(&t->ensemble, &t->pass,
+                                            k)->plan.limits.target_rows);
+    return most;
+}
+
+/* Encodes the n new sources for model k, and prepares its decoder. `rows`: of all lists. */
+TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round, int32_t k,
+                                     int32_t n, int64_t rows, trf_error *err)
+{
+    trf__hypotheses *h = &t->hypotheses;
+    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__stack *stack = &pass->decoder;
+    int64_t begin = k * h->n_places * h->area;
+    if (round->sources)
+        TRF__TRY(trf__encode_into(pass, &h->caches[k], h->there.slots + begin, h->ids + begin,
+                                  h->lengths + k * h->n_places, n, t->search.source_last >= 0,
+                                  err));
+    pass->encoder.rows = pass->encoder.n_self = 0;
+    stack->cache = &h->caches[k];
+    stack->rows = rows;
+    stack->n_cross = round->sources ? h->n_places : 0;
+    stack->max_queries = t->search.beam;
+    stack->max_keys = h->length;
+    stack->max_memory = round->longest_source;
+    stack->device = h->lists;
+    stack->device.cross += k * h->n_places;
+    return TRF_OK;
 }
 
 /* Puts waiting sentences in all free places, and begins their searches. */
@@ -250,17 +304,21 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
 {
     const trf__run *run = &t->pass.run;
     trf__hypotheses *h = &t->hypotheses;
-    trf__stack *stack = &t->pass.decoder;
     trf__searches *x = &h->here;
     char *first = (char *)(void *)x->live, *from = (char *)(void *)x->arrivals,
         *end = (char *)(void *)x->prefixes;
-    int32_t n = 0, place;
-    int64_t rows = 0;
+    int32_t n = 0, place, k;
+    int64_t rows[TRF_MAX_MODELS] = {0};
     trf__reorder begin;
-    for (place = 0; place < round->n && round->next < round->end; place++)
-        if (h->sentence[place] < 0)
-            rows = trf__round_arrival(t, round, (const trf__pending *)t->order[round->next++],
-                                      place, n++, rows);
+    for (place = 0; place < round->n && round->next < round->end; place++) {
+        const trf__pending *w = (const trf__pending *)t->order[round->next];
+        if (h->sentence[place] >= 0) continue;
+        trf__round_arrival(t, round, w, place, n);
+        for (k = 0; round->sources && k < t->ensemble.n; k++)
+            rows[k] = trf__round_source(t, round, w, place, n, k, rows[k]);
+        round->next++;
+        n++;
+    }
     /* One upload from arrivals on; the first also resets progress. Prefixes are last, and left out
        if there are none. The pointers rely on the order in trf__take_searches. */
     if (round->next - n == round->first) from = (char *)(void *)x->progress;
@@ -269,17 +327,8 @@ TRF__FN trf_status trf__round_admit(trf_translator *t, trf__round *round, trf_er
     round->taken += n;
     run->backend->upload(run, (char *)(void *)h->there.live + (from - first), from,
                          (size_t)(end - from));
-    if (round->sources)
-        TRF__TRY(trf__encode_into(&t->pass, &h->cache, h->there.slots, h->ids, h->lengths, n,
-                                  t->search.source_last >= 0, err));
-    t->pass.encoder.rows = t->pass.encoder.n_self = 0;
-    t->pass.decoder.cache = &h->cache;
-    stack->rows = trf__round_places(t);
-    stack->n_cross = round->sources ? h->n_places : 0;
-    stack->max_queries = t->search.beam;
-    stack->max_keys = h->length;
-    stack->max_memory = round->longest_source;
-    stack->device = h->lists;
+    for (k = 0; k < t->ensemble.n; k++)
+        TRF__TRY(trf__round_encode(t, round, k, n, trf__round_places(t), err));
     begin = trf__reorder_of(t, 1, n);
     run->backend->reorder(run, &begin);
     return TRF_OK;
@@ -337,24 +386,27 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
 {
     const trf__hypotheses *h = &t->hypotheses;
     const trf__run *run = &t->pass.run;
-    trf__stack *stack = &t->pass.decoder;
     trf__progress *now = h->here.progress;
-    int64_t n_cross;
+    int64_t n_cross, rows;
+    int32_t k;
     run->backend->download(run, h->here.live, h->there.live,
                            (size_t)((char *)(now + 1) - (char *)(void *)h->here.live));
     TRF__TRY(run->backend->sync(run, err));
     if (now->n_live < round->taken) TRF__TRY(trf__round_collect(t, round, err));
-    stack->rows = now->rows;
+    rows = now->rows;
     n_cross = now->n_live;
     *wanted = now->wanted;
     if (run->backend->lookahead > 1) {
-        stack->rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
-                                 trf__round_places(t));
+        rows = trf__min64(run->backend->padded(run, n_cross * t->search.beam),
+                          trf__round_places(t));
         n_cross = trf__min64(run->backend->padded(run, n_cross), h->n_places);
-        *wanted = trf__max_candidates(&t->model->config, &t->search);
+        *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
     }
-    stack->n_self = stack->rows;
-    stack->n_cross = round->sources ? n_cross : 0;
+    for (k = 0; k < t->ensemble.n; k++) {
+        trf__stack *stack = &trf__member(&t->ensemble, &t->pass, k)->decoder;
+        stack->rows = stack->n_self = rows;
+        stack->n_cross = round->sources ? n_cross : 0;
+    }
     return TRF_OK;
 }
 
@@ -371,6 +423,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     const trf__run *run = &t->pass.run;
     trf_status status = TRF_OK;
     int64_t at, wanted = 1;
+    int32_t k;
     for (at = 0; status == TRF_OK; at++) {
         int look = at % run->backend->lookahead == 0;
         /* a sentence may end at once (a full prefix): then its place is free again */
@@ -382,6 +435,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    t->pass.decoder.cache = NULL;
+    for (k = 0; k < t->ensemble.n; k++)
+        trf__member(&t->ensemble, &t->pass, k)->decoder.cache = NULL;
     return status;
 }

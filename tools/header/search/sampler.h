@@ -19,6 +19,7 @@
 #include "pass/rows.h"
 #include "pass/forward.h"
 #include "search/options.h"
+#include "search/ensemble.h"
 #include "search/translator.h"
 #include "search/rounds.h"
 #include "search/sampling.h"
@@ -31,7 +32,7 @@
 /* The most ids that are read at a time; 0: there is no window. */
 TRF__FN int32_t trf__window(const trf_sampler *g)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     if (c->kind != TRF_DECODER_ONLY) return 0;
     return (int32_t)trf__min64(g->sampling.window, (int64_t)c->max_length - 1);
 }
@@ -84,7 +85,7 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
 TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id,
                                      double log_probability, trf_error *err)
 {
-    int eos = trf__is_end(g->model->config.eos, &g->sampling.ends, id);
+    int eos = trf__is_end(g->ensemble.config.eos, &g->sampling.ends, id);
     const char *text = "";
     size_t bytes = 0;
     trf_ended ended = eos ? TRF_ENDED_EOS : s->n + 1 == s->limit ? TRF_ENDED_MAX_LENGTH
@@ -114,6 +115,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     const trf__lists *l = &g->here;
     trf__stack *stack = &g->pass.decoder;
     int64_t rows = 0, n = 0, k, todo = 0;
+    int32_t i;
     stack->max_queries = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
@@ -123,7 +125,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         span->sentence = *next;
         span->query = (int32_t)rows;
         span->n_query = (int32_t)trf__min64(todo, most - rows);
-        span->key = (int32_t)(*next * g->cache.self_area);
+        span->key = (int32_t)(*next * g->caches[0].self_area);
         span->n_key = s->read + span->n_query;
         for (k = s->read; k < span->n_key; k++, rows++) {
             l->ids[rows] = k == 0 ? s->start : s->ids[s->first + k - 1];
@@ -131,7 +133,7 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
             l->slots[rows] = (int32_t)(span->key + k);
         }
         *cross = *span;
-        cross->key = (int32_t)(*next * g->cache.area);
+        cross->key = (int32_t)(*next * g->caches[0].area);
         cross->n_key = s->n_source;
         stack->max_queries = trf__max64(stack->max_queries, span->n_query);
         n++;
@@ -140,9 +142,15 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
     stack->rows = rows;
     stack->n_self = n;
     stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->max_keys = g->cache.self_area;
-    stack->max_memory = g->cache.area;
+    stack->max_keys = g->caches[0].self_area;
+    stack->max_memory = g->caches[0].area;
     stack->device = g->there;
+    for (i = 1; i < g->ensemble.n; i++) {
+        trf__stack *other = &g->ensemble.others[i - 1].decoder;
+        other->rows = rows; other->n_self = n; other->n_cross = stack->n_cross;
+        other->max_queries = stack->max_queries; other->max_keys = stack->max_keys;
+        other->max_memory = stack->max_memory; other->device = stack->device;
+    }
     return n;
 }
 
@@ -150,9 +158,34 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
     trf_sampler *g = (trf_sampler *)job;
-    TRF__TRY(trf__stack_forward(&g->pass, &g->pass.decoder, err));
-    trf__project_states(&g->pass, g->scores, g->pass.decoder.out, g->pass.decoder.rows);
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+        if (g->scores) trf__project_states(pass, g->scores, pass->decoder.out, pass->decoder.rows);
+        else trf__mix_rows(&g->ensemble, pass, k, g->mixed, g->mixing);
+    }
     return TRF_OK;
+}
+
+/* The rows of the list, without logits, of all models. */
+TRF__FN trf_status trf__rows_alone(trf_sampler *g, trf_error *err)
+{
+    int32_t k;
+    TRF__TRY(trf__cancel_status(&g->pass.run.hooks, err));
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
+    }
+    return TRF_OK;
+}
+
+/* The decoders read and fill the caches, or again none. */
+TRF__FN void trf__use_caches(trf_sampler *g, int use)
+{
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++)
+        trf__member(&g->ensemble, &g->pass, k)->decoder.cache = use ? &g->caches[k] : NULL;
 }
 
 /* The logits of the last rows: one row for each sequence, so the ops are the same from token to
@@ -160,12 +193,12 @@ TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 TRF__FN trf_status trf__last_rows(trf_sampler *g, trf_error *err)
 {
     trf__shape shape = trf__shape_of(g->pass.plan.arena, &g->pass.plan.limits, g->device_arena,
-                                     g->count);
+                                     g->count + (g->ensemble.moves << 32));
     shape.decoder_rows = g->pass.decoder.rows;
     shape.cache_rows = g->rows;
     shape.cache_length = g->rows_per_step;
-    shape.cache_area = g->cache.area;
-    shape.cache_self_area = g->cache.self_area;
+    shape.cache_area = g->caches[0].area;
+    shape.cache_self_area = g->caches[0].self_area;
     return trf__run_list(&g->pass.run, &shape, trf__issue_logits, g, err);
 }
 
@@ -185,12 +218,14 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        pass->decoder.cache = &g->cache;
-        status = last ? trf__last_rows(g, err) : trf__cancel_status(&run->hooks, err);
-        if (status == TRF_OK && !last) status = trf__stack_forward(pass, stack, err);
-        pass->decoder.cache = NULL;
+        trf__use_caches(g, 1);
+        status = last ? trf__last_rows(g, err) : trf__rows_alone(g, err);
+        trf__use_caches(g, 0);
         TRF__TRY(status);
-        if (last) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        if (last && g->scores) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
+        else if (last)
+            run->backend->download(run, g->logits, g->mixed,
+                                   trf__bytes(stack->rows, trf__bytes(vocab, sizeof(trf_real))));
         TRF__TRY(run->backend->sync(run, err));
         if (last) trf__draw_ids(g, n);
         for (i = 0; i < n; i++) {
@@ -239,11 +274,11 @@ TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
-    int64_t layers = pass->config->decoder_layers, width = 2 * trf__k_width(pass->config);
     int64_t vocab = pass->config->target_vocab, wide = trf__round_up(vocab, 16);
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
+    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -251,11 +286,22 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    g->cache.self_layer = g->count * g->cache.self_area * width;
-    g->cache.cross_layer = g->count * g->cache.area * width;
-    g->cache.self = trf__take_acts(&device, pass, layers, g->cache.self_layer);
-    g->cache.cross = trf__take_acts(&device, pass, layers, g->cache.cross_layer);
-    g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    for (k = 0; k < g->ensemble.n; k++) {
+        const trf_config *c = g->ensemble.configs[k];
+        trf__cache *cache = &g->caches[k];
+        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
+        cache->area = g->caches[0].area;
+        cache->self_area = g->caches[0].self_area;
+        cache->self_layer = g->count * cache->self_area * width;
+        cache->cross_layer = g->count * cache->area * width;
+        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
+        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
+    }
+    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    else {
+        g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
+        g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
+    }
     g->sampled = (trf__sampled *)trf__take(&host, g->count, sizeof(trf__sampled));
     g->sources = (int32_t *)trf__take(&host, g->n_source, sizeof(int32_t));
     g->source_lengths = (int32_t *)trf__take(&host, g->count, sizeof(int32_t));
@@ -284,6 +330,7 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
     if (!sampler) return;
     hooks = sampler->sampling.hooks;
     trf__sampler_free(sampler);
+    trf__ensemble_close(&sampler->ensemble, &sampler->pass);
     trf__pass_close(&sampler->pass);
     if (sampler->host.state) sampler->host.backend->close(&sampler->host);
     trf__free(&hooks, sampler->text, (size_t)sampler->text_capacity);
@@ -311,26 +358,47 @@ TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_er
         : trf__fail(err, TRF_E_NOMEM, -1, "banned", "no memory for %lld banned ids", (long long)n);
 }
 
+/* The lists of a sampler have one span for each source. */
+TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *err)
+{
+    int32_t k;
+    TRF__TRY(trf__same_sources(e, err));
+    for (k = 1; k < e->n && trf__has_source(&e->config); k++)
+        if (e->configs[k]->source_bos != e->config.source_bos ||
+            e->configs[k]->source_eos != e->config.source_eos)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                             "model %d adds BOS or EOS to sources where the first one does not, or "
+                             "does not where it does", (int)k);
+    return TRF_OK;
+}
+
 TRF__COLD
-TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
-                                        const trf_sampling *sampling, trf_error *err)
+TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
+                                               const trf_model *const *models,
+                                               const double *weights, int32_t n,
+                                               const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
     trf__limits limits = {0, 1, 1, 1, 0};
+    trf__ensemble ensemble;
+    const trf_model *model;
     trf_sampler *g;
     trf_device device;
     trf_status status;
     TRF__TRY(trf__begin(sampler, "sampler", err));
     *sampler = NULL;
-    if (!model) return trf__fail_null(err, "model");
     if (!sampling) sampling = &defaults;
+    TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
+    model = models[0];
     TRF__TRY(trf_sampling_check(sampling, err));
     TRF__TRY(trf__needs_target(&model->config, err));
     TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
     TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, &sampling->ends, err));
+    TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
     g->model = model;
+    g->ensemble = ensemble;
     g->sampling = *sampling;
     TRF__ZERO(g->sampling.banned);
     device = trf__device_with(&model->config.device, sampling->threads);
@@ -338,6 +406,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     if (device.products == TRF_PRODUCTS_BF16X3) device.products = TRF_PRODUCTS_BUILT_IN;
     status = trf__pass_open(&g->pass, model, &limits, NULL, sampling->weights, &device,
                             &sampling->hooks, err);
+    if (status == TRF_OK) status = trf__ensemble_open(&g->ensemble, &g->pass, err);
     if (status == TRF_OK && !g->pass.run.backend->draw) {
         device.kind = TRF_DEVICE_CPU;
         device.threads = 1;
@@ -353,10 +422,16 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
     return TRF_OK;
 }
 
+TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *model,
+                                      const trf_sampling *sampling, trf_error *err)
+{
+    return trf_sampler_create_ensemble(sampler, &model, NULL, 1, sampling, err);
+}
+
 /* The most ids of a sequence with a beginning of n. */
 TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 {
-    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->model->config.max_length - 1;
+    int64_t most = trf__window(g) ? INT32_MAX : (int64_t)g->ensemble.config.max_length - 1;
     return (int32_t)trf__min64(most, (int64_t)n + g->sampling.max_tokens);
 }
 
@@ -373,7 +448,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
 {
-    trf_config c = g->model->config;
+    trf_config c = g->ensemble.config;
     int64_t rows = 0, longest = 0, most = 1, window = trf__window(g);
     int32_t i;
     if (window) c.max_length = INT32_MAX;
@@ -391,7 +466,7 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
         rows = trf__max64(rows, n * ((window + 1) / 2));
         most = window + 1;
     }
-    g->cache.self_area = trf__round_up(most, 16);
+    g->caches[0].self_area = trf__round_up(most, 16);
     need->target_rows = trf__min64(rows, TRF__PACKED_ROWS);
     need->longest = trf__max64(need->longest, most);
     return TRF_OK;
@@ -403,16 +478,16 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                         const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     int64_t most, capacity = 0, together = TRF__PACKED_ROWS;
     int32_t n = source ? source->count : target->count;
     trf__limits need;
     TRF__ZERO(need);
     if (source)
         TRF__TRY(trf__check_sources(c, source, 0, &need.source_rows, &need.longest, err));
-    g->cache.area = trf__round_up(need.longest, 16);
+    g->caches[0].area = trf__round_up(need.longest, 16);
     TRF__TRY(trf__sampled_check(g, target, begins, n, &need, &capacity, err));
-    most = trf__max64(g->cache.self_area, g->cache.area);
+    most = trf__max64(g->caches[0].self_area, g->caches[0].area);
     if (trf__times(n, most) > INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, n, "beginnings",
                          "%d sequences of up to %lld tokens are too many", (int)n, (long long)most);
@@ -420,7 +495,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
-    TRF__TRY(trf__pass_reserve(&g->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &g->pass, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
@@ -441,7 +516,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
 TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
                                    const trf_sequences *target, const int32_t *begins)
 {
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     int64_t row = 0, at = 0, k;
     int32_t i, length;
     for (i = 0; i < g->count; at += length, i++) {
@@ -467,7 +542,8 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
         s->emitted = trf__whole_ids(g->model->target, s->answer.ids, 0, s->answer.n);
         g->source_lengths[i] = trf__length_of(source, i);
         s->n_source = source ? source->lengths[i] + trf__source_added(c) : 0;
-        for (k = 0; k < s->n_source; k++) g->here.slots[row++] = (int32_t)(i * g->cache.area + k);
+        for (k = 0; k < s->n_source; k++)
+            g->here.slots[row++] = (int32_t)(i * g->caches[0].area + k);
     }
     if (g->n_source > 0) memcpy(g->sources, source->ids, (size_t)g->n_source * sizeof *g->sources);
     return row;
@@ -480,6 +556,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
 {
     const trf_sequences *source = g->pass.sides & TRF__SOURCE ? &batch->source : NULL;
     trf_status status;
+    int32_t k;
     trf__sampler_free(g);
     g->ordinal = batch->ordinal;
     status = trf__sampled_reserve(g, source, &batch->target, begins, err);
@@ -488,10 +565,12 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
         g->pass.run.backend->upload(&g->pass.run, g->there.slots, g->here.slots,
                                     (size_t)rows * sizeof(int32_t));
     }
-    if (status == TRF_OK && source)
-        status = trf__encode_into(&g->pass, &g->cache, g->there.slots, g->sources,
-                                  g->source_lengths, g->count, 0, err);
-    g->pass.encoder.rows = g->pass.encoder.n_self = 0;
+    for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
+        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
+                                              g->source_lengths, g->count, 0, err);
+        pass->encoder.rows = pass->encoder.n_self = 0;
+    }
     if (status == TRF_OK) status = trf__read_sampled(g, 0, err);
     if (status != TRF_OK) trf__sampler_free(g);
     return status;

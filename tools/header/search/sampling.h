@@ -22,6 +22,7 @@
 #include "pass/stacks.h"
 #include "pass/packed.h"
 #include "search/options.h"
+#include "search/ensemble.h"
 #include "search/translator.h"
 
 // -----------------------------------------------------------------------------------------------
@@ -56,6 +57,7 @@
     X(int32_t,  min_tokens,         0, INT32_MAX, 1) \
     X(int32_t,  allow_unk,          0, 1, 2) \
     X(int32_t,  window,             0, INT32_MAX, 2) \
+    X(trf_ensemble_rule, ensemble_rule, 0, TRF_ENSEMBLE_RULE_COUNT - 1, 0) \
     X(uint64_t, seed,               0, 2e19, 1) \
     X(int32_t,  no_repeat_ngram,    0, INT32_MAX, 3) \
     X(trf_weights, weights,         0, TRF_WEIGHTS_INT8, 0) \
@@ -79,9 +81,10 @@ typedef struct trf__sampled {
 } trf__sampled;
 
 struct trf_sampler {
-    const trf_model *model;
+    const trf_model *model;                     /* the first one, and its pass */
     trf_sampling sampling;
     trf__pass pass;
+    trf__ensemble ensemble;
     size_t bytes, device_bytes;
     int32_t count;
     int64_t ordinal;                            /* of the batch */
@@ -91,8 +94,9 @@ struct trf_sampler {
     char *arena, *device_arena, *text;
     int64_t text_capacity;
     trf__lists there, here;
-    trf__cache cache;                           /* on the device */
-    trf__act *scores;                           /* (rows_per_step, vocab) */
+    trf__cache caches[TRF_MAX_MODELS];          /* on the device */
+    trf__act *scores;                           /* (rows_per_step, vocab); NULL: several models */
+    trf_real *mixed, *mixing;                   /* then this, and its scratch (>>ensemble) */
     trf__sampled *sampled;                        /* on the host */
     int32_t *sources, *source_lengths;          /* of the batch, kept for files */
     int32_t *ids; double *each;                 /* (count, capacity + 1) each; not in the arenas,
@@ -158,7 +162,7 @@ TRF__FN void trf__rule_logits(const trf_sampler *g, const trf__sampled *s, const
 TRF__FN void trf__draw_rules(const void *user, int64_t row, trf_real *s)
 {
     const trf_sampler *g = (const trf_sampler *)user;
-    const trf_config *c = &g->model->config;
+    const trf_config *c = &g->ensemble.config;
     const trf_sampling *o = &g->sampling;
     const trf__sampled *of = &g->sampled[g->here.self[row].sentence];
     int32_t never[3], i;

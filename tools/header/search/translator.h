@@ -14,6 +14,7 @@
 #include "model/checks.h"
 #include "model/model.h"
 #include "pass/stacks.h"
+#include "search/ensemble.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
@@ -47,12 +48,13 @@ typedef struct trf__searches {
     int32_t *live;                              /* place indices of sentences still searched */
     trf__progress *progress;
     trf__arrival *arrivals;
-    int32_t *slots;                             /* slot in memory of each row of new sources */
+    int32_t *slots;                             /* (models, places * area) slot in memory of each
+                                                   row of new sources */
     int32_t *prefixes;                          /* (places, length) */
 } trf__searches;
 
-/* A sentence of a call: its number, where its ids and its prefix begin, its length for sorting. */
-typedef struct trf__pending { int64_t source, prefix; int32_t sentence, length; } trf__pending;
+/* A sentence of a call: its number, where its prefix begins, its length for sorting. */
+typedef struct trf__pending { int64_t prefix; int32_t sentence, length; } trf__pending;
 
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
    layout. */
@@ -63,8 +65,9 @@ typedef struct trf__hypotheses {
     char *arena, *device_arena;
     size_t bytes, device_bytes;
     /* on the device */
-    trf__cache cache;                           /* (layers, length * n_rows, 2d), (layers, n_places
+    trf__cache caches[TRF_MAX_MODELS];          /* (layers, length * n_rows, 2d), (layers, n_places
                                                    * area, 2d) */
+    trf_real *mixed, *logits;                   /* (n_rows, vocab) of several models (>>ensemble) */
     int32_t *backpointers[2];                      /* (n_rows, length), of this token and of the
                                                       next */
     trf__lists lists;                           /* (n_rows) what the next token reads */
@@ -78,7 +81,7 @@ typedef struct trf__hypotheses {
     trf__beam *beams;                           /* per place, like their memory and sources */
     char *beam_memory;                          /* beam_bytes each */
     size_t beam_bytes;
-    trf__span *sources;
+    trf__span *sources;                         /* (models, places) */
     int32_t *starts;                            /* first row of each live sentence */
     /* on the host */
     trf__searches here;
@@ -87,13 +90,15 @@ typedef struct trf__hypotheses {
     char *memory_read;
     int32_t *sentence, *alive;                  /* per place: its sentence or -1; whether that one
                                                    is still searched */
-    int32_t *ids, *lengths;                     /* of new sources */
+    int32_t *ids, *lengths;                     /* of new sources: (models, places * area) and
+                                                   (models, places) */
 } trf__hypotheses;
 
 struct trf_translator {
-    const trf_model *model;
+    const trf_model *model;                     /* the first one, and its pass */
     trf_search search;
     trf__pass pass;
+    trf__ensemble ensemble;
     double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
@@ -109,8 +114,10 @@ struct trf_translator {
     int32_t *ids; int64_t ids_capacity, n_ids;          /* n ids and one more for each answer; */
     double *own; int64_t own_capacity;                  /* their log-probabilities likewise */
     int64_t *first_id; int64_t first_id_capacity;       /* index of a sentence's first id */
-    trf__text_ids text;                                 /* the source of trf_translate_text */
+    trf__text_ids text[TRF_MAX_MODELS];                 /* the source of trf_translate_text */
     trf__pending *pending; int64_t pending_capacity;    /* the sentences of the call */
+    int64_t *source_at; int64_t source_capacity;        /* (models, sentences) where their ids
+                                                           begin; of one, if all have the same */
     const void **order; int64_t order_capacity;         /* the same, longest first */
     int32_t n_sentences;
 };
@@ -213,10 +220,11 @@ TRF__FN trf_ends trf__more_ends(const trf_config *c, const trf_ends *ends)
 }
 
 /* A search as it runs: every row may end in each way and `beam` others still compete. */
-TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search)
+TRF__FN trf_search trf__running(const trf_config *c, const trf_search *search, int32_t models)
 {
     trf_search s = *search;
     s.ends = trf__more_ends(c, &search->ends);
+    if (models > 1 && s.ensemble_rule == TRF_ENSEMBLE_GEOMETRIC) s.renormalize_logits = 0;
     if (s.candidates > 1) s.candidates = (int32_t)trf__max64(s.candidates, 2 + s.ends.n);
     return s;
 }
@@ -256,7 +264,7 @@ TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *id
 TRF__COLD
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
-    const trf_config *c = &t->model->config;
+    const trf_config *c = &t->ensemble.config;
     const trf__run *run = &t->pass.run;
     trf__rules *r = &t->rules;
     int64_t n = trf__total_ids(x);

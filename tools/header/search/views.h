@@ -139,6 +139,7 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
     int64_t queries, keys;
     int32_t layers, count;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = &translator->model->config;
     trf__forget_answers(translator);
@@ -261,6 +262,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
     trf__views inside;
     int sides;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -278,7 +280,7 @@ TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *
                                   err));
     TRF__TRY(trf__view_forward(translator, &inside, sides, err));
     if (views->logits) {
-        TRF__TRY(trf__logits_in_work(translator, err));
+        TRF__TRY(trf__logits_in_work(translator, pass, err));
         pass->run.backend->fetch(&pass->run, views->logits->data,
                                  (trf__act *)translator->work.memory,
                                  trf_tensor_count(views->logits));
@@ -296,13 +298,13 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
     int32_t token = 0;          /* a vocabulary has 5 tokens or more */
     int64_t i;
     while (token == c->pad || token == c->bos || token == c->eos) token++;
-    TRF__GROW(int32_t, translator->text.ids, translator->text.capacity, total + count,
+    TRF__GROW(int32_t, translator->text[0].ids, translator->text[0].capacity, total + count,
               &translator->pass.run.hooks);
-    sources->lengths = translator->text.ids;
-    sources->ids = translator->text.ids + count;
+    sources->lengths = translator->text[0].ids;
+    sources->ids = translator->text[0].ids + count;
     sources->count = count;
-    for (i = 0; i < count; i++) translator->text.ids[i] = rows[i] - trf__source_added(c);
-    for (i = 0; i < total; i++) translator->text.ids[count + i] = token;
+    for (i = 0; i < count; i++) translator->text[0].ids[i] = rows[i] - trf__source_added(c);
+    for (i = 0; i < total; i++) translator->text[0].ids[count + i] = token;
     return TRF_OK;
 }
 
@@ -318,6 +320,7 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     int32_t i, least, tagged;
     int64_t rows = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);
@@ -368,6 +371,7 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     trf__head_acts layer;
     trf__act *x, *y;
     TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     c = pass->config;
     trf__forget_answers(translator);

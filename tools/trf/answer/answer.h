@@ -82,6 +82,40 @@ void say_watched(const struct batches *b);
 void free_batches(struct batches *b);
 
 // -----------------------------------------------------------------------------------------------
+// Several models that answer as one (ensemble.c)
+// -----------------------------------------------------------------------------------------------
+
+struct ensemble {
+    int32_t n;                      /* 1: --model alone */
+    const trf_model *models[TRF_MAX_MODELS];
+    const char *names[TRF_MAX_MODELS];
+    const trf_vocab *source[TRF_MAX_MODELS];
+    double weights[TRF_MAX_MODELS];
+    trf_model *others[TRF_MAX_MODELS];      /* from 1 on: those of --with */
+    struct side sides[TRF_MAX_MODELS];      /* from 1 on: the sources of a batch in their tokens */
+};
+
+/* Loads the models of --with beside --model, and reads their weights. */
+int load_ensemble(struct settings *s, trf_model *first, const trf_vocab *source,
+                  struct ensemble *e);
+const double *weights_of(const struct settings *s, const struct ensemble *e);      /* or NULL */
+/* As refused(); names the model that does not fit. */
+int ensemble_refused(const struct ensemble *e, const char *doing, const trf_error *err);
+/* The least of what the models' configurations allow: source_limit, or longest_rows, max_length. */
+int32_t least_of(const struct ensemble *e, int32_t (*of)(const trf_config *));
+int32_t longest_rows(const trf_config *config);
+/* Whether models beside the first read sources of their own. If so, add_each adds one more source to
+   theirs when the first model's has got it, with the tags of languages if `tagged`; drop_each takes
+   it away again. */
+int reads_each(const struct ensemble *e);
+int add_each(const struct settings *s, struct ensemble *e, const struct side *first,
+             const char *text, int tagged, char why[300]);
+void drop_each(struct ensemble *e);
+void all_sources(const struct ensemble *e, const struct side *first, trf_sequences *sources);
+int shows_one(const struct ensemble *e, const char *options);       /* fails with --with */
+void free_ensemble(struct ensemble *e);
+
+// -----------------------------------------------------------------------------------------------
 // The attention of one kind over one pair (attention_weights.c)
 // -----------------------------------------------------------------------------------------------
 

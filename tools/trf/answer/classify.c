@@ -10,6 +10,7 @@ struct labelling {
     struct settings *s;
     int tags;                       /* 1: trf tag */
     trf_model *model;
+    struct ensemble ensemble;
     trf_translator *translator;
     const trf_vocab *vocab;
     struct labels labels;
@@ -233,12 +234,16 @@ int command_classify(struct settings *s, int argc, char **argv)
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_head(&t);
     if (!status) status = load_labels(t.model, s->model, &t.labels);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
-        status = refused("labelling", &err);
+    if (!status) status = load_ensemble(s, t.model, t.vocab, &t.ensemble);
+    if (!status && s->answer.attention) status = shows_one(&t.ensemble, "--attention");
+    if (!status && trf_translator_create_ensemble(&t.translator, t.ensemble.models,
+                                                  weights_of(s, &t.ensemble), t.ensemble.n,
+                                                  &s->search, &err))
+        status = ensemble_refused(&t.ensemble, "labelling", &err);
     if (!status) status = open_reader(&t.lines.in, s->input);
     if (!status) watch_lines(&t.lines, t.model);
     if (!status) {
-        t.limit = source_limit(trf_model_config(t.model));
+        t.limit = least_of(&t.ensemble, source_limit);
         status = label_lines(&t);
     }
     status = end_answers(&t.lines, status);
@@ -249,6 +254,7 @@ int command_classify(struct settings *s, int argc, char **argv)
     free(t.p);
     free_labels(&t.labels);
     trf_translator_destroy(t.translator);
+    free_ensemble(&t.ensemble);
     trf_model_destroy(t.model);
     return status;
 }

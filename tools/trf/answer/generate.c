@@ -11,6 +11,7 @@
 struct generating {
     struct settings *s;
     trf_model *model;
+    struct ensemble ensemble;
     trf_sampler *sampler;
     const trf_vocab *source_vocab, *vocab;
     struct reader in;
@@ -389,6 +390,7 @@ int command_generate(struct settings *s, int argc, char **argv)
         if (!*s->generate.stops.item[i]) { say("--stop takes a text, got none"); return USAGE; }
     status = load_model(s, &t.model, &t.source_vocab, &t.vocab);
     if (!status) status = check_decoder(s, t.model);
+    if (!status) status = load_ensemble(s, t.model, t.source_vocab, &t.ensemble);
     if (!status) status = read_rules(s, NULL, t.source_vocab, t.vocab, &t.rules);
     if (!status) status = read_first(s, t.model);
     if (!status) status = check_first(s, t.model);
@@ -405,13 +407,15 @@ int command_generate(struct settings *s, int argc, char **argv)
     }
     s->sampling.seed = s->seed;
     if (!status) s->sampling.window = longest_trained(t.model);
-    if (!status && trf_sampler_create(&t.sampler, t.model, &s->sampling, &err))
-        status = refused("sampling", &err);
+    if (!status && trf_sampler_create_ensemble(&t.sampler, t.ensemble.models,
+                                               weights_of(s, &t.ensemble), t.ensemble.n,
+                                               &s->sampling, &err))
+        status = ensemble_refused(&t.ensemble, "sampling", &err);
     if (!status) status = open_output(s, &t.output);
     if (!status) {
         t.out = t.output.file;
         const trf_config *config = trf_model_config(t.model);
-        t.limit = config->kind == TRF_DECODER_ONLY ? 0 : source_limit(config);
+        t.limit = config->kind == TRF_DECODER_ONLY ? 0 : least_of(&t.ensemble, source_limit);
         if ((config->kind == TRF_ENCODER_DECODER || s->answer.interactive) && !s->generate.prompt &&
             !s->input)
             s->input = "-";
@@ -437,6 +441,7 @@ int command_generate(struct settings *s, int argc, char **argv)
     free(t.ids);
     free(t.text);
     trf_sampler_destroy(t.sampler);
+    free_ensemble(&t.ensemble);
     trf_model_destroy(t.model);
     return status ? status : t.unusable ? FAILED : DONE;
 }

@@ -15,6 +15,7 @@ enum { REPORTED = 5 };          /* lines that cannot be scored; the others are o
 struct scoring {
     struct settings *s;
     trf_model *model;
+    struct ensemble ensemble;
     trf_translator *translator;
     const trf_vocab *vocab[2];
     struct pair_reader pairs;   /* of a language model: one file, without tabs */
@@ -62,8 +63,8 @@ static int add_target(struct scoring *t, const trf_config *config, char why[300]
 {
     struct side *side = &t->lines.side;
     int32_t n;
-    if (add_tagged_text(t->s, 1, side, t->vocab[1], t->pairs.target, config->max_length - 1, &n,
-                        why))
+    if (add_tagged_text(t->s, 1, side, t->vocab[1], t->pairs.target,
+                        least_of(&t->ensemble, longest_rows) - 1, &n, why))
         return FAILED;
     if (config->target_eos || config->kind != TRF_DECODER_ONLY) return DONE;
     append_id(side, config->eos);
@@ -99,7 +100,7 @@ static int add_parts(struct scoring *t, const trf_config *config, int32_t limit,
 /* Tokens of a part: as many as the longest text of the training has, if that is known. */
 static int32_t part_tokens(const struct scoring *t)
 {
-    int32_t limit = trf_model_config(t->model)->max_length - 1, longest = longest_trained(t->model);
+    int32_t limit = least_of(&t->ensemble, longest_rows) - 1, longest = longest_trained(t->model);
     return longest < limit ? longest : limit;
 }
 
@@ -123,9 +124,14 @@ static const char *add_to_score(void *user, char why[300])
     if (!t->alone && add_tagged_text(t->s, 0, sources, t->vocab[0], t->pairs.source,
                                      source_limit(config), &n, why))
         return why;
+    if (!t->alone && add_each(t->s, &t->ensemble, sources, t->pairs.source, 1, why)) {
+        drop_last(sources);
+        return why;
+    }
     if (t->s->answer.split ? add_parts(t, config, part_tokens(t), why)
         : add_target(t, config, why)) {
         if (!t->alone) drop_last(sources);
+        drop_each(&t->ensemble);
         if (!t->pairs.tsv) t->lines.at = &t->pairs.side[1];
         return why;
     }
@@ -160,6 +166,7 @@ static void write_score(struct scoring *t, const struct batch_line *line)
 static int score_batch(void *user)
 {
     struct scoring *t = user;
+    trf_sequences sources[TRF_MAX_MODELS];
     trf_batch batch;
     trf_error err;
     int32_t i;
@@ -168,7 +175,11 @@ static int score_batch(void *user)
     batch.target = sequences_of(&t->lines.side);
     t->results =
         grow(t->results, &t->results_capacity, t->lines.side.count + 1, sizeof *t->results);
-    if (batch.target.count && trf_score(t->translator, &batch, t->results, &err)) {
+    all_sources(&t->ensemble, &t->lines.partners, sources);
+    if (batch.target.count &&
+        (reads_each(&t->ensemble)
+             ? trf_score_each(t->translator, sources, &batch.target, t->results, &err)
+             : trf_score(t->translator, &batch, t->results, &err))) {
         say_error("scoring", &err);
         return FAILED;
     }
@@ -270,9 +281,12 @@ int command_score(struct settings *s, int argc, char **argv)
     if (!status) status = check_columns(s->columns);
     if (!status) status = load_model(s, &t.model, &t.vocab[0], &t.vocab[1]);
     if (!status) status = check_decoder(s, t.model);
+    if (!status) status = load_ensemble(s, t.model, t.vocab[0], &t.ensemble);
     if (!status) status = read_fixed_tags(s, t.model, t.vocab);
-    if (!status && trf_translator_create(&t.translator, t.model, &s->search, &err))
-        status = refused("scorer", &err);
+    if (!status && trf_translator_create_ensemble(&t.translator, t.ensemble.models,
+                                                  weights_of(s, &t.ensemble), t.ensemble.n,
+                                                  &s->search, &err))
+        status = ensemble_refused(&t.ensemble, "scorer", &err);
     if (!status) status = open_scoring(&t);
     if (!status) status = score_lines(&t);
     status = end_answers(&t.lines, status);
@@ -282,6 +296,7 @@ int command_score(struct settings *s, int argc, char **argv)
     free(t.document);
     free(t.results);
     trf_translator_destroy(t.translator);
+    free_ensemble(&t.ensemble);
     trf_model_destroy(t.model);
     return status;
 }

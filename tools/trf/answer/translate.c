@@ -24,6 +24,7 @@ enum { N_DOUBTS = 3 };          /* bits of TRF_DOUBT_... */
 struct translating {
     struct settings *s;
     trf_model *model;
+    struct ensemble ensemble;
     trf_translator *translator;
     const trf_vocab *source_vocab, *target_vocab;
     struct batches lines;       /* its partners are prefixes */
@@ -77,20 +78,26 @@ static const char *add_sentence(void *user, char why[300])
     struct translating *t = user;
     struct side *sources = &t->lines.side, *prefixes = &t->lines.partners;
     const struct reader *in = &t->lines.in;
-    const int32_t limit = trf_model_config(t->model)->max_length - 1 - before_prefix(t).n;
+    const int32_t limit = least_of(&t->ensemble, longest_rows) - 1 - before_prefix(t).n;
     const char *prefix = next_prefix(t);
     char fault[300];
     int32_t n, prefix_tokens;
     if (in->fault) return in->fault;
     if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
     if (add_text(sources, t->source_vocab, in->line, t->limit, &n, why)) return why;
+    if (add_each(t->s, &t->ensemble, sources, in->line, 0, why)) {
+        drop_last(sources);
+        return why;
+    }
     if (add_text(prefixes, t->target_vocab, prefix, limit, &prefix_tokens, fault)) {
         drop_last(sources);
+        drop_each(&t->ensemble);
         return of_prefix(t, fault, why);
     }
     if (prefix_tokens) add_tags(prefixes, before_prefix(t));
     if (n == 0) {
         drop_last(sources);
+        drop_each(&t->ensemble);
         drop_last(prefixes);
     }
     note_unknown(&t->unknown, t->source_vocab, in->line, in->number);
@@ -394,12 +401,15 @@ static int write_batch(struct translating *t)
 static int translate_batch(void *user)
 {
     struct translating *t = user;
-    trf_sequences sources = sequences_of(&t->lines.side);
+    trf_sequences sources[TRF_MAX_MODELS];
     trf_sequences prefixes = sequences_of(&t->lines.partners);
+    const trf_sequences *given = t->prefix.file ? &prefixes : NULL;
     trf_error err;
-    if (sources.count &&
-        (t->prefix.file ? trf_translate_prefixed(t->translator, &sources, &prefixes, &err)
-                        : trf_translate_batch(t->translator, &sources, &err)))
+    all_sources(&t->ensemble, &t->lines.side, sources);
+    if (sources->count &&
+        (reads_each(&t->ensemble) ? trf_translate_each(t->translator, sources, given, &err)
+         : given ? trf_translate_prefixed(t->translator, sources, given, &err)
+                 : trf_translate_batch(t->translator, sources, &err)))
         return say_batch_failed(&t->lines, &err);
     return write_batch(t);
 }
@@ -523,15 +533,21 @@ static int load_translator(struct translating *t)
     trf_error err;
     int status = load_model(s, &t->model, &t->source_vocab, &t->target_vocab);
     if (!status) status = check_decoder(s, t->model);
+    if (!status) status = load_ensemble(s, t->model, t->source_vocab, &t->ensemble);
     if (!status) status = check_source(s, t->model);
+    if (!status && (s->answer.alignments || s->answer.attention ||
+                    s->answer.unknown == UNKNOWN_COPY))
+        status = shows_one(&t->ensemble, "--alignments, --attention or --unknown copy");
     if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
                                      &t->rules);
     if (!status) status = check_attention(s, t->target_vocab);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->answer.unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);
-    if (trf_translator_create(&t->translator, t->model, &s->search, &err))
-        return refused("search", &err);
+    if (trf_translator_create_ensemble(&t->translator, t->ensemble.models,
+                                       weights_of(s, &t->ensemble), t->ensemble.n, &s->search,
+                                       &err))
+        return ensemble_refused(&t->ensemble, "search", &err);
     t->limit = room_beside_tags(s, 0, source_limit(trf_model_config(t->model)));
     return DONE;
 }
@@ -562,6 +578,7 @@ static void free_translating(struct translating *t)
     free_rules(&t->rules);
     free(t->text);
     trf_translator_destroy(t->translator);
+    free_ensemble(&t->ensemble);
     trf_model_destroy(t->model);
 }
 

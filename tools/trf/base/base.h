@@ -210,6 +210,8 @@ struct settings {
     const char *source_language, *target_language;
     const char *model, *input, *output;
     int model_is_argument;          /* no option --model named it */
+    struct texts with;              /* models that answer together with it */
+    const char *ensemble_weights;   /* "2,1", or NULL */
     uint64_t seed;
     int64_t max_line_bytes;
     int32_t objective, pooling, buffer, json, resume, overwrite, quiet;

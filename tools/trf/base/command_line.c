@@ -228,7 +228,10 @@ int parse_command_line(const struct command *command, struct settings *s, int ar
         } else if (s->given[code - FIRST]) {
             struct texts *more = more_files(command, s, &rows[code - FIRST]);
             if (more && more->n < MAX_TEXTS) { more->item[more->n++] = optarg; continue; }
-            say("--%s is given twice", rows[code - FIRST].name);
+            say("--%s is given twice%s", rows[code - FIRST].name,
+                row_writes(&rows[code - FIRST], AT(model)) &&
+                        command->bit & (TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG)
+                    ? ": --with names one more model" : "");
             return USAGE;
         }
         s->given[code - FIRST] = optarg ? optarg : "";

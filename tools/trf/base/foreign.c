@@ -106,6 +106,8 @@ static const struct foreign { int commands; const char *theirs, *ours; } foreign
     {TRAIN, "normalise normalize normalization-rule-name", "--normalization"},
     {TRAIN, "keep keep-last-epochs keep-checkpoint save-total-limit", "--keep-models"},
     {SHOWS, "i file input-file", "--input"},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, "models",
+     "--model, and --with for each further one"},
     {RUNS, "m models path model-path model-name-or-path checkpoint", "--model"},
     {RUNS, "output-file", "--output"},
     {RUNS | TRAIN, "t num-threads cpu-threads intra-threads", "--threads"},

@@ -41,6 +41,7 @@ void then_vocab_size(struct settings *s);
 void then_sentencepiece(struct settings *s);
 void then_dropout(struct settings *s);
 void then_rule(struct settings *s);
+void then_ensemble(struct settings *s);
 void then_device(struct settings *s);
 
 /* foreign.c: what an option of another program is called here, or NULL */

@@ -1,0 +1,235 @@
+#pragma once
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/vocab.h"
+#include "api/model.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "ops/ops.h"
+#include "text/vocab.h"
+#include "model/checks.h"
+#include "model/model.h"
+#include "model/texts.h"
+#include "pass/stacks.h"
+#include "pass/pass.h"
+#include "pass/packed.h"
+#include "pass/rows.h"
+#include "pass/forward.h"
+
+// -----------------------------------------------------------------------------------------------
+// >>ensemble       several models, one decoder's list of rows
+//
+// Each model has a pass, a cache and its rows of the sources. They share the run, so their ops
+// follow one another on one device, and the lists of the decoder's rows: which id a row reads, its
+// position, its slots. So whatever reorders hypotheses does it for all. After the decoders the op
+// `mix` adds the models' logits, one by one, and `top` reads the result instead of states. An
+// object with one model has an ensemble of one, and does without `mix`.
+// -----------------------------------------------------------------------------------------------
+
+typedef struct trf__ensemble {
+    int32_t n;
+    const trf_model *models[TRF_MAX_MODELS];
+    const trf_config *configs[TRF_MAX_MODELS];
+    trf_config config;          /* the first one, with what all of them can read */
+    double weights[TRF_MAX_MODELS];
+    trf_ensemble_rule rule;
+    int apart;                  /* 1: their sources have different vocabularies */
+    trf__pass *others;          /* of models 1 .. n - 1; the first pass is the owner's */
+    int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
+} trf__ensemble;
+
+/* The pass of model k. */
+TRF__FN trf__pass *trf__member(const trf__ensemble *e, trf__pass *first, int32_t k)
+{
+    return k ? &e->others[k - 1] : first;
+}
+
+/* The configurations together. */
+TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
+{
+    int32_t k;
+    e->n = n;
+    e->config = *configs[0];
+    for (k = 0; k < n; k++) {
+        e->configs[k] = configs[k];
+        if (configs[k]->max_length < e->config.max_length)
+            e->config.max_length = configs[k]->max_length;
+        if (configs[k]->source_vocab < e->config.source_vocab)
+            e->config.source_vocab = configs[k]->source_vocab;
+    }
+}
+
+/* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
+TRF__FN int trf__same_tokens(const trf_vocab *a, const trf_vocab *b)
+{
+    if (!a || !b || a == b) return 1;
+    return a->kind == b->kind && a->n_tokens == b->n_tokens && a->n_bytes == b->n_bytes &&
+        a->n_stored == b->n_stored && !memcmp(a->special, b->special, sizeof a->special) &&
+        (!a->n_bytes || !memcmp(a->bytes, b->bytes, (size_t)a->n_bytes)) &&
+        (!a->n_stored || !memcmp(a->stored, b->stored, (size_t)a->n_stored));
+}
+
+/* What must be alike: X(field, sides of a model that it is about). */
+#define TRF__ENSEMBLE_FIELDS(X) \
+    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
+    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
+    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
+    X(sequence_labels, TRF__HEAD)
+
+/* Whether configuration k goes with the first one. */
+TRF__COLD
+TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
+                                    trf_error *err)
+{
+    int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
+    if (a->kind != b->kind)
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                         "model %d is of another kind than the first one: %d, not %d", (int)k,
+                         (int)b->kind, (int)a->kind);
+#define TRF__X(field, side) \
+    if ((sides & (side)) && a->field != b->field) \
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "models", \
+                         "model %d has " #field " %d, but the first one has %d", (int)k, \
+                         (int)b->field, (int)a->field);
+    TRF__ENSEMBLE_FIELDS(TRF__X)
+#undef TRF__X
+    if (a->device.kind == b->device.kind && a->device.index == b->device.index) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                     "model %d is on another device than the first one", (int)k);
+}
+
+/* The same of models, with their texts. */
+TRF__COLD
+TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
+                                     trf_error *err)
+{
+    const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
+    TRF__TRY(trf__check_alike(&a->config, &b->config, k, err));
+    if (!trf__same_tokens(a->target, b->target))
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                         "model %d has other tokens in its target vocabulary than the first one",
+                         (int)k);
+    if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
+                     "model %d has other labels than the first one", (int)k);
+}
+
+/* Sets models and weights. Nothing is made yet. */
+TRF__COLD
+TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
+                                    const double *weights, int32_t n, trf_ensemble_rule rule,
+                                    trf_error *err)
+{
+    const trf_config *configs[TRF_MAX_MODELS];
+    double sum = 0;
+    int32_t k;
+    TRF__ZERO(*e);
+    TRF__TRY(trf__check_range("n", n, 1, TRF_MAX_MODELS, err));
+    if (!models) return trf__fail_null(err, "models");
+    for (k = 0; k < n; k++) {
+        if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
+        TRF__TRY(trf__check_models(models[0], models[k], k, err));
+        e->apart |= trf__has_source(&models[0]->config) &&
+            !trf__same_tokens(models[0]->source, models[k]->source);
+        e->models[k] = models[k];
+        configs[k] = &models[k]->config;
+        e->weights[k] = weights ? weights[k] : 1;
+        if (!(e->weights[k] >= 1e-6 && e->weights[k] <= 1e6))
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "weights",
+                             "weight %d must be in 1e-6..1e6, got %g", (int)k, e->weights[k]);
+        sum += e->weights[k];
+    }
+    trf__ensemble_configs(e, configs, n);
+    e->rule = rule;
+    for (k = 0; rule == TRF_ENSEMBLE_ARITHMETIC && k < n; k++) e->weights[k] /= sum;
+    return TRF_OK;
+}
+
+// >>ensemble-pass  the passes of an ensemble
+
+/* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
+   failure too. */
+TRF__COLD
+TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, trf_error *err)
+{
+    int32_t k;
+    if (e->n == 1) return TRF_OK;
+    e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
+                                               trf__bytes(e->n - 1, sizeof *e->others));
+    if (!e->others)
+        return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    for (k = 1; k < e->n; k++)
+        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], first, err));
+    return TRF_OK;
+}
+
+TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
+{
+    int32_t k;
+    if (!e->others) return;
+    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
+    trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
+    e->others = NULL;
+}
+
+/* trf__pass_reserve for all. */
+TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, trf__pass *first,
+                                         const trf__limits *need, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__pass *pass = trf__member(e, first, k);
+        const char *arena = pass->plan.arena;
+        TRF__TRY(trf__pass_reserve(pass, need, err));
+        e->moves += k > 0 && pass->plan.arena != arena;
+    }
+    return TRF_OK;
+}
+
+/* Adds what model k's decoder has left in its rows. */
+TRF__FN void trf__mix_rows(const trf__ensemble *e, const trf__pass *pass, int32_t k,
+                           trf_real *sum, trf_real *logits)
+{
+    const trf__stack *stack = &pass->decoder;
+    trf__mix j;
+    trf__scale_states(pass, stack->out, stack->rows);
+    j.sum = sum; j.logits = logits;
+    j.x = stack->out;
+    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.bias = trf__generator_bias(pass);
+    j.rows = stack->rows; j.vocab = e->config.target_vocab; j.d = pass->config->d_model;
+    j.weight = e->weights[k]; j.rule = (int)e->rule; j.first = k == 0;
+    pass->run.backend->mix(&pass->run, &j);
+}
+
+/* Two models' log-probabilities of one token as one: l of model k, and those of the models before
+   it. */
+TRF__FN double trf__mixed(const trf__ensemble *e, int32_t k, double before, double l)
+{
+    double weight = e->weights[k], most;
+    if (e->n == 1) return l;
+    if (e->rule == TRF_ENSEMBLE_GEOMETRIC) return weight * l + (k ? before : 0);
+    l += log(weight);
+    most = k && before > l ? before : l;
+    return k && most > -HUGE_VAL ? most + log(exp(before - most) + exp(l - most)) : l;
+}
+
+/* What a call that shows one model does with an ensemble. */
+TRF__FN trf_status trf__one_model(const trf__ensemble *e, trf_error *err)
+{
+    if (e->n == 1) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "models",
+                     "this shows one model, but %d answer together: use one of the model alone",
+                     (int)e->n);
+}
+
+/* The same ids for models that read different tokens would be nonsense for some. */
+TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
+{
+    if (!e->apart) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "models",
+                     "the models have different source vocabularies: give each its own ids "
+                     "(trf_translate_each, trf_score_each), or a text");
+}
