@@ -316,7 +316,7 @@ TRF_API trf_status trf_sampler_create(trf_sampler **sampler, const trf_model *mo
                                         const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
-    trf__limits limits = {0, 1, 1, 1, 0};
+    trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf_sampler *g;
     trf_device device;
     trf_status status;
