@@ -2200,6 +2200,21 @@ typedef struct trf_train_options {
     double residual_dropout;            /* on the output of every sublayer; default 0. All four:
                                            0 <= p < 1, rounded to a multiple of 1/65536, at most
                                            65535/65536 */
+    /* R-Drop (Liang et al. 2021): answers that depend less on what dropout drops. 0: off; 0..1e6;
+       default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
+       one sequence in two places of a batch twice as large. Of a target token, p and q are the two
+       distributions, and what training makes small is
+
+           (loss of p + loss of q) / 2  +  a (KL(p || q) + KL(q || p)) / 2
+
+       That is the formula on the first page of the authors' program. In the paper, and in their
+       program for translation, both losses are added up instead: their a of 5 is 2.5 here. Both
+       losses are smoothed. With sequence_labels their divergence counts too, averaged as their loss
+       is. Masks: those of the first pass are the usual ones, and in the second one a sequence has
+       the number that it has in the step plus 2^31. Evaluating computes once. Without any dropout
+       it changes nothing, which a warning says. An update takes twice the time and twice the memory
+       for activations */
+    double consistency;
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
     uint64_t seed;                      /* of dropout; default 1 */
@@ -2302,6 +2317,10 @@ typedef struct trf_step_report {
     double sequence_accuracy;   /* share of these sequences whose label the model found most
                                    likely */
     int64_t sequence_targets;   /* number of these sequences */
+    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) / 2
+                                   per target token; with sequence_labels, plus that of sequences.
+                                   loss, nll and accuracies are means of both passes without it, so
+                                   they compare with those of other runs */
 } trf_step_report;
 
 #if !defined(TRF_NO_TRAIN)
@@ -2538,7 +2557,8 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 int32_t first, int32_t end, int32_t in_flight);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
-   rows of a pair of stages are the same for forward and backward. */
+   rows of a pair of stages are the same for forward and backward. With consistency there are twice
+   as many. */
 TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
                                   int64_t *out, trf_error *err);
 /* Computes the layers of the stage for a micro-batch, which then waits in `slot`, 0..in_flight-1.
@@ -2546,7 +2566,8 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
      in     what the stage before has put out. The first stage ignores it (NULL)
      out    set to what the next stage reads. The last stage ignores it (NULL)
    Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
-   the rows of the encoder, then those of the decoder. TRF_E_STATE: the slot waits for
+   the rows of the encoder, then those of the decoder; with consistency, each of the first pass, then
+   of the second. TRF_E_STATE: the slot waits for
    trf_stage_backward. */
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err);
@@ -4854,14 +4875,20 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__pool_gradient_tile TRF__NAMED(trf__pool_gradient_tile)
 #define trf__cpu_pool_gradient TRF__NAMED(trf__cpu_pool_gradient)
 #define TRF__LOSS_GROUP TRF__NAMED(TRF__LOSS_GROUP)
+#define trf__loss_job TRF__NAMED(trf__loss_job)
 #define trf__loss_cut TRF__NAMED(trf__loss_cut)
 #define trf__cpu_loss_scratch TRF__NAMED(trf__cpu_loss_scratch)
-#define trf__loss_job TRF__NAMED(trf__loss_job)
 #define trf__loss_row TRF__NAMED(trf__loss_row)
+#define trf__below TRF__NAMED(trf__below)
+#define trf__twin TRF__NAMED(trf__twin)
+#define trf__pair_loss TRF__NAMED(trf__pair_loss)
+#define trf__pair_gradient TRF__NAMED(trf__pair_gradient)
+#define trf__loss_pair TRF__NAMED(trf__loss_pair)
 #define trf__loss_dx TRF__NAMED(trf__loss_dx)
 #define trf__loss_dx_later TRF__NAMED(trf__loss_dx_later)
 #define trf__loss_rows_tile TRF__NAMED(trf__loss_rows_tile)
 #define trf__loss_sums TRF__NAMED(trf__loss_sums)
+#define trf__loss_gather TRF__NAMED(trf__loss_gather)
 #define trf__cpu_cross_entropy TRF__NAMED(trf__cpu_cross_entropy)
 #define trf__clip_tile TRF__NAMED(trf__clip_tile)
 #define trf__bad_tile TRF__NAMED(trf__bad_tile)
@@ -5514,9 +5541,10 @@ typedef struct trf__now {
 } trf__now;
 
 /* The largest batch that fits an object's arena. recompute: the backward pass computes activations
-   again instead of keeping them. */
+   again instead of keeping them. copies: so often a training batch stands in its rows, which count
+   all of them (trf_train_options.consistency). */
 typedef struct trf__limits {
-    int64_t source_rows, target_rows, sentences, longest, recompute;
+    int64_t source_rows, target_rows, sentences, longest, recompute, copies;
 } trf__limits;
 
 /* Everything that determines which ops a list has and where they read and write. Lists of equal
@@ -5783,8 +5811,8 @@ typedef struct trf__pool {              /* the rows of every span become one row
 // These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
 // search.
 
-/* Sums over target tokens. */
-typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
+/* Sums over target tokens. With pairs the first three are half the sums over all rows. */
+typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf__sums;
 
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target have 0 everywhere */
@@ -5806,17 +5834,23 @@ typedef struct trf__loss {
     int first;
     int of_sequences;                   /* 1: the loss of sequence_labels. Its gradients are
                                            multiplied by sequence_weight */
+    int64_t pairs;                      /* > 0: rows r and pairs + r, r < pairs, are two passes over
+                                           one token. Gradients are those of half the sum of
+                                           row_loss, and of consistency times the sum of their
+                                           divergences */
+    double consistency;
 } trf__loss;
 
-/* Eight sums of a step lie after the gradients, so that one all-reduce carries everything. Each
-   takes two numbers: its value rounded to float, and the remainder. SEQUENCE: of the labels of
-   sequences (sequence_labels). */
+/* Sums of a step lie after the gradients, so that one all-reduce carries everything. Each takes two
+   numbers: its value rounded to float, and the remainder. SEQUENCE: of the labels of sequences
+   (sequence_labels). */
 enum {
     TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6,
     TRF__TALLY_SOURCE = 8,
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
-    TRF__TALLIES = 16
+    TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
+    TRF__TALLIES = 20
 };
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
@@ -6139,7 +6173,7 @@ typedef struct trf__drawing {
     X(int, end_list, (const trf__run *run, int whole)) \
     X(size_t, element, (const trf_device *device)) \
     X(size_t, loss_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t d, \
-       int copied)) \
+       int copied, int paired)) \
     X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \
@@ -6365,6 +6399,12 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
     l->row_loss[row] = loss - l->entropy;
 }
 
+/* The row that stands at place i of a loss: with pairs both rows of a token are neighbours. */
+TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
+{
+    return l->pairs ? i / 2 + i % 2 * l->pairs : i;
+}
+
 #if !defined(TRF_NO_TRAIN)
 
 /* Adds to a double that is stored as two numbers of the arena's type, so that sums over ranks keep
@@ -6385,19 +6425,25 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 /* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
    training. */
-TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const trf__sums *sums)
+TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sums *sums)
 {
     (void)now;
+    if (l->pairs) {                 /* halves of doubles are exact */
+        sums->loss /= 2; sums->nll /= 2; sums->correct /= 2; sums->tokens /= 2;
+    }
     if (l->sums) *l->sums = *sums;
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
+    if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
+    if (l->pairs)
+        trf__tally_add(l->slots, l->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE
+                                                 : TRF__TALLY_DIVERGENCE, sums->divergence);
     if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
         trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
         trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
         trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
         return;
     }
-    if (l->first) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
     trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
     trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
     trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
@@ -6420,10 +6466,12 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
     sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
     sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
     sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
+    sums[0].divergence = trf__tally(j->slots, TRF__TALLY_DIVERGENCE);
     sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
     sums[1].nll = 0;
     sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
     sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
+    sums[1].divergence = trf__tally(j->slots, TRF__TALLY_SEQUENCE_DIVERGENCE);
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / sums[0].tokens;
@@ -11862,48 +11910,64 @@ TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 //   q: `on` at the target, `off` elsewhere, 0 at zero_column; it sums to 1      dz = softmax(z) - q
 //   dx = dz w     dw += dz^T x     db += sum of dz
 //
+// With `pairs`, y and z are the logits of one token in two passes (trf_train_options.consistency),
+// p = softmax(y), p' = softmax(z), a the consistency, and Q the mean of their losses as above:
+//
+//   loss = Q + a D     D = (KL(p || p') + KL(p' || p)) / 2 = (m - m') / 2     u = y - z
+//   m = sum of p u     m' = sum of p' u
+//   dy = dQ/dy + a/2 (p - p' + p (u - m))     dz = dQ/dz + a/2 (p' - p + p' (m' - u))
+//
+// Both rows must be in one tile: rows of x are gathered, so that pairs are neighbours, and those of
+// dx go back to their places.
+//
 // Logits exist for one group of 512 rows at a time, as all of them may be the largest array of a
 // step. Their gradient replaces them in place. Tiles of the first phase are rows (project, softmax,
 // dx), those of the second are tokens of the vocabulary (dw, db).
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* Cuts the scratch of a loss: the logits of one group; for every row whether its target was the
-   most likely token; and, unless the weight is packed already (copied), its panels for the built-in
-   product. */
-TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
-                             int64_t d, int copied,
-                             trf_real **logits, int32_t **hit, void **panels)
-{
-    trf__cursor cursor = trf__cursor_at(work);
-    *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
-    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
-    *panels = NULL;
-    if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
-        *panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
-    return cursor.used;
-}
-
-TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
-                                     int64_t d, int copied)
-{
-    trf_real *logits;
-    void *panels;
-    int32_t *hit;
-    return trf__loss_cut(NULL, device, rows, vocab, d, copied, &logits, &hit, &panels);
-}
-
-/* One group: rows row0 .. row0 + rows - 1, with ld numbers between rows of logits. */
+/* One group: places row0 .. row0 + rows - 1 (trf__loss_place), with ld numbers between rows of
+   logits. */
 typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;
     int64_t row0, rows, ld;
     int64_t each;               /* rows of a tile */
     int blas;
-    trf_real *logits;
-    int32_t *hit;
+    trf_real *logits;           /* of the group */
+    int32_t *hit;               /* of every place: whether its target was the most likely token */
+    double *divergence;         /* of every pair */
+    trf_real *pair_x, *pair_dx; /* with pairs, room for x and dx */
+    void *panels;               /* of the weight, for the built-in product; or NULL */
+    const trf_real *x;          /* rows of the group */
+    trf_real *dx;
     trf__product all;           /* all rows of the group */
 } trf__loss_job;
+
+/* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
+TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+                             int64_t d, int copied, int paired, trf__loss_job *j)
+{
+    trf__cursor cursor = trf__cursor_at(work);
+    int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
+    j->logits = trf__take_reals(&cursor, group, trf__round_up(vocab, 16));
+    j->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    j->panels = NULL;
+    if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
+        j->panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
+    if (!paired) return cursor.used;
+    j->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    j->pair_x = trf__take_reals(&cursor, group, d);
+    j->pair_dx = trf__take_reals(&cursor, group, d);
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                     int64_t d, int copied, int paired)
+{
+    trf__loss_job job;
+    return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
+}
 
 /* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
    without a target (< 0) has no loss, and its dz is 0. */
@@ -11953,11 +12017,115 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 }
 
 #if !defined(TRF_NO_TRAIN)
+
+// >>divergence     the loss of two rows that are two passes over one token
+
+/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
+   NaN. */
+TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
+{
+    trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
+    return trf__max(x, trf__set((trf_real)-1e30));
+}
+
+/* Two rows of logits, and of each its maximum, 1 / sum exp(z - maximum), and the mean of u. */
+typedef struct trf__twin {
+    trf_real *z[2], maximum[2], scale[2], mean[2];
+} trf__twin;
+
+/* The losses of both rows and their divergence. */
+TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, int32_t *hit)
+{
+    const trf__loss *l = j->l;
+    const trf__v16 factor = trf__set((trf_real)TRF__SMALL);
+    const int32_t target = l->targets[pair];
+    int64_t c, n = l->vocab;
+    trf__v16 sum[2], total[2], apart[2], off[2];
+    double mean[2];
+    int k;
+    for (k = 0; k < 2; k++) {
+        p->maximum[k] = trf__max_of(p->z[k], n);
+        sum[k] = total[k] = apart[k] = trf__set(0);
+        off[k] = trf__set(-p->maximum[k] * (trf_real)TRF__SMALL);
+    }
+    for (c = 0; c < n; c += 16) {
+        const trf__v16 valid = trf__first(n - c);
+        trf__v16 x[2], u;
+        for (k = 0; k < 2; k++) x[k] = trf__below(p->z[k] + c, n - c, p->maximum[k]);
+        u = trf__mul(trf__sub(x[0], x[1]), valid);
+        for (k = 0; k < 2; k++) {
+            trf__v16 e = trf__exp(x[k]);
+            sum[k] = trf__fma(e, valid, sum[k]);
+            apart[k] = trf__fma(e, u, apart[k]);
+            total[k] = trf__fma(trf__fma(trf__load_n(p->z[k] + c, n - c), factor, off[k]), valid,
+                                total[k]);
+        }
+    }
+    for (k = 0; k < 2; k++) {
+        const trf_real *z = p->z[k];
+        double log_sum = trf__ln((double)trf__sum(sum[k]));
+        trf__loss_of_row(l, pair + k * l->pairs, (double)p->maximum[k], (double)z[target],
+                         l->zero_column >= 0 ? (double)z[l->zero_column] : 0,
+                         (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
+        hit[k] = z[target] >= p->maximum[k];
+        p->scale[k] = 1 / trf__sum(sum[k]);
+        mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
+        p->mean[k] = (trf_real)mean[k];
+    }
+    j->divergence[pair] = (mean[0] - mean[1]) / 2;
+}
+
+/* Both rows become their gradients, times `weight`. */
+TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t pair, double weight)
+{
+    const int32_t target = l->targets[pair];
+    const trf__v16 part = trf__set((trf_real)(weight / 2)),
+                   off = trf__set((trf_real)(-weight / 2 * l->off)),
+                   a = trf__set((trf_real)(weight / 2 * l->consistency));
+    int64_t c, n = l->vocab;
+    int k;
+    for (c = 0; c < n; c += 16) {
+        trf__v16 x[2], own[2], u;
+        for (k = 0; k < 2; k++) {
+            x[k] = trf__below(p->z[k] + c, n - c, p->maximum[k]);
+            own[k] = trf__mul(trf__exp(x[k]), trf__set(p->scale[k]));
+        }
+        for (k = 0; k < 2; k++) {
+            u = trf__sub(trf__sub(x[k], x[1 - k]), trf__set(k ? -p->mean[1] : p->mean[0]));
+            trf__store_n(p->z[k] + c, trf__fma(own[k], trf__fma(u, a, part),
+                                               trf__fma(trf__sub(own[k], own[1 - k]), a, off)),
+                         n - c);
+        }
+    }
+    for (k = 0; k < 2; k++) {
+        p->z[k][target] -= (trf_real)(weight / 2 * (l->on - l->off));
+        if (l->zero_column >= 0) p->z[k][l->zero_column] += (trf_real)(weight / 2 * l->off);
+    }
+}
+
+/* trf__loss_row for both rows of a pair, whose logits are neighbours. */
+TRF__FN void trf__loss_pair(const trf__loss_job *j, int64_t pair, double weight, trf_real *z,
+                            int32_t *hit)
+{
+    const trf__loss *l = j->l;
+    trf__twin p;
+    p.z[0] = z;
+    p.z[1] = z + j->ld;
+    j->divergence[pair] = 0;
+    if (l->targets[pair] < 0) {
+        trf__loss_row(l, pair, weight, p.z[0], &hit[0]);
+        trf__loss_row(l, pair + l->pairs, weight, p.z[1], &hit[1]);
+        return;
+    }
+    trf__pair_loss(j, &p, pair, hit);
+    if (l->dx) trf__pair_gradient(l, &p, pair, weight);
+}
+
 /* dx = dz w of some rows of the group */
 TRF__FN trf__product trf__loss_dx(const trf__loss_job *j, int64_t first, int64_t rows)
 {
     const trf__loss *l = j->l;
-    return trf__product_of(trf__to(l->dx) + (j->row0 + first) * l->d, l->d, rows, l->d, l->vocab,
+    return trf__product_of(j->dx + first * l->d, l->d, rows, l->d, l->vocab,
                            trf__view_of(j->logits + first * j->ld, j->ld, 1),
                            trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0);
 }
@@ -11984,35 +12152,50 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     trf__product_rows(&p, first, rows);
     p.c = z;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
-    for (r = 0; r < rows; r++)
+    for (r = 0; !l->pairs && r < rows; r++)
         trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
+    for (; l->pairs && r < rows; r += 2)
+        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r]);
     if (l->dx && !trf__loss_dx_later(run, &j->all))
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif
 }
 
 /* The sums over all rows, in their order, so that tiles change no bit. */
-TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32_t *hit)
+TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 {
+    const trf__loss *l = j->l;
     trf__sums sums;
     int64_t i;
     TRF__ZERO(sums);
     for (i = 0; i < l->rows; i++) {
         sums.loss += l->row_loss[i];
         sums.nll += l->row_nll[i];
-        sums.correct += hit[i];
+        sums.correct += j->hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
+    for (i = 0; i < l->pairs; i++) sums.divergence += j->divergence[i];
     trf__store_loss(l, now, &sums);
+}
+
+/* Where the rows of x and dx of the group are. With pairs those of x are gathered. */
+TRF__FN void trf__loss_gather(trf__loss_job *j)
+{
+    const trf__loss *l = j->l;
+    int64_t i, d = l->d;
+    j->x = l->pairs ? j->pair_x : trf__from(l->x) + j->row0 * d;
+    j->dx = !l->dx ? NULL : l->pairs ? j->pair_dx : trf__to(l->dx) + j->row0 * d;
+    for (i = 0; l->pairs && i < j->rows; i++)
+        memcpy(j->pair_x + i * d, trf__from(l->x) + trf__loss_place(l, j->row0 + i) * d,
+               (size_t)d * sizeof(trf_real));
 }
 
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     const int64_t threads = trf__cpu_of(run)->threads;
-    int64_t tiles;
-    void *panels;
+    int64_t tiles, i;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
@@ -12021,23 +12204,24 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
        on the cut; or only one, if every tile splits the weight */
     tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
     job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
-    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
-                  &job.hit, &panels);
+    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
+                  l->pairs > 0, &job);
     /* the weight changes in every step, so its panels are made here, once for all groups */
-    if (!job.blas && !job.w.packed && panels) {
-        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
+    if (!job.blas && !job.w.packed && job.panels) {
+        trf__pack pack = { job.panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
                            NULL };
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
-        job.w.packed = panels;
+        job.w.packed = job.panels;
         job.w.row = 0;
         job.w.format = pack.format;
     }
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
+        trf__loss_gather(&job);
         job.all = trf__product_of(job.logits, job.ld, job.rows, l->vocab, l->d,
-                                  trf__view_of(trf__from(l->x) + job.row0 * l->d, l->d, 1),
+                                  trf__view_of(job.x, l->d, 1),
                                   trf__weight_view(&job.w, l->d), 0);
         job.all.bias = l->bias;
         job.all.bf16x3 = trf__use_bf16x3(run, job.rows);
@@ -12050,14 +12234,16 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__product_all(run, 0, NULL, &dx);
         }
         if (l->dx) {
-            trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d,
-                              job.rows, l->vocab, l->d,
+            trf__dw_job dw = { l->dw, l->db, job.logits, job.x, job.rows, l->vocab, l->d,
                                job.ld, l->first && job.row0 == 0 };
             trf__dw_all(run, &dw);
         }
 #endif
+        for (i = 0; l->pairs && l->dx && i < job.rows; i++)
+            memcpy(trf__to(l->dx) + trf__loss_place(l, job.row0 + i) * l->d, job.dx + i * l->d,
+                   (size_t)l->d * sizeof(trf_real));
     }
-    trf__loss_sums(l, run->now, job.hit);
+    trf__loss_sums(&job, run->now);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -15150,25 +15336,46 @@ TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
     int64_t most = trf__times(8, d);
     most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
+    most -= most % 2;                   /* both rows of a pair are in one chunk */
     return trf__max64(1, trf__min64(rows, most));
 }
 
+/* The scratch of a loss: see trf__loss_job. */
+typedef struct trf__cuda_loss {
+    trf__act *logits, *pair_x, *pair_dx;
+    int32_t *hit;
+    double *divergence;
+} trf__cuda_loss;
+
 TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
-                                  int64_t d, trf__act **logits, int32_t **hit)
+                                  int64_t d, int paired, trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
-    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
-                                    trf__bytes(vocab, trf__cuda_element(device)));
-    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    int64_t chunk = trf__cuda_chunk(rows, vocab, d);
+    size_t bytes = trf__bytes(d, trf__cuda_element(device));
+    TRF__ZERO(*to);
+    to->logits = (trf__act *)trf__take(&cursor, chunk, trf__bytes(vocab,
+                                                                  trf__cuda_element(device)));
+    to->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    if (!paired) return cursor.used;
+    to->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    to->pair_x = (trf__act *)trf__take(&cursor, chunk, bytes);
+    to->pair_dx = (trf__act *)trf__take(&cursor, chunk, bytes);
     return cursor.used;
 }
 
 TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
-                                      int64_t d, int)
+                                      int64_t d, int, int paired)
 {
-    trf__act *logits;
-    int32_t *hit;
-    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
+    trf__cuda_loss scratch;
+    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, paired, &scratch);
+}
+
+/* z - maximum; what is below -1e30 counts as -1e30: infinity - infinity would be NaN. */
+template <class A> TRF__DEVICE float trf__gpu_below(A z, float maximum)
+{
+    float x = trf__as_float(z) - maximum;
+    return x < -1e30f ? -1e30f : x;     /* NaN stays */
 }
 
 /* A block for each row; a thread takes every 256th logit. */
@@ -15215,46 +15422,134 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
     }
 }
 
+/* A block for each pair (>>divergence), whose rows of logits are neighbours. */
+template <class A>
+TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda_loss at,
+                                     int64_t pair0, int64_t pairs)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    const float half_weight = (l.of_sequences && now ? (float)now->sequence_weight : 1) / 2;
+    for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
+        A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
+        float most[2], sum[2], total[2], mean[2], at_target[2], at_zero[2];
+        int64_t pair = pair0 + r, c;
+        int32_t target = l.targets[pair];
+        z[1] = z[0] + l.vocab;
+        for (int k = 0; k < 2; k++) {
+            most[k] = -FLT_MAX;
+            sum[k] = total[k] = mean[k] = 0;
+            for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+                most[k] = fmaxf(most[k], trf__as_float(z[k][c]));
+            most[k] = trf__block_max(most[k], shared);
+        }
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
+            for (int k = 0; k < 2; k++) {
+                sum[k] += expf(x[k]);
+                mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
+                total[k] += fmaf(trf__as_float(z[k][c]), (float)TRF__SMALL,
+                                 -most[k] * (float)TRF__SMALL);
+            }
+        }
+        for (int k = 0; k < 2; k++) {
+            sum[k] = trf__block_sum(sum[k], shared);
+            total[k] = trf__block_sum(total[k], shared);
+            mean[k] = trf__block_sum(mean[k], shared) / sum[k];
+            at_target[k] = target >= 0 ? trf__as_float(z[k][target]) : 0;
+            at_zero[k] = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[k][l.zero_column]) : 0;
+        }
+        /* all threads have read what is at the target: now z may become dz */
+        __syncthreads();
+        for (int k = 0; threadIdx.x == 0 && k < 2; k++) {
+            double log_sum = log((double)sum[k]);
+            int64_t row = pair + k * l.pairs;
+            double all = (double)total[k] / TRF__SMALL - (double)l.vocab * log_sum;
+            trf__loss_of_row(&l, row, (double)most[k], (double)at_target[k], (double)at_zero[k],
+                             all, log_sum);
+            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
+            at.hit[2 * pair + k] = target >= 0 && at_target[k] >= most[k];
+            at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
+        }
+        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
+            float own[2] = { expf(x[0]) / sum[0], expf(x[1]) / sum[1] };
+            for (int k = 0; k < 2; k++) {
+                float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0], dz;
+                dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
+                dz = fmaf((float)l.consistency, own[k] - own[1 - k] + own[k] * u, dz);
+                trf__put_as(&z[k][c], target < 0 ? 0 : dz * half_weight);
+            }
+        }
+    }
+}
+
+/* Rows of x to their places in a chunk of pairs, or (back) those of dx to their own. */
+template <class A>
+TRF__KERNEL void trf__gpu_pair_rows(trf__loss l, trf__act *to, const trf__act *from, int64_t place0,
+                                    int64_t rows, int back)
+{
+    trf__each(rows * l.d, [&](int64_t i) {
+        int64_t there = trf__loss_place(&l, place0 + i / l.d) * l.d + i % l.d;
+        trf__put<A>(to, back ? there : i, trf__get<A>(from, back ? i : there));
+    });
+}
+
 /* One block, so that the sums have one order. */
-TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, trf__cuda_loss at)
 {
     TRF__SHARED(double, shared, TRF__CUDA_WARPS);
-    trf__sums sums = {0, 0, 0, 0};
+    trf__sums sums = {0, 0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
         sums.loss += l.row_loss[i];
         sums.nll += l.row_nll[i];
-        sums.correct += hit[i];
+        sums.correct += at.hit[i];
+        if (i < l.pairs) sums.divergence += at.divergence[i];
         sums.tokens += l.targets[i] >= 0;
     }
     sums.loss = trf__block_sum(sums.loss, shared);
     sums.nll = trf__block_sum(sums.nll, shared);
     sums.correct = trf__block_sum(sums.correct, shared);
     sums.tokens = trf__block_sum(sums.tokens, shared);
+    sums.divergence = trf__block_sum(sums.divergence, shared);
     if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
 }
 
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    const int paired = l->pairs > 0;
+    trf__cuda_loss at;
     trf__linear z;
-    int32_t *hit;
     z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
+    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
+    z.y = at.logits;
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
-        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        z.x = paired ? at.pair_x : trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
+        if (paired)
+            trf__launch(run, "cross_entropy", trf__tiles_of(rows * l->d),
+                        TRF__OF_ACT(run, trf__gpu_pair_rows), *l, at.pair_x, l->x, row0, rows, 0);
         trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, run->now,
-                    z.y, hit, row0, rows);
+        if (paired)
+            trf__launch(run, "cross_entropy", rows / 2, TRF__OF_ACT(run, trf__gpu_loss_pairs), *l,
+                        run->now, at, row0 / 2, rows / 2);
+        else
+            trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l,
+                        run->now, z.y, at.hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;
             trf__linear_dw dw;
             TRF__ZERO(dx);
-            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
+            dx.dx = paired ? at.pair_dx : trf__act_at(run, l->dx, row0 * l->d);
+            dx.dy = z.y; dx.w = l->w;
             dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
             trf__cuda_linear_dx(run, &dx);
+            if (paired)
+                trf__launch(run, "cross_entropy", trf__tiles_of(rows * l->d),
+                            TRF__OF_ACT(run, trf__gpu_pair_rows), *l, l->dx, at.pair_dx, row0,
+                            rows, 1);
             TRF__ZERO(dw);
             dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
@@ -15265,7 +15560,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         }
 #endif
     }
-    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
+    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, at);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -23316,6 +23611,8 @@ typedef struct trf__pass {
     trf__stack encoder, decoder;
     trf__head_acts head;
     trf__sequence_head sequence;
+    int copies;                         /* of a batch in its rows: 2 while a trainer with
+                                           consistency learns, else 1 */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
@@ -23469,10 +23766,10 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
     const trf__limits *l = &pass->plan.limits;
     const trf__backend *on = pass->run.backend;
     size_t tokens = on->loss_scratch(&pass->run.device, l->target_rows, trf__n_logits(c),
-                                     c->d_model, !pass->training), sequences;
+                                     c->d_model, !pass->training, l->copies > 1), sequences;
     if (!c->sequence_labels) return tokens;
     sequences = on->loss_scratch(&pass->run.device, l->sentences, c->sequence_labels, c->d_model,
-                                 !pass->training);
+                                 !pass->training, l->copies > 1);
     return tokens > sequences ? tokens : sequences;
 }
 
@@ -23729,6 +24026,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.layout = layout;
     pass.plan.limits = *limits;
     pass.training = o != NULL;
+    pass.copies = 1;
     pass.weights.packs = trf__packs(run, pass.training);
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (held.n[1] ? TRF__TARGET : 0) |
                  (c->head && held.projects ? TRF__HEAD : 0);
@@ -24254,6 +24552,10 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
 //
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are
 // checked here.
+//
+// In training with consistency all rows, padding included, stand there twice: row r of the first
+// copy is row rows / 2 + r of the second one. A sequence's number in the step is 2^31 higher there,
+// so that its dropout masks are others, and those of the first copy are the usual ones.
 
 /* The number of labels that a label lies below: of a token, or of a sequence (k -1). */
 TRF__FN int32_t trf__labels_of(const trf_config *c, int32_t k)
@@ -24333,18 +24635,20 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
     return k;
 }
 
-/* Pads a batch with sequences without ids and targets, none longer than `longest`. Their gradients
-   are zero, so they change no weight and no sum. */
+/* Pads a copy of a batch with sequences without ids and targets, none longer than `longest`. Their
+   gradients are zero, so they change no weight and no sum. */
 TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence,
                            int64_t longest)
 {
     const trf__lists *l = &stack->host;
-    int64_t rows = row, most, k;
-    for (; sequence < stack->n_self; sequence++) {
+    const int64_t rows = stack->rows / pass->copies;
+    const int padded = pass->training && row < rows;
+    int64_t most, k;
+    for (; sequence < stack->n_self / pass->copies; sequence++) {
         trf__span *span = &l->self[sequence];
         TRF__ZERO(*span);
         span->query = span->key = (int32_t)row;
-        span->n_query = span->n_key = (int32_t)trf__min64(longest, stack->rows - row);
+        span->n_query = span->n_key = (int32_t)trf__min64(longest, rows - row);
         stack->max_keys = trf__max64(stack->max_keys, span->n_key);
         for (k = 0; k < span->n_query; k++, row++) {
             l->ids[row] = l->targets[row] = -1;
@@ -24353,9 +24657,40 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
             if (stack->segments >= 0) l->segment[row] = 0;
         }
     }
-    if (!pass->training || rows == row) return;
-    for (most = 8; most < stack->max_keys; most *= 2) {}
-    stack->max_queries = stack->max_keys = most;      /* a power of two: few shapes to record */
+    for (most = 8; padded && most < stack->max_keys; most *= 2) {}
+    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes to
+                                                                  record */
+}
+
+/* Writes the second copy behind the first one. */
+TRF__FN void trf__copy_rows(trf__stack *stack)
+{
+    const trf__lists *l = &stack->host;
+    const int64_t rows = stack->rows / 2, n = stack->n_self / 2;
+    const size_t bytes = (size_t)rows * sizeof(int32_t);
+    int64_t i;
+    memcpy(l->ids + rows, l->ids, bytes);
+    memcpy(l->targets + rows, l->targets, bytes);
+    memcpy(l->position + rows, l->position, bytes);
+    if (stack->segments >= 0) memcpy(l->segment + rows, l->segment, bytes);
+    /* as an unsigned number, 2^31 more */
+    for (i = 0; i < rows; i++) l->sentence[rows + i] = l->sentence[i] - INT32_MAX - 1;
+    for (i = 0; i < n; i++) {
+        trf__span *span = &l->self[n + i];
+        *span = l->self[i];
+        span->query += (int32_t)rows;
+        span->key += (int32_t)rows;
+        span->sentence += -INT32_MAX - 1;
+    }
+}
+
+/* Groups all rows by id. With padding there are as many groups as rows: few shapes to record. */
+TRF__FN void trf__fill_groups(trf__stack *stack, int padded)
+{
+    const trf__lists *l = &stack->host;
+    int64_t k;
+    stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, stack->rows);
+    if (!padded) return;
     for (k = stack->n_groups + 1; k <= stack->rows; k++)
         l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
@@ -24403,9 +24738,9 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         if (stack->segments >= 0) trf__fill_segments(c, l, span->query, row);
         at += x->lengths[i];
     }
-    if (pass->training)
-        stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
     trf__pad_rows(pass, stack, row, x->count, longest);
+    if (pass->copies > 1) trf__copy_rows(stack);
+    if (pass->training) trf__fill_groups(stack, row * pass->copies < stack->rows);
 }
 
 /* The targets of a head's rows: the labels, and -1 for BOS, EOS and padding. */
@@ -24415,6 +24750,7 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
     int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
     int32_t begins = pools ? 0 : pass->encoder.begins;
+    const int64_t rows = pass->decoder.rows / pass->copies, all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
         n = pools ? 1 : source->self[i].n_query;
@@ -24422,8 +24758,11 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
         for (k = -begins; k < n - begins; k++)
             targets[row++] = k >= 0 && k < x->lengths[i] - before ? x->ids[at++] : -1;
     }
-    while (row < pass->decoder.rows) targets[row++] = -1;
-    for (; before && i < pass->encoder.n_self; i++) labels[i] = -1;
+    while (row < rows) targets[row++] = -1;
+    for (; before && i < all; i++) labels[i] = -1;
+    if (pass->copies == 1) return;
+    memcpy(targets + rows, targets, (size_t)rows * sizeof *targets);
+    if (before) memcpy(labels + all, labels, (size_t)all * sizeof *labels);
 }
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
@@ -24463,7 +24802,7 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
+   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -24476,6 +24815,9 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     full.sentences = run->backend->padded(run, need->sentences + trf__ceil_div(more,
             trf__max64(1, need->longest)));
     if (trf__pools(pass->config)) full.target_rows = full.sentences;
+    full.source_rows *= pass->copies;
+    full.target_rows *= pass->copies;
+    full.sentences *= pass->copies;
     return full;
 }
 
@@ -24506,6 +24848,10 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     }
     if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
     need->sentences = trf__sequences_of(batch, sides);
+    if (trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies)
+        return trf__fail(err, TRF_E_LIMIT, -1, "consistency",
+                         "with consistency a batch may have at most %d tokens",
+                         INT32_MAX / pass->copies);
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                      "source has %d sequence%s, but target has %d", batch->source.count,
@@ -25188,6 +25534,13 @@ TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
     return pass->back.dencoded;
 }
 
+/* The rows of both copies of a batch are pairs. */
+TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, trf__loss *l)
+{
+    l->pairs = pass->copies > 1 ? l->rows / 2 : 0;
+    l->consistency = o->consistency;
+}
+
 /* The loss and the gradients of the second head. Returns what it adds to the gradient of the
    encoder's result: in ds. */
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
@@ -25202,6 +25555,7 @@ TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_
     loss.dw = pass->back.gradients + head->w;
     loss.db = pass->back.gradients + head->b;
     loss.first = pass->back.first;
+    trf__loss_pairs(pass, o, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     if (pass->config->head_layer)
         trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
@@ -25224,6 +25578,7 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     loss.dw = pass->back.gradients + pass->layout->outer.generator_w;
     loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
     loss.first = pass->back.first;
+    trf__loss_pairs(pass, o, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
@@ -25401,6 +25756,7 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(double,           attention_dropout,  0, TRF__BELOW_ONE, 2) \
     X(double,           activation_dropout, 0, TRF__BELOW_ONE, 2) \
     X(double,           residual_dropout,   0, TRF__BELOW_ONE, 2) \
+    X(double,           consistency,        0, 1e6, 12) \
     X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 2) \
     X(uint64_t,         seed,               0, 2e19, 2) \
     X(int32_t,          source_tagged,      0, 1, 8) \
@@ -25594,6 +25950,9 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
+/* How often a training batch stands in its rows. */
+TRF__FN int trf__copies(const trf_train_options *o) { return o->consistency > 0 ? 2 : 1; }
+
 /* Without limits a trainer begins with room for so much. */
 enum { TRF__FIRST_TOKENS = 64, TRF__FIRST_SEQUENCES = 8, TRF__FIRST_LONGEST = 16 };
 
@@ -25615,7 +25974,10 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
                        : trf__pools(c) ? sequences : sources;
     /* before the decoder no stage has target rows, and before the last layer none of a head */
     if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
-    limits.sentences = sequences;
+    limits.copies = trf__copies(o);
+    limits.source_rows *= limits.copies;
+    limits.target_rows *= limits.copies;
+    limits.sentences = sequences * limits.copies;
     limits.longest = trf__min64(o->longest ? o->longest : TRF__FIRST_LONGEST, c->max_length);
     limits.recompute = o->recompute;
     return limits;
@@ -25735,6 +26097,11 @@ TRF__FN void trf__warn_of_options(const trf_trainer *t)
     const trf_config *c = &t->model->config;
     double peak = trf_learning_rate(o, c->d_model, o->warmup);
     char text[320];
+    if (o->consistency > 0 && !(o->dropout + o->attention_dropout + o->activation_dropout +
+                                o->residual_dropout > 0))
+        trf__log(&o->hooks, TRF_LOG_WARNING,
+                 "consistency compares two passes with different dropout, but no dropout is set: "
+                 "it changes nothing and doubles the time");
     if (peak < 1e-5) {
         snprintf(text, sizeof text,
                  "the learning rate is at most %.3g, too low for almost any model%s", peak,
@@ -26067,6 +26434,7 @@ TRF__FN void trf__report_means(trf_step_report *report, const trf__sums sums[2],
     report->sequence_accuracy = sums[1].correct / (labels > 0 ? labels : 1);
     report->sequence_targets = (int64_t)(labels + 0.5);
     report->loss = sums->loss / n + report->sequence_loss;
+    report->divergence = sums->divergence / n + sums[1].divergence / (labels > 0 ? labels : 1);
     report->nll = sums->nll / n;
     report->accuracy = sums->correct / n;
     report->target_tokens = (int64_t)(sums->tokens + 0.5);
@@ -26086,6 +26454,7 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
         sums[i].nll += batch[i].nll;
         sums[i].correct += batch[i].correct;
         sums[i].tokens += batch[i].tokens;
+        sums[i].divergence += batch[i].divergence;
     }
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
@@ -26231,7 +26600,9 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     int64_t rows = 0;
     int32_t round;
     trf_batch part;
-    trf_status status = trf__check_parts(t, batch, err);
+    trf_status status;
+    pass->copies = trf__copies(&t->options);
+    status = trf__check_parts(t, batch, err);
     trf__set_now(t);
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
     for (round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
@@ -26584,6 +26955,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
     run = &trainer->pass.run;
+    trainer->pass.copies = 1;
     TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     if (trainer->written) trf__pack_weights(&trainer->pass);
     TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));
@@ -26787,16 +27159,31 @@ TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2],
 }
 
 /* Copies rows from the host to an activation, whose other rows up to `padded` become zero. Returns
-   what follows the rows in `from`. */
+   what follows the rows in `from`. Each copy of a batch is padded. */
 TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
                                        int64_t rows, int64_t padded)
 {
     const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model;
+    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
+    int k;
     if (rows == 0) return from;
     if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    run->backend->feed(run, to, from, rows * d);
-    return from + rows * d;
+    for (k = 0; k < pass->copies; k++, from += n)
+        run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
+    return from;
+}
+
+/* Copies rows of an activation, padded to so many, to the host. Returns what follows in `to`. */
+TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf__act *from,
+                                  int64_t rows, int64_t padded)
+{
+    const trf__run *run = &pass->run;
+    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
+    int k;
+    for (k = 0; rows > 0 && k < pass->copies; k++, to += n)
+        run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
+                                                 k * (padded / pass->copies) * d), n);
+    return to;
 }
 
 /* Copies rows of another stage from the host to the device: those of the encoder to `encoder`,
@@ -26817,11 +27204,11 @@ TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, cons
                              const trf__act *decoder)
 {
     const trf__pass *pass = &slot->pass;
-    const trf__run *run = &pass->run;
-    int64_t at[2], d = pass->config->d_model;
+    trf_real *to;
+    int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    if (at[0] > 0) run->backend->fetch(run, x->data, encoder, at[0] * d);
-    if (at[1] > 0) run->backend->fetch(run, x->data + at[0] * d, decoder, at[1] * d);
+    to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
+    trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
 }
 
 // >>stage-calls    forward and backward of one micro-batch
@@ -26846,8 +27233,8 @@ TRF__FN trf_status trf__stage_needs(const trf_stage *stage, const trf_batch *bat
                          "a stage computes the batches that it gets: parts must be 0, got %d",
                          (int)t->options.parts);
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, need, &here, err));
-    rows[0] = need->source_rows;
-    rows[1] = need->target_rows;
+    rows[0] = need->source_rows * trf__copies(&t->options);
+    rows[1] = need->target_rows * trf__copies(&t->options);
     return TRF_OK;
 }
 
@@ -26902,6 +27289,7 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
     trf__limits full = trf__pass_filled(pass, need), grown;
     grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
     grown.recompute = t->options.recompute;
+    grown.copies = trf__copies(&t->options);
     if (memcmp(&grown, &pass->plan.limits, sizeof grown) != 0)
         TRF__TRY(trf__pass_resize(pass, &grown, err));
     return trf__pass_reserve(&t->pass, &full, err);
@@ -26925,6 +27313,7 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
     trf__pass *pass = &at->pass;
     trf__limits need;
     int64_t rows[2], wanted;
+    pass->copies = trf__copies(&t->options);
     TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
     TRF__TRY(trf__check_seam(pass, rows, 0, "in", in, err));
     TRF__TRY(trf__check_seam(pass, rows, 1, "out", out, err));
@@ -30095,6 +30484,7 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
     limits.target_rows = limits.sentences = s->beam;
     limits.longest = trf__min64(c->max_length, 256);
     limits.recompute = 0;
+    limits.copies = 1;
     return limits;
 }
 
@@ -30351,6 +30741,7 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     need.target_rows = need.sentences = (int64_t)round->n * s->beam;
     need.longest = trf__max64(round->longest + 1, round->longest_source);
     need.recompute = 0;
+    need.copies = 1;
     return need;
 }
 
@@ -31683,7 +32074,7 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
-    trf__limits limits = {0, 1, 1, 1, 0};
+    trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf__ensemble ensemble;
     const trf_model *model;
     trf_sampler *g;
@@ -34036,8 +34427,9 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 9, or 10 with average.NAME or best.NAME; trf.version, that of
-//                      the library that wrote the file; trf.content = model | checkpoint;
+//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a checkpoint's
+//                      training has consistency; trf.version, that of the library that wrote the
+//                      file; trf.content = model | checkpoint;
 //                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
 //                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
 //                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
@@ -34066,8 +34458,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
    Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_READ = 2,
-       TRF__NOTE_SIZE = 40 };
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_TWICE = 12,
+       TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
 TRF__FN void trf__metadata_int(trf__text *notes, const char *key, int64_t value)
@@ -34149,13 +34541,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_PACKED)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_TWICE)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT_PACKED);
+                             (int)TRF__FORMAT_TWICE);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -35315,7 +35707,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     char key[TRF__KEY_SIZE];
     int32_t i;
     trf__metadata_content(notes, trainer->model, "checkpoint",
-                          trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
+                          trainer->options.consistency > 0 ? TRF__FORMAT_TWICE
+                          : trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);
@@ -40248,7 +40641,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
     l->work = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
-                                                                 l->d, 0));
+                                                                 l->d, 0, 0));
     return cursor.used;
 }
 
@@ -40336,4 +40729,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3902263585
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2250912969

@@ -510,9 +510,9 @@ static int separate_end_list(const trf__run *run, int whole)
 }
 static size_t separate_element(const trf_device *device) { return separate.cpu->element(device); }
 static size_t separate_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
-                                    int64_t d, int copied)
+                                    int64_t d, int copied, int paired)
 {
-    return separate.cpu->loss_scratch(device, rows, vocab, d, copied);
+    return separate.cpu->loss_scratch(device, rows, vocab, d, copied, paired);
 }
 static size_t separate_top_scratch(const trf_device *device, int64_t rows, int64_t vocab, int64_t n)
 {

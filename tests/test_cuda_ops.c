@@ -743,20 +743,21 @@ static void test_norm(void **state)
         }
 }
 
-static void test_cross_entropy(void **state)
+/* paired: the first half of the rows and the second one are two passes over the same tokens. */
+static void check_cross_entropy(int paired)
 {
     static const int64_t shapes[][3] = {
         {5, 3, 3}, {300, 37, 5}, {17, 1001, 33}, {0, 9, 4}, {65, 70, 40}};
     size_t s;
     int r;
-    (void)state;
     for (s = 0; s < sizeof shapes / sizeof *shapes; s++) {
-        int64_t rows = shapes[s][0], vocab = shapes[s][1], d = shapes[s][2], i;
+        int64_t rows = shapes[s][0] << paired, vocab = shapes[s][1], d = shapes[s][2], i;
         int32_t *targets = (int32_t *)malloc((size_t)rows * sizeof *targets + 1);
         struct thing *x, *dx, *dw, *db, *slots, *t_targets, *row_loss, *row_nll;
         trf__sums sums[PLACES];
         for (i = 0; i < rows; i++)
             targets[i] = i % 7 == 3 ? -1 : (int32_t)(1 + i * 31 % (vocab - 1));
+        if (paired) memcpy(targets + rows / 2, targets, (size_t)rows / 2 * sizeof *targets);
         make_rows();
         make_weights(vocab * d + vocab);
         x = acts(rows * d, 1);
@@ -766,7 +767,7 @@ static void test_cross_entropy(void **state)
         slots = reals(TRF__TALLIES, 0); t_targets = ints(targets, rows);
         row_loss = reals(2 * rows, 0); row_nll = reals(2 * rows, 0);
         EVERYWHERE {
-            size_t bytes = ON->loss_scratch(&runs[r].device, rows, vocab, d, 0);
+            size_t bytes = ON->loss_scratch(&runs[r].device, rows, vocab, d, 0, paired);
             void *room = ON->alloc(&runs[r], bytes),
                  *device_sums = ON->alloc(&runs[r], sizeof(trf__sums));
             trf__loss l;
@@ -778,6 +779,7 @@ static void test_cross_entropy(void **state)
             l.dx = ACT(dx); l.dw = REAL(dw); l.db = REAL(db); l.x = ACT(x); l.w = mat_on(r, 0);
             l.bias = bias_on(r, vocab * d); l.targets = INT(t_targets);
             l.rows = rows; l.d = d; l.first = s % 2 == 0;
+            if (paired) { l.pairs = rows / 2; l.consistency = 1; }
             ON->cross_entropy(&runs[r], &l);
             ON->download(&runs[r], &sums[r], device_sums, sizeof sums[r]);
             assert_int_equal(ON->sync(&runs[r], &err), TRF_OK);
@@ -789,6 +791,9 @@ static void test_cross_entropy(void **state)
                         (r == NARROW ? 1e-2 : 1e-6) * fabs(sums[CPU].nll));
             assert_true(sums[r].tokens == sums[CPU].tokens);
             assert_true(r == NARROW || sums[r].correct == sums[CPU].correct);
+            assert_true((sums[r].divergence > 0) == (paired && rows > 0));
+            assert_true(fabs(sums[r].divergence - sums[CPU].divergence) <=
+                        (r == NARROW ? 3e-2 : 1e-5) * sums[CPU].divergence);
         }
         same("dx", rows, vocab, dx, rows * d, 1);
         same("dw", rows, vocab, dw, vocab * d, 0);
@@ -797,6 +802,9 @@ static void test_cross_entropy(void **state)
         forget();
     }
 }
+
+static void test_cross_entropy(void **state) { (void)state; check_cross_entropy(0); }
+static void test_pairs(void **state) { (void)state; check_cross_entropy(1); }
 
 /* Several steps of Adam: weights, moments, and the copy that products read. */
 static void test_adam(void **state)
@@ -1050,6 +1058,7 @@ int main(void)
         cmocka_unit_test(test_cached_attention),
         cmocka_unit_test(test_norm),
         cmocka_unit_test(test_cross_entropy),
+        cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_adam),
         cmocka_unit_test(test_top),
         cmocka_unit_test(test_searches),

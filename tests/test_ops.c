@@ -2359,7 +2359,7 @@ static void test_norm_extremes(void **state)
 
 /* Room and options of a loss; `pad` for the rule that needs one. */
 static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64_t d, int rule,
-                         double e, int64_t pad)
+                         double e, int64_t pad, int paired)
 {
     trf__loss l;
     TRF__ZERO(l);
@@ -2367,7 +2367,7 @@ static trf__loss loss_of(const trf__run *run, int64_t rows, int64_t vocab, int64
     l.rows = rows; l.d = d;
     l.row_loss = (double *)plain_work((size_t)rows * sizeof(double));
     l.row_nll = (double *)plain_work((size_t)rows * sizeof(double));
-    l.work = plain_work(run->backend->loss_scratch(&run->device, rows, vocab, d, 0));
+    l.work = plain_work(run->backend->loss_scratch(&run->device, rows, vocab, d, 0, paired));
     return l;
 }
 
@@ -2418,7 +2418,7 @@ static uint64_t check_cross_entropy(const trf__run *run, const loss_case *t)
     enum { PAD = 1 };
     int mark = plain_used;
     int64_t rows = t->rows, vocab = t->vocab, d = t->d, r, v, c, correct = 0, perhaps = 0;
-    trf__loss l = loss_of(run, rows, vocab, d, t->rule, t->e, PAD);
+    trf__loss l = loss_of(run, rows, vocab, d, t->rule, t->e, PAD, 0);
     trf_real *all = plain_random((t->more + vocab) * d, 1), *w = all + t->more * d,
              *x = plain_random(rows * d, 2);
     trf_real *b = t->bias ? plain_random(vocab, 1) : NULL, *dx_got = plain_empty(rows * d);
@@ -2518,6 +2518,198 @@ static void test_cross_entropy(void **state)
     }
 }
 
+/* ---- pairs: the formula of R-Drop, number by number, in long double ---- */
+
+/* log softmax(z)[v] of n logits */
+static void plain_log_softmax(long double *out, const double *z, int64_t n)
+{
+    long double most = z[0], sum = 0;
+    int64_t v;
+    for (v = 1; v < n; v++) if (z[v] > most) most = z[v];
+    for (v = 0; v < n; v++) sum += expl(z[v] - most);
+    for (v = 0; v < n; v++) out[v] = z[v] - most - logl(sum);
+}
+
+/* The two rows of a token: dz of (loss + loss) / 2 + a (KL(p || q) + KL(q || p)) / 2, and the last
+   bracket's half. */
+static long double plain_pair(double *dz[2], double *const z[2], const double *q, int64_t n,
+                              double a)
+{
+    long double *log_p[2], kl[2] = {0, 0};
+    int64_t v;
+    int k;
+    for (k = 0; k < 2; k++) {
+        log_p[k] = (long double *)malloc((size_t)n * sizeof **log_p);
+        assert_non_null(log_p[k]);
+        plain_log_softmax(log_p[k], z[k], n);
+    }
+    for (k = 0; k < 2; k++)
+        for (v = 0; v < n; v++)
+            kl[k] += expl(log_p[k][v]) * (log_p[k][v] - log_p[1 - k][v]);
+    for (k = 0; k < 2; k++)
+        for (v = 0; v < n; v++) {
+            long double p = expl(log_p[k][v]), other = expl(log_p[1 - k][v]);
+            dz[k][v] = (double)((p - q[v]) / 2 +
+                                a / 2 * (p * (log_p[k][v] - log_p[1 - k][v] - kl[k]) + p - other));
+        }
+    free(log_p[0]);
+    free(log_p[1]);
+    return (kl[0] + kl[1]) / 2;
+}
+
+static uint64_t check_pairs(const trf__run *run, const loss_case *t, double a)
+{
+    enum { PAD = 1 };
+    int mark = plain_used, k;
+    const int64_t n = t->rows, rows = 2 * n, vocab = t->vocab, d = t->d;
+    int64_t r, v, c;
+    trf__loss l = loss_of(run, rows, vocab, d, t->rule, t->e, PAD, 1);
+    trf_real *w = plain_random(vocab * d, 1), *x = plain_random(rows * d, 2);
+    trf_real *b = t->bias ? plain_random(vocab, 1) : NULL, *dx_got = plain_empty(rows * d);
+    double *z[2], *dz[2], *q = plain_zeros(vocab), *dx = plain_zeros(rows * d), *dw, *db;
+    double divergence = 0, loss = 0, nll = 0, tokens = 0, weight = t->of_sequences ? 2.5 : 1;
+    int32_t *targets = (int32_t *)plain_work((size_t)rows * sizeof(int32_t));
+    const int slot = t->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE : TRF__TALLY_DIVERGENCE;
+    trf__sums sums;
+    uint64_t hash;
+    for (k = 0; k < 2; k++) { z[k] = plain_zeros(vocab); dz[k] = plain_zeros(vocab); }
+    l.x = act(x); l.bias = b; l.targets = targets; l.sums = &sums; l.first = t->first;
+    l.w = weight_of(run, w, vocab, d, t->packed);
+    l.of_sequences = t->of_sequences;
+    l.pairs = n; l.consistency = a;
+    now.sequence_weight = 2.5;
+    for (r = 0; r < n; r++) {
+        do targets[r] = r % 5 == 3 ? -1 : (int32_t)plain_below(vocab); while (targets[r] == PAD);
+        targets[n + r] = targets[r];
+    }
+    l.slots = plain_empty(TRF__TALLIES);
+    for (c = 0; c < TRF__TALLIES; c++) l.slots[c] = 0;
+    l.dx = act(dx_got);
+    l.dw = gradient_of(vocab * d, t->first);
+    l.db = gradient_of(vocab, t->first);
+    dw = gradient_before(l.dw, vocab * d, t->first);
+    db = gradient_before(l.db, vocab, t->first);
+    OP(run, cross_entropy, &l);
+    for (r = 0; r < n; r++) {
+        double entropy, want;
+        if (targets[r] < 0) {
+            assert_true(l.row_loss[r] == 0 && l.row_loss[n + r] == 0 && l.row_nll[n + r] == 0);
+            continue;
+        }
+        for (k = 0; k < 2; k++)
+            for (v = 0; v < vocab; v++) {
+                z[k][v] = b ? (double)b[v] : 0;
+                for (c = 0; c < d; c++)
+                    z[k][v] += (double)x[(k * n + r) * d + c] * (double)w[v * d + c];
+            }
+        entropy = plain_wanted(q, t->rule, t->e, vocab, targets[r], PAD);
+        for (k = 0; k < 2; k++) {
+            want = (double)plain_loss(NULL, z[k], q, vocab);
+            assert_number_near(l.row_loss[k * n + r], want - entropy, LOOSE * want);
+            loss += l.row_loss[k * n + r] / 2;
+            nll += l.row_nll[k * n + r] / 2;
+        }
+        divergence += (double)plain_pair(dz, z, q, vocab, a);
+        tokens++;
+        for (k = 0; k < 2; k++)
+            for (v = 0; v < vocab; v++) {
+                dz[k][v] *= weight;
+                db[v] += dz[k][v];
+                for (c = 0; c < d; c++) {
+                    dx[(k * n + r) * d + c] += dz[k][v] * (double)w[v * d + c];
+                    dw[v * d + c] += dz[k][v] * (double)x[(k * n + r) * d + c];
+                }
+            }
+    }
+    assert_number_near(sums.loss, loss, 1e-12 * (loss + 1));
+    assert_number_near(sums.nll, nll, 1e-12 * (nll + 1));
+    assert_true(sums.tokens == tokens && sums.correct <= tokens);
+    assert_number_near(sums.divergence, divergence, LOOSE * (divergence + 1));
+    assert_number_near(trf__tally(l.slots, slot), sums.divergence, 1e-13 * (divergence + 1));
+    assert_number_near(trf__tally(l.slots, t->of_sequences ? TRF__TALLY_SEQUENCE_TARGETS
+                                                           : TRF__TALLY_TOKENS), tokens, 0.01);
+    assert_all_near("dx of pairs", dx_got, dx, rows * d, LOOSE * (1 + a));
+    assert_all_near("dw of pairs", l.dw, dw, vocab * d, LOOSE * (1 + a));
+    assert_all_near("db of pairs", l.db, db, vocab, LOOSE * (1 + a));
+    hash = hash_bytes(HASH_START, l.row_loss, (size_t)rows * sizeof(double));
+    hash = hash_of(hash_bytes(hash, &sums, sizeof sums), l.slots, TRF__TALLIES);
+    hash = hash_of(hash_of(hash, dx_got, rows * d), l.dw, vocab * d);
+    plain_release(mark);
+    return hash;
+}
+
+static void test_cross_entropy_of_pairs(void **state)
+{
+    static const loss_case cases[] = {
+        {1, 2, 1, 0, 0, 0, 3, 1, 0, 0, 0},
+        {20, 37, 5, 0, 0.1, 1, 3, 0, 0, 0, 0},
+        {7, 16, 17, 0, 0.3, 0, 3, 1, 1, 0, 0},
+        {19, 6, 7, 0, 0.1, 1, 3, 0, 0, 0, 1},
+        {300, 40, 3, -1, 0.1, 1, 3, 1, 1, 0, 0},    /* two groups of rows */
+        {600, 33, 3, -1, 0, 1, 3, 0, 0, 0, 0},      /* three */
+        {9, 1100, 3, -2, 0.1, 1, 3, 1, 0, 0, 0},    /* three blocks of the vocabulary */
+        {0, 20, 4, -1, 0.1, 1, 3, 1, 0, 0, 0}};
+    static const double strengths[] = {0, 0.5, 5};
+    size_t i, s;
+    int rule, blas;
+    (void)state;
+    for (blas = 0; blas < 2; blas++) {
+        trf__run run = run_of(1, blas);
+        for (i = 0; i < sizeof cases / sizeof *cases; i++)
+            for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++)
+                for (s = 0; s < 3; s++) {
+                    loss_case t = cases[i];
+                    if (t.rule < 0 &&
+                        rule != (t.rule == -1 ? TRF_SMOOTH_UNIFORM : TRF_SMOOTH_OTHERS_KL))
+                        continue;
+                    if (rule == TRF_SMOOTH_NO_PAD_KL && t.vocab < 3) continue;
+                    t.rule = rule;
+                    check_pairs(&run, &t, strengths[s]);
+                }
+        end_run(&run);
+    }
+}
+
+/* Two passes with the same logits: the losses have the bits of one pass, the divergence is 0, and
+   the gradient of each is half of what it is alone. */
+static void test_equal_pairs(void **state)
+{
+    enum { N = 40, V = 37, D = 6, PAD = 1 };
+    trf__run run = run_of(1, 0);
+    trf_real *x = plain_random(2 * N * D, 2), *w = plain_random(V * D, 1), *dx[2];
+    double *losses[2];
+    int32_t targets[2 * N];
+    trf__sums sums[2];
+    int64_t i;
+    int paired, rule;
+    (void)state;
+    memcpy(x + N * D, x, N * D * sizeof *x);
+    for (i = 0; i < 2 * N; i++) targets[i] = (int32_t)(i % N % 7 == 3 ? -1 : 2 + i % N % (V - 2));
+    for (rule = TRF_SMOOTH_UNIFORM; rule <= TRF_SMOOTH_NO_PAD_KL; rule++) {
+        for (paired = 0; paired < 2; paired++) {
+            trf__loss l = loss_of(&run, paired ? 2 * N : N, V, D, rule, 0.1, PAD, paired);
+            l.x = act(x); l.targets = targets; l.sums = &sums[paired];
+            l.w = weight_of(&run, w, V, D, 0);
+            dx[paired] = plain_empty(2 * N * D);
+            l.dx = act(dx[paired]);
+            l.pairs = paired ? N : 0; l.consistency = 7;
+            OP(&run, cross_entropy, &l);
+            losses[paired] = l.row_loss;
+        }
+        assert_true(sums[1].divergence == 0);
+        assert_memory_equal(losses[1], losses[0], N * sizeof(double));
+        assert_memory_equal(losses[1] + N, losses[0], N * sizeof(double));
+        assert_number_near(sums[1].loss, sums[0].loss, 1e-13 * sums[0].loss);
+        assert_number_near(sums[1].nll, sums[0].nll, 1e-13 * sums[0].nll);
+        assert_true(sums[1].correct == sums[0].correct && sums[1].tokens == sums[0].tokens);
+        for (i = 0; i < N * D; i++) {
+            assert_true(dx[1][i] == dx[1][N * D + i]);
+            assert_number_near((double)dx[1][i], (double)dx[0][i] / 2, TIGHT);
+        }
+    }
+    end_run(&run);
+}
+
 /* Logits beyond all reason: the loss within 1e-6 of long double, and finite; so are the gradients
    of the logits, which stand in dw, as x is the identity. */
 typedef struct extreme { const char *name; double (*logit)(int64_t row, int64_t v); } extreme;
@@ -2543,6 +2735,35 @@ static trf_real *identity_of(int64_t n)
     return x;
 }
 
+/* Pairs of them too: nothing becomes NaN. */
+static void check_extreme_pairs(const trf__run *run, const extreme *one, const extreme *other)
+{
+    enum { ROWS = 9, V = 51, PAD = 50 };
+    trf__loss l = loss_of(run, 2 * ROWS, V, 2 * ROWS, TRF_SMOOTH_UNIFORM, 0.1, PAD, 1);
+    trf_real *w = plain_empty(V * 2 * ROWS), *dx = plain_empty(4 * ROWS * ROWS);
+    int32_t targets[2 * ROWS];
+    trf__sums sums;
+    int64_t r, v;
+    for (r = 0; r < 2 * ROWS; r++) {
+        targets[r] = (int32_t)(5 * (r % ROWS));
+        for (v = 0; v < V; v++)
+            w[v * 2 * ROWS + r] = (trf_real)(r < ROWS ? one : other)->logit(r % ROWS, v);
+    }
+    l.x = act(identity_of(2 * ROWS));
+    l.w = weight_of(run, w, V, 2 * ROWS, 0);
+    l.targets = targets; l.sums = &sums;
+    l.dx = act(dx);
+    l.dw = plain_empty(V * 2 * ROWS); l.first = 1;
+    l.pairs = ROWS; l.consistency = 1;
+    OP(run, cross_entropy, &l);
+    assert_true(trf__is_finite(sums.loss) && trf__is_finite(sums.divergence));
+    if (!(sums.divergence > -1e-3 * (1 + sums.loss)))
+        fail_msg("%s beside %s: divergence %g", one->name, other->name, sums.divergence);
+    for (v = 0; v < V * 2 * ROWS; v++)
+        if (!trf__is_finite((double)l.dw[v]))
+            fail_msg("%s beside %s: a gradient is %g", one->name, other->name, (double)l.dw[v]);
+}
+
 static void test_cross_entropy_extremes(void **state)
 {
     enum { ROWS = 9, V = 51, PAD = 50 };
@@ -2556,10 +2777,13 @@ static void test_cross_entropy_extremes(void **state)
     int64_t r, v;
     (void)state;
     for (k = 0; k < sizeof extremes / sizeof *extremes; k++)
+        for (v = 0; v < (int64_t)(sizeof extremes / sizeof *extremes); v++)
+            check_extreme_pairs(&run, &extremes[k], &extremes[v]);
+    for (k = 0; k < sizeof extremes / sizeof *extremes; k++)
         for (rule = 0; rule < 4; rule++)
             for (plain = 0; plain < 2; plain++) {
                 double e = plain ? 0 : 0.1, z[V], dz[V], q[V];
-                trf__loss l = loss_of(&run, ROWS, V, ROWS, rule, e, PAD);
+                trf__loss l = loss_of(&run, ROWS, V, ROWS, rule, e, PAD, 0);
                 trf_real *w = plain_empty(V * ROWS);
                 int32_t targets[ROWS];
                 for (r = 0; r < ROWS; r++) {
@@ -2928,7 +3152,7 @@ static void test_nonfinite_logits_are_seen(void **state)
     (void)state;
     for (k = 0; k < 2; k++)
         for (place = 0; place < V; place += 3) {
-            trf__loss l = loss_of(&run, 1, V, 1, TRF_SMOOTH_UNIFORM, 0.1, -1);
+            trf__loss l = loss_of(&run, 1, V, 1, TRF_SMOOTH_UNIFORM, 0.1, -1, 0);
             trf_real *w = plain_random(V, 1), one = 1, dx = 0;
             int32_t target = 5, ids[4];
             double best[4];
@@ -3424,7 +3648,7 @@ static uint64_t sample_pool(const trf__run *run) { return check_pool(run, 50, IN
 static uint64_t sample_pool_gradient(const trf__run *run) { return check_pool(run, 33, 3); }
 static uint64_t sample_cross_entropy(const trf__run *run)
 {
-    return check_cross_entropy(run, &shared_loss);
+    return check_cross_entropy(run, &shared_loss) ^ check_pairs(run, &shared_loss, 2);
 }
 static uint64_t sample_top(const trf__run *run) { return check_top(run, &shared_top); }
 static uint64_t sample_mix(const trf__run *run) { return check_mix(run, 90, 300, 3, TRF_ENSEMBLE_ARITHMETIC, 1); }
@@ -3509,6 +3733,7 @@ static void test_workers_have_their_own_scratch(void **state)
         check_attention(&run, &shared_attention);
         check_attention_weights(&run, 100, 77, 0, 0);
         check_cross_entropy(&run, &shared_loss);
+        check_pairs(&run, &shared_loss, 2);
         sharing = watching = 0;
         trf__cpu_of(&run)->work_bytes = room;
         end_run(&run);
@@ -3588,6 +3813,8 @@ int main(void)
                                        TEST(test_add_norm),
                                        TEST(test_norm_extremes),
                                        TEST(test_cross_entropy),
+                                       TEST(test_cross_entropy_of_pairs),
+                                       TEST(test_equal_pairs),
                                        TEST(test_cross_entropy_extremes),
                                        TEST(test_clip),
                                        TEST(test_adam),

@@ -1147,7 +1147,7 @@ static void tied_matrices(void **state)
 
 static void formats(void **state)
 {
-    static const char *const newer[] = {"1", "12", "0", "-1", "17", "9223372036854775807"};
+    static const char *const newer[] = {"1", "13", "0", "-1", "17", "9223372036854775807"};
     draft d;
     char *old;
     size_t i;

@@ -96,7 +96,8 @@ TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_option
                                 int32_t first, int32_t end, int32_t in_flight);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
-   rows of a pair of stages are the same for forward and backward. */
+   rows of a pair of stages are the same for forward and backward. With consistency there are twice
+   as many. */
 TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch, int64_t *in,
                                   int64_t *out, trf_error *err);
 /* Computes the layers of the stage for a micro-batch, which then waits in `slot`, 0..in_flight-1.
@@ -104,7 +105,8 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
      in     what the stage before has put out. The first stage ignores it (NULL)
      out    set to what the next stage reads. The last stage ignores it (NULL)
    Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
-   the rows of the encoder, then those of the decoder. TRF_E_STATE: the slot waits for
+   the rows of the encoder, then those of the decoder; with consistency, each of the first pass, then
+   of the second. TRF_E_STATE: the slot waits for
    trf_stage_backward. */
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err);

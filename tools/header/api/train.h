@@ -84,6 +84,21 @@ typedef struct trf_train_options {
     double residual_dropout;            /* on the output of every sublayer; default 0. All four:
                                            0 <= p < 1, rounded to a multiple of 1/65536, at most
                                            65535/65536 */
+    /* R-Drop (Liang et al. 2021): answers that depend less on what dropout drops. 0: off; 0..1e6;
+       default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
+       one sequence in two places of a batch twice as large. Of a target token, p and q are the two
+       distributions, and what training makes small is
+
+           (loss of p + loss of q) / 2  +  a (KL(p || q) + KL(q || p)) / 2
+
+       That is the formula on the first page of the authors' program. In the paper, and in their
+       program for translation, both losses are added up instead: their a of 5 is 2.5 here. Both
+       losses are smoothed. With sequence_labels their divergence counts too, averaged as their loss
+       is. Masks: those of the first pass are the usual ones, and in the second one a sequence has
+       the number that it has in the step plus 2^31. Evaluating computes once. Without any dropout
+       it changes nothing, which a warning says. An update takes twice the time and twice the memory
+       for activations */
+    double consistency;
     double clip_norm;                   /* gradients are multiplied by min(1, clip_norm / (norm +
                                            1e-6)), as in PyTorch; >= 1e-12; default 1 */
     uint64_t seed;                      /* of dropout; default 1 */
@@ -186,6 +201,10 @@ typedef struct trf_step_report {
     double sequence_accuracy;   /* share of these sequences whose label the model found most
                                    likely */
     int64_t sequence_targets;   /* number of these sequences */
+    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) / 2
+                                   per target token; with sequence_labels, plus that of sequences.
+                                   loss, nll and accuracies are means of both passes without it, so
+                                   they compare with those of other runs */
 } trf_step_report;
 
 #if !defined(TRF_NO_TRAIN)

@@ -208,7 +208,7 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     l->row_nll = (double *)trf__take(&cursor, l->rows, sizeof(double));
     l->sums = (trf__sums *)trf__take(&cursor, 1, sizeof(trf__sums));
     l->work = trf__take(&cursor, 1, c->run.backend->loss_scratch(&c->run.device, l->rows, l->vocab,
-                                                                 l->d, 0));
+                                                                 l->d, 0, 0));
     return cursor.used;
 }
 

@@ -19,48 +19,64 @@
 //   q: `on` at the target, `off` elsewhere, 0 at zero_column; it sums to 1      dz = softmax(z) - q
 //   dx = dz w     dw += dz^T x     db += sum of dz
 //
+// With `pairs`, y and z are the logits of one token in two passes (trf_train_options.consistency),
+// p = softmax(y), p' = softmax(z), a the consistency, and Q the mean of their losses as above:
+//
+//   loss = Q + a D     D = (KL(p || p') + KL(p' || p)) / 2 = (m - m') / 2     u = y - z
+//   m = sum of p u     m' = sum of p' u
+//   dy = dQ/dy + a/2 (p - p' + p (u - m))     dz = dQ/dz + a/2 (p' - p + p' (m' - u))
+//
+// Both rows must be in one tile: rows of x are gathered, so that pairs are neighbours, and those of
+// dx go back to their places.
+//
 // Logits exist for one group of 512 rows at a time, as all of them may be the largest array of a
 // step. Their gradient replaces them in place. Tiles of the first phase are rows (project, softmax,
 // dx), those of the second are tokens of the vocabulary (dw, db).
 
 enum { TRF__LOSS_GROUP = 512 };
 
-/* Cuts the scratch of a loss: the logits of one group; for every row whether its target was the
-   most likely token; and, unless the weight is packed already (copied), its panels for the built-in
-   product. */
-TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
-                             int64_t d, int copied,
-                             trf_real **logits, int32_t **hit, void **panels)
-{
-    trf__cursor cursor = trf__cursor_at(work);
-    *logits = trf__take_reals(&cursor, trf__min64(rows, TRF__LOSS_GROUP), trf__round_up(vocab, 16));
-    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
-    *panels = NULL;
-    if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
-        *panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
-    return cursor.used;
-}
-
-TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
-                                     int64_t d, int copied)
-{
-    trf_real *logits;
-    void *panels;
-    int32_t *hit;
-    return trf__loss_cut(NULL, device, rows, vocab, d, copied, &logits, &hit, &panels);
-}
-
-/* One group: rows row0 .. row0 + rows - 1, with ld numbers between rows of logits. */
+/* One group: places row0 .. row0 + rows - 1 (trf__loss_place), with ld numbers between rows of
+   logits. */
 typedef struct trf__loss_job {
     const trf__loss *l;
     trf__mat w;
     int64_t row0, rows, ld;
     int64_t each;               /* rows of a tile */
     int blas;
-    trf_real *logits;
-    int32_t *hit;
+    trf_real *logits;           /* of the group */
+    int32_t *hit;               /* of every place: whether its target was the most likely token */
+    double *divergence;         /* of every pair */
+    trf_real *pair_x, *pair_dx; /* with pairs, room for x and dx */
+    void *panels;               /* of the weight, for the built-in product; or NULL */
+    const trf_real *x;          /* rows of the group */
+    trf_real *dx;
     trf__product all;           /* all rows of the group */
 } trf__loss_job;
+
+/* Cuts the scratch of a loss. A weight that is packed already (copied) needs no panels. */
+TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
+                             int64_t d, int copied, int paired, trf__loss_job *j)
+{
+    trf__cursor cursor = trf__cursor_at(work);
+    int64_t group = trf__min64(rows, TRF__LOSS_GROUP);
+    j->logits = trf__take_reals(&cursor, group, trf__round_up(vocab, 16));
+    j->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    j->panels = NULL;
+    if (!copied && (trf__cpu_prefers_own(device) || trf__format_of(device) != TRF__FLOAT32))
+        j->panels = trf__take(&cursor, 1, trf__formats[trf__format_of(device)].bytes(vocab, d));
+    if (!paired) return cursor.used;
+    j->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    j->pair_x = trf__take_reals(&cursor, group, d);
+    j->pair_dx = trf__take_reals(&cursor, group, d);
+    return cursor.used;
+}
+
+TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
+                                     int64_t d, int copied, int paired)
+{
+    trf__loss_job job;
+    return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
+}
 
 /* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
    without a target (< 0) has no loss, and its dz is 0. */
@@ -110,11 +126,115 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
 }
 
 #if !defined(TRF_NO_TRAIN)
+
+// >>divergence     the loss of two rows that are two passes over one token
+
+/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
+   NaN. */
+TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
+{
+    trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
+    return trf__max(x, trf__set((trf_real)-1e30));
+}
+
+/* Two rows of logits, and of each its maximum, 1 / sum exp(z - maximum), and the mean of u. */
+typedef struct trf__twin {
+    trf_real *z[2], maximum[2], scale[2], mean[2];
+} trf__twin;
+
+/* The losses of both rows and their divergence. */
+TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, int32_t *hit)
+{
+    const trf__loss *l = j->l;
+    const trf__v16 factor = trf__set((trf_real)TRF__SMALL);
+    const int32_t target = l->targets[pair];
+    int64_t c, n = l->vocab;
+    trf__v16 sum[2], total[2], apart[2], off[2];
+    double mean[2];
+    int k;
+    for (k = 0; k < 2; k++) {
+        p->maximum[k] = trf__max_of(p->z[k], n);
+        sum[k] = total[k] = apart[k] = trf__set(0);
+        off[k] = trf__set(-p->maximum[k] * (trf_real)TRF__SMALL);
+    }
+    for (c = 0; c < n; c += 16) {
+        const trf__v16 valid = trf__first(n - c);
+        trf__v16 x[2], u;
+        for (k = 0; k < 2; k++) x[k] = trf__below(p->z[k] + c, n - c, p->maximum[k]);
+        u = trf__mul(trf__sub(x[0], x[1]), valid);
+        for (k = 0; k < 2; k++) {
+            trf__v16 e = trf__exp(x[k]);
+            sum[k] = trf__fma(e, valid, sum[k]);
+            apart[k] = trf__fma(e, u, apart[k]);
+            total[k] = trf__fma(trf__fma(trf__load_n(p->z[k] + c, n - c), factor, off[k]), valid,
+                                total[k]);
+        }
+    }
+    for (k = 0; k < 2; k++) {
+        const trf_real *z = p->z[k];
+        double log_sum = trf__ln((double)trf__sum(sum[k]));
+        trf__loss_of_row(l, pair + k * l->pairs, (double)p->maximum[k], (double)z[target],
+                         l->zero_column >= 0 ? (double)z[l->zero_column] : 0,
+                         (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
+        hit[k] = z[target] >= p->maximum[k];
+        p->scale[k] = 1 / trf__sum(sum[k]);
+        mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
+        p->mean[k] = (trf_real)mean[k];
+    }
+    j->divergence[pair] = (mean[0] - mean[1]) / 2;
+}
+
+/* Both rows become their gradients, times `weight`. */
+TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t pair, double weight)
+{
+    const int32_t target = l->targets[pair];
+    const trf__v16 part = trf__set((trf_real)(weight / 2)),
+                   off = trf__set((trf_real)(-weight / 2 * l->off)),
+                   a = trf__set((trf_real)(weight / 2 * l->consistency));
+    int64_t c, n = l->vocab;
+    int k;
+    for (c = 0; c < n; c += 16) {
+        trf__v16 x[2], own[2], u;
+        for (k = 0; k < 2; k++) {
+            x[k] = trf__below(p->z[k] + c, n - c, p->maximum[k]);
+            own[k] = trf__mul(trf__exp(x[k]), trf__set(p->scale[k]));
+        }
+        for (k = 0; k < 2; k++) {
+            u = trf__sub(trf__sub(x[k], x[1 - k]), trf__set(k ? -p->mean[1] : p->mean[0]));
+            trf__store_n(p->z[k] + c, trf__fma(own[k], trf__fma(u, a, part),
+                                               trf__fma(trf__sub(own[k], own[1 - k]), a, off)),
+                         n - c);
+        }
+    }
+    for (k = 0; k < 2; k++) {
+        p->z[k][target] -= (trf_real)(weight / 2 * (l->on - l->off));
+        if (l->zero_column >= 0) p->z[k][l->zero_column] += (trf_real)(weight / 2 * l->off);
+    }
+}
+
+/* trf__loss_row for both rows of a pair, whose logits are neighbours. */
+TRF__FN void trf__loss_pair(const trf__loss_job *j, int64_t pair, double weight, trf_real *z,
+                            int32_t *hit)
+{
+    const trf__loss *l = j->l;
+    trf__twin p;
+    p.z[0] = z;
+    p.z[1] = z + j->ld;
+    j->divergence[pair] = 0;
+    if (l->targets[pair] < 0) {
+        trf__loss_row(l, pair, weight, p.z[0], &hit[0]);
+        trf__loss_row(l, pair + l->pairs, weight, p.z[1], &hit[1]);
+        return;
+    }
+    trf__pair_loss(j, &p, pair, hit);
+    if (l->dx) trf__pair_gradient(l, &p, pair, weight);
+}
+
 /* dx = dz w of some rows of the group */
 TRF__FN trf__product trf__loss_dx(const trf__loss_job *j, int64_t first, int64_t rows)
 {
     const trf__loss *l = j->l;
-    return trf__product_of(trf__to(l->dx) + (j->row0 + first) * l->d, l->d, rows, l->d, l->vocab,
+    return trf__product_of(j->dx + first * l->d, l->d, rows, l->d, l->vocab,
                            trf__view_of(j->logits + first * j->ld, j->ld, 1),
                            trf__view_of(j->w.plain + j->w.row * l->d, l->d, 1), 0);
 }
@@ -141,35 +261,50 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     trf__product_rows(&p, first, rows);
     p.c = z;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
-    for (r = 0; r < rows; r++)
+    for (r = 0; !l->pairs && r < rows; r++)
         trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
+    for (; l->pairs && r < rows; r += 2)
+        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r]);
     if (l->dx && !trf__loss_dx_later(run, &j->all))
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif
 }
 
 /* The sums over all rows, in their order, so that tiles change no bit. */
-TRF__FN void trf__loss_sums(const trf__loss *l, const trf__now *now, const int32_t *hit)
+TRF__FN void trf__loss_sums(const trf__loss_job *j, const trf__now *now)
 {
+    const trf__loss *l = j->l;
     trf__sums sums;
     int64_t i;
     TRF__ZERO(sums);
     for (i = 0; i < l->rows; i++) {
         sums.loss += l->row_loss[i];
         sums.nll += l->row_nll[i];
-        sums.correct += hit[i];
+        sums.correct += j->hit[i];
         sums.tokens += l->targets[i] >= 0;
     }
+    for (i = 0; i < l->pairs; i++) sums.divergence += j->divergence[i];
     trf__store_loss(l, now, &sums);
+}
+
+/* Where the rows of x and dx of the group are. With pairs those of x are gathered. */
+TRF__FN void trf__loss_gather(trf__loss_job *j)
+{
+    const trf__loss *l = j->l;
+    int64_t i, d = l->d;
+    j->x = l->pairs ? j->pair_x : trf__from(l->x) + j->row0 * d;
+    j->dx = !l->dx ? NULL : l->pairs ? j->pair_dx : trf__to(l->dx) + j->row0 * d;
+    for (i = 0; l->pairs && i < j->rows; i++)
+        memcpy(j->pair_x + i * d, trf__from(l->x) + trf__loss_place(l, j->row0 + i) * d,
+               (size_t)d * sizeof(trf_real));
 }
 
 TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     trf__loss_job job;
     const int64_t threads = trf__cpu_of(run)->threads;
-    int64_t tiles;
-    void *panels;
+    int64_t tiles, i;
     job.l = l;
     job.w = l->w;
     job.ld = trf__round_up(l->vocab, 16);
@@ -178,23 +313,24 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
        on the cut; or only one, if every tile splits the weight */
     tiles = job.blas ? 4 : trf__cpu_of(run)->bf16x3 ? threads : trf__max64(4, 2 * threads);
     job.each = trf__round_up(trf__ceil_div(TRF__LOSS_GROUP, tiles), 32);
-    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL, &job.logits,
-                  &job.hit, &panels);
+    trf__loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, l->w.packed != NULL,
+                  l->pairs > 0, &job);
     /* the weight changes in every step, so its panels are made here, once for all groups */
-    if (!job.blas && !job.w.packed && panels) {
-        trf__pack pack = { panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
+    if (!job.blas && !job.w.packed && job.panels) {
+        trf__pack pack = { job.panels, l->w.plain + l->w.row * l->d, l->vocab, l->d, run->format,
                            NULL };
         trf__cpu_pack(run, &pack);
         job.w.plain = pack.weights;
-        job.w.packed = panels;
+        job.w.packed = job.panels;
         job.w.row = 0;
         job.w.format = pack.format;
     }
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (job.row0 = 0; job.row0 < l->rows || job.row0 == 0; job.row0 += TRF__LOSS_GROUP) {
         job.rows = trf__min64(TRF__LOSS_GROUP, l->rows - job.row0);
+        trf__loss_gather(&job);
         job.all = trf__product_of(job.logits, job.ld, job.rows, l->vocab, l->d,
-                                  trf__view_of(trf__from(l->x) + job.row0 * l->d, l->d, 1),
+                                  trf__view_of(job.x, l->d, 1),
                                   trf__weight_view(&job.w, l->d), 0);
         job.all.bias = l->bias;
         job.all.bf16x3 = trf__use_bf16x3(run, job.rows);
@@ -207,12 +343,14 @@ TRF__FN void trf__cpu_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__product_all(run, 0, NULL, &dx);
         }
         if (l->dx) {
-            trf__dw_job dw = { l->dw, l->db, job.logits, trf__from(l->x) + job.row0 * l->d,
-                              job.rows, l->vocab, l->d,
+            trf__dw_job dw = { l->dw, l->db, job.logits, job.x, job.rows, l->vocab, l->d,
                                job.ld, l->first && job.row0 == 0 };
             trf__dw_all(run, &dw);
         }
 #endif
+        for (i = 0; l->pairs && l->dx && i < job.rows; i++)
+            memcpy(trf__to(l->dx) + trf__loss_place(l, job.row0 + i) * l->d, job.dx + i * l->d,
+                   (size_t)l->d * sizeof(trf_real));
     }
-    trf__loss_sums(l, run->now, job.hit);
+    trf__loss_sums(&job, run->now);
 }

@@ -22,25 +22,46 @@ TRF__FN int64_t trf__cuda_chunk(int64_t rows, int64_t vocab, int64_t d)
 {
     int64_t most = trf__times(8, d);
     most = trf__max64(256, trf__min64(most, ((int64_t)1 << 28) / trf__max64(1, vocab)));
+    most -= most % 2;                   /* both rows of a pair are in one chunk */
     return trf__max64(1, trf__min64(rows, most));
 }
 
+/* The scratch of a loss: see trf__loss_job. */
+typedef struct trf__cuda_loss {
+    trf__act *logits, *pair_x, *pair_dx;
+    int32_t *hit;
+    double *divergence;
+} trf__cuda_loss;
+
 TRF__FN size_t trf__cuda_loss_cut(void *work, const trf_device *device, int64_t rows, int64_t vocab,
-                                  int64_t d, trf__act **logits, int32_t **hit)
+                                  int64_t d, int paired, trf__cuda_loss *to)
 {
     trf__cursor cursor = trf__cursor_at(work);
-    *logits = (trf__act *)trf__take(&cursor, trf__cuda_chunk(rows, vocab, d),
-                                    trf__bytes(vocab, trf__cuda_element(device)));
-    *hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    int64_t chunk = trf__cuda_chunk(rows, vocab, d);
+    size_t bytes = trf__bytes(d, trf__cuda_element(device));
+    TRF__ZERO(*to);
+    to->logits = (trf__act *)trf__take(&cursor, chunk, trf__bytes(vocab,
+                                                                  trf__cuda_element(device)));
+    to->hit = (int32_t *)trf__take(&cursor, rows, sizeof(int32_t));
+    if (!paired) return cursor.used;
+    to->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
+    to->pair_x = (trf__act *)trf__take(&cursor, chunk, bytes);
+    to->pair_dx = (trf__act *)trf__take(&cursor, chunk, bytes);
     return cursor.used;
 }
 
 TRF__FN size_t trf__cuda_loss_scratch(const trf_device *device, int64_t rows, int64_t vocab,
-                                      int64_t d, int)
+                                      int64_t d, int, int paired)
 {
-    trf__act *logits;
-    int32_t *hit;
-    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, &logits, &hit);
+    trf__cuda_loss scratch;
+    return trf__cuda_loss_cut(NULL, device, rows, vocab, d, paired, &scratch);
+}
+
+/* z - maximum; what is below -1e30 counts as -1e30: infinity - infinity would be NaN. */
+template <class A> TRF__DEVICE float trf__gpu_below(A z, float maximum)
+{
+    float x = trf__as_float(z) - maximum;
+    return x < -1e30f ? -1e30f : x;     /* NaN stays */
 }
 
 /* A block for each row; a thread takes every 256th logit. */
@@ -87,46 +108,134 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
     }
 }
 
+/* A block for each pair (>>divergence), whose rows of logits are neighbours. */
+template <class A>
+TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda_loss at,
+                                     int64_t pair0, int64_t pairs)
+{
+    TRF__SHARED(float, shared, TRF__CUDA_WARPS);
+    const float half_weight = (l.of_sequences && now ? (float)now->sequence_weight : 1) / 2;
+    for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
+        A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
+        float most[2], sum[2], total[2], mean[2], at_target[2], at_zero[2];
+        int64_t pair = pair0 + r, c;
+        int32_t target = l.targets[pair];
+        z[1] = z[0] + l.vocab;
+        for (int k = 0; k < 2; k++) {
+            most[k] = -FLT_MAX;
+            sum[k] = total[k] = mean[k] = 0;
+            for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+                most[k] = fmaxf(most[k], trf__as_float(z[k][c]));
+            most[k] = trf__block_max(most[k], shared);
+        }
+        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
+            for (int k = 0; k < 2; k++) {
+                sum[k] += expf(x[k]);
+                mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
+                total[k] += fmaf(trf__as_float(z[k][c]), (float)TRF__SMALL,
+                                 -most[k] * (float)TRF__SMALL);
+            }
+        }
+        for (int k = 0; k < 2; k++) {
+            sum[k] = trf__block_sum(sum[k], shared);
+            total[k] = trf__block_sum(total[k], shared);
+            mean[k] = trf__block_sum(mean[k], shared) / sum[k];
+            at_target[k] = target >= 0 ? trf__as_float(z[k][target]) : 0;
+            at_zero[k] = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[k][l.zero_column]) : 0;
+        }
+        /* all threads have read what is at the target: now z may become dz */
+        __syncthreads();
+        for (int k = 0; threadIdx.x == 0 && k < 2; k++) {
+            double log_sum = log((double)sum[k]);
+            int64_t row = pair + k * l.pairs;
+            double all = (double)total[k] / TRF__SMALL - (double)l.vocab * log_sum;
+            trf__loss_of_row(&l, row, (double)most[k], (double)at_target[k], (double)at_zero[k],
+                             all, log_sum);
+            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
+            at.hit[2 * pair + k] = target >= 0 && at_target[k] >= most[k];
+            at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
+        }
+        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+            float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
+            float own[2] = { expf(x[0]) / sum[0], expf(x[1]) / sum[1] };
+            for (int k = 0; k < 2; k++) {
+                float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0], dz;
+                dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
+                dz = fmaf((float)l.consistency, own[k] - own[1 - k] + own[k] * u, dz);
+                trf__put_as(&z[k][c], target < 0 ? 0 : dz * half_weight);
+            }
+        }
+    }
+}
+
+/* Rows of x to their places in a chunk of pairs, or (back) those of dx to their own. */
+template <class A>
+TRF__KERNEL void trf__gpu_pair_rows(trf__loss l, trf__act *to, const trf__act *from, int64_t place0,
+                                    int64_t rows, int back)
+{
+    trf__each(rows * l.d, [&](int64_t i) {
+        int64_t there = trf__loss_place(&l, place0 + i / l.d) * l.d + i % l.d;
+        trf__put<A>(to, back ? there : i, trf__get<A>(from, back ? i : there));
+    });
+}
+
 /* One block, so that the sums have one order. */
-TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, const int32_t *hit)
+TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, trf__cuda_loss at)
 {
     TRF__SHARED(double, shared, TRF__CUDA_WARPS);
-    trf__sums sums = {0, 0, 0, 0};
+    trf__sums sums = {0, 0, 0, 0, 0};
     for (int64_t i = threadIdx.x; i < l.rows; i += TRF__CUDA_THREADS) {
         sums.loss += l.row_loss[i];
         sums.nll += l.row_nll[i];
-        sums.correct += hit[i];
+        sums.correct += at.hit[i];
+        if (i < l.pairs) sums.divergence += at.divergence[i];
         sums.tokens += l.targets[i] >= 0;
     }
     sums.loss = trf__block_sum(sums.loss, shared);
     sums.nll = trf__block_sum(sums.nll, shared);
     sums.correct = trf__block_sum(sums.correct, shared);
     sums.tokens = trf__block_sum(sums.tokens, shared);
+    sums.divergence = trf__block_sum(sums.divergence, shared);
     if (threadIdx.x == 0) trf__store_loss(&l, now, &sums);
 }
 
 TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
 {
     int64_t chunk = trf__cuda_chunk(l->rows, l->vocab, l->d), row0, rows;
+    const int paired = l->pairs > 0;
+    trf__cuda_loss at;
     trf__linear z;
-    int32_t *hit;
     z.w = l->w; z.b = l->bias; z.out = l->vocab; z.in = l->d;
-    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, &z.y, &hit);
+    trf__cuda_loss_cut(l->work, &run->device, l->rows, l->vocab, l->d, paired, &at);
+    z.y = at.logits;
     /* runs once even without rows, as `first` must set the gradients of the weight */
     for (row0 = 0; row0 < l->rows || row0 == 0; row0 += chunk) {
-        z.x = trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
+        z.x = paired ? at.pair_x : trf__act_at(run, (trf__act *)(uintptr_t)l->x, row0 * l->d);
         z.rows = rows = trf__min64(chunk, l->rows - row0);
+        if (paired)
+            trf__launch(run, "cross_entropy", trf__tiles_of(rows * l->d),
+                        TRF__OF_ACT(run, trf__gpu_pair_rows), *l, at.pair_x, l->x, row0, rows, 0);
         trf__cuda_project(run, "cross_entropy", &z, 0);
-        trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l, run->now,
-                    z.y, hit, row0, rows);
+        if (paired)
+            trf__launch(run, "cross_entropy", rows / 2, TRF__OF_ACT(run, trf__gpu_loss_pairs), *l,
+                        run->now, at, row0 / 2, rows / 2);
+        else
+            trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l,
+                        run->now, z.y, at.hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;
             trf__linear_dw dw;
             TRF__ZERO(dx);
-            dx.dx = trf__act_at(run, l->dx, row0 * l->d); dx.dy = z.y; dx.w = l->w;
+            dx.dx = paired ? at.pair_dx : trf__act_at(run, l->dx, row0 * l->d);
+            dx.dy = z.y; dx.w = l->w;
             dx.rows = rows; dx.out = l->vocab; dx.in = l->d;
             trf__cuda_linear_dx(run, &dx);
+            if (paired)
+                trf__launch(run, "cross_entropy", trf__tiles_of(rows * l->d),
+                            TRF__OF_ACT(run, trf__gpu_pair_rows), *l, l->dx, at.pair_dx, row0,
+                            rows, 1);
             TRF__ZERO(dw);
             dw.dw = l->dw; dw.dy = z.y; dw.x = z.x;
             dw.rows = rows; dw.out = l->vocab; dw.in = l->d;
@@ -137,7 +246,7 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
         }
 #endif
     }
-    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, hit);
+    trf__launch(run, "cross_entropy", 1, trf__gpu_loss_sums, *l, run->now, at);
 }
 
 #if !defined(TRF_NO_TRAIN)

@@ -78,7 +78,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     char key[TRF__KEY_SIZE];
     int32_t i;
     trf__metadata_content(notes, trainer->model, "checkpoint",
-                          trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
+                          trainer->options.consistency > 0 ? TRF__FORMAT_TWICE
+                          : trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
     if (strchr(trainer->frozen, '1')) trf__add_metadata(notes, "trf.frozen", trainer->frozen);

@@ -74,9 +74,10 @@ typedef struct trf__now {
 } trf__now;
 
 /* The largest batch that fits an object's arena. recompute: the backward pass computes activations
-   again instead of keeping them. */
+   again instead of keeping them. copies: so often a training batch stands in its rows, which count
+   all of them (trf_train_options.consistency). */
 typedef struct trf__limits {
-    int64_t source_rows, target_rows, sentences, longest, recompute;
+    int64_t source_rows, target_rows, sentences, longest, recompute, copies;
 } trf__limits;
 
 /* Everything that determines which ops a list has and where they read and write. Lists of equal
@@ -343,8 +344,8 @@ typedef struct trf__pool {              /* the rows of every span become one row
 // These ops carry numbers across rows: sums of a step, the norm of all gradients, the state of a
 // search.
 
-/* Sums over target tokens. */
-typedef struct trf__sums { double loss, nll, correct, tokens; } trf__sums;
+/* Sums over target tokens. With pairs the first three are half the sums over all rows. */
+typedef struct trf__sums { double loss, nll, correct, tokens, divergence; } trf__sums;
 
 typedef struct trf__loss {
     double *row_loss, *row_nll;         /* per row; rows with a negative target have 0 everywhere */
@@ -366,17 +367,23 @@ typedef struct trf__loss {
     int first;
     int of_sequences;                   /* 1: the loss of sequence_labels. Its gradients are
                                            multiplied by sequence_weight */
+    int64_t pairs;                      /* > 0: rows r and pairs + r, r < pairs, are two passes over
+                                           one token. Gradients are those of half the sum of
+                                           row_loss, and of consistency times the sum of their
+                                           divergences */
+    double consistency;
 } trf__loss;
 
-/* Eight sums of a step lie after the gradients, so that one all-reduce carries everything. Each
-   takes two numbers: its value rounded to float, and the remainder. SEQUENCE: of the labels of
-   sequences (sequence_labels). */
+/* Sums of a step lie after the gradients, so that one all-reduce carries everything. Each takes two
+   numbers: its value rounded to float, and the remainder. SEQUENCE: of the labels of sequences
+   (sequence_labels). */
 enum {
     TRF__TALLY_LOSS = 0, TRF__TALLY_NLL = 2, TRF__TALLY_CORRECT = 4, TRF__TALLY_TOKENS = 6,
     TRF__TALLY_SOURCE = 8,
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
-    TRF__TALLIES = 16
+    TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
+    TRF__TALLIES = 20
 };
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
@@ -699,7 +706,7 @@ typedef struct trf__drawing {
     X(int, end_list, (const trf__run *run, int whole)) \
     X(size_t, element, (const trf_device *device)) \
     X(size_t, loss_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t d, \
-       int copied)) \
+       int copied, int paired)) \
     X(size_t, top_scratch, (const trf_device *device, int64_t rows, int64_t vocab, int64_t n)) \
     X(int, packs, (const trf_device *device, int training)) \
     X(size_t, packed_bytes, (int format, int64_t out, int64_t in)) \

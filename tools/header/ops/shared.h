@@ -141,6 +141,12 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
     l->row_loss[row] = loss - l->entropy;
 }
 
+/* The row that stands at place i of a loss: with pairs both rows of a token are neighbours. */
+TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
+{
+    return l->pairs ? i / 2 + i % 2 * l->pairs : i;
+}
+
 #if !defined(TRF_NO_TRAIN)
 
 /* Adds to a double that is stored as two numbers of the arena's type, so that sums over ranks keep
@@ -161,19 +167,25 @@ TRF__BOTH double trf__tally(const trf_real *slots, int slot)
 
 /* Stores the sums of a loss, and adds them to the tallies of the step. now NULL: outside
    training. */
-TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, const trf__sums *sums)
+TRF__BOTH void trf__store_loss(const trf__loss *l, const trf__now *now, trf__sums *sums)
 {
     (void)now;
+    if (l->pairs) {                 /* halves of doubles are exact */
+        sums->loss /= 2; sums->nll /= 2; sums->correct /= 2; sums->tokens /= 2;
+    }
     if (l->sums) *l->sums = *sums;
 #if !defined(TRF_NO_TRAIN)
     if (!l->slots) return;
+    if (l->first && !l->of_sequences) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
+    if (l->pairs)
+        trf__tally_add(l->slots, l->of_sequences ? TRF__TALLY_SEQUENCE_DIVERGENCE
+                                                 : TRF__TALLY_DIVERGENCE, sums->divergence);
     if (l->of_sequences) {          /* the loss of tokens has begun the tallies */
         trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_LOSS, sums->loss);
         trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_CORRECT, sums->correct);
         trf__tally_add(l->slots, TRF__TALLY_SEQUENCE_TARGETS, sums->tokens);
         return;
     }
-    if (l->first) memset(l->slots, 0, TRF__TALLIES * sizeof *l->slots);
     trf__tally_add(l->slots, TRF__TALLY_LOSS, sums->loss);
     trf__tally_add(l->slots, TRF__TALLY_NLL, sums->nll);
     trf__tally_add(l->slots, TRF__TALLY_CORRECT, sums->correct);
@@ -196,10 +208,12 @@ TRF__BOTH void trf__decide_clipping(const trf__clip *j, double sum, int64_t bad_
     sums[0].nll = trf__tally(j->slots, TRF__TALLY_NLL);
     sums[0].correct = trf__tally(j->slots, TRF__TALLY_CORRECT);
     sums[0].tokens = trf__tally(j->slots, TRF__TALLY_TOKENS);
+    sums[0].divergence = trf__tally(j->slots, TRF__TALLY_DIVERGENCE);
     sums[1].loss = trf__tally(j->slots, TRF__TALLY_SEQUENCE_LOSS);
     sums[1].nll = 0;
     sums[1].correct = trf__tally(j->slots, TRF__TALLY_SEQUENCE_CORRECT);
     sums[1].tokens = trf__tally(j->slots, TRF__TALLY_SEQUENCE_TARGETS);
+    sums[1].divergence = trf__tally(j->slots, TRF__TALLY_SEQUENCE_DIVERGENCE);
     v->source_tokens = trf__tally(j->slots, TRF__TALLY_SOURCE);
     v->bad_tile = bad_tile;
     v->norm = sqrt(sum) / sums[0].tokens;

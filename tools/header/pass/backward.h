@@ -242,6 +242,13 @@ TRF__FN trf__act *trf__head_backward(const trf__pass *pass)
     return pass->back.dencoded;
 }
 
+/* The rows of both copies of a batch are pairs. */
+TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, trf__loss *l)
+{
+    l->pairs = pass->copies > 1 ? l->rows / 2 : 0;
+    l->consistency = o->consistency;
+}
+
 /* The loss and the gradients of the second head. Returns what it adds to the gradient of the
    encoder's result: in ds. */
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
@@ -256,6 +263,7 @@ TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_
     loss.dw = pass->back.gradients + head->w;
     loss.db = pass->back.gradients + head->b;
     loss.first = pass->back.first;
+    trf__loss_pairs(pass, o, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     if (pass->config->head_layer)
         trf__head_layer_backward(pass, &second->layer, pass->back.dencoded, second->pooled,
@@ -278,6 +286,7 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     loss.dw = pass->back.gradients + pass->layout->outer.generator_w;
     loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
     loss.first = pass->back.first;
+    trf__loss_pairs(pass, o, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;

@@ -161,6 +161,7 @@ TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
     pass.layout = layout;
     pass.plan.limits = *limits;
     pass.training = o != NULL;
+    pass.copies = 1;
     pass.weights.packs = trf__packs(run, pass.training);
     pass.sides = (trf__has_source(c) ? TRF__SOURCE : 0) | (held.n[1] ? TRF__TARGET : 0) |
                  (c->head && held.projects ? TRF__HEAD : 0);

@@ -19,6 +19,10 @@
 //
 // The rows of all sequences follow one another; a span says where each begins. Callers' data are
 // checked here.
+//
+// In training with consistency all rows, padding included, stand there twice: row r of the first
+// copy is row rows / 2 + r of the second one. A sequence's number in the step is 2^31 higher there,
+// so that its dropout masks are others, and those of the first copy are the usual ones.
 
 /* The number of labels that a label lies below: of a token, or of a sequence (k -1). */
 TRF__FN int32_t trf__labels_of(const trf_config *c, int32_t k)
@@ -98,18 +102,20 @@ TRF__FN int64_t trf__group_rows(int32_t *rows, int32_t *first, const int32_t *id
     return k;
 }
 
-/* Pads a batch with sequences without ids and targets, none longer than `longest`. Their gradients
-   are zero, so they change no weight and no sum. */
+/* Pads a copy of a batch with sequences without ids and targets, none longer than `longest`. Their
+   gradients are zero, so they change no weight and no sum. */
 TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row, int32_t sequence,
                            int64_t longest)
 {
     const trf__lists *l = &stack->host;
-    int64_t rows = row, most, k;
-    for (; sequence < stack->n_self; sequence++) {
+    const int64_t rows = stack->rows / pass->copies;
+    const int padded = pass->training && row < rows;
+    int64_t most, k;
+    for (; sequence < stack->n_self / pass->copies; sequence++) {
         trf__span *span = &l->self[sequence];
         TRF__ZERO(*span);
         span->query = span->key = (int32_t)row;
-        span->n_query = span->n_key = (int32_t)trf__min64(longest, stack->rows - row);
+        span->n_query = span->n_key = (int32_t)trf__min64(longest, rows - row);
         stack->max_keys = trf__max64(stack->max_keys, span->n_key);
         for (k = 0; k < span->n_query; k++, row++) {
             l->ids[row] = l->targets[row] = -1;
@@ -118,9 +124,40 @@ TRF__FN void trf__pad_rows(const trf__pass *pass, trf__stack *stack, int64_t row
             if (stack->segments >= 0) l->segment[row] = 0;
         }
     }
-    if (!pass->training || rows == row) return;
-    for (most = 8; most < stack->max_keys; most *= 2) {}
-    stack->max_queries = stack->max_keys = most;      /* a power of two: few shapes to record */
+    for (most = 8; padded && most < stack->max_keys; most *= 2) {}
+    if (padded) stack->max_queries = stack->max_keys = most;   /* a power of two: few shapes to
+                                                                  record */
+}
+
+/* Writes the second copy behind the first one. */
+TRF__FN void trf__copy_rows(trf__stack *stack)
+{
+    const trf__lists *l = &stack->host;
+    const int64_t rows = stack->rows / 2, n = stack->n_self / 2;
+    const size_t bytes = (size_t)rows * sizeof(int32_t);
+    int64_t i;
+    memcpy(l->ids + rows, l->ids, bytes);
+    memcpy(l->targets + rows, l->targets, bytes);
+    memcpy(l->position + rows, l->position, bytes);
+    if (stack->segments >= 0) memcpy(l->segment + rows, l->segment, bytes);
+    /* as an unsigned number, 2^31 more */
+    for (i = 0; i < rows; i++) l->sentence[rows + i] = l->sentence[i] - INT32_MAX - 1;
+    for (i = 0; i < n; i++) {
+        trf__span *span = &l->self[n + i];
+        *span = l->self[i];
+        span->query += (int32_t)rows;
+        span->key += (int32_t)rows;
+        span->sentence += -INT32_MAX - 1;
+    }
+}
+
+/* Groups all rows by id. With padding there are as many groups as rows: few shapes to record. */
+TRF__FN void trf__fill_groups(trf__stack *stack, int padded)
+{
+    const trf__lists *l = &stack->host;
+    int64_t k;
+    stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, stack->rows);
+    if (!padded) return;
     for (k = stack->n_groups + 1; k <= stack->rows; k++)
         l->group_first[k] = l->group_first[stack->n_groups];
     stack->n_groups = stack->rows;
@@ -168,9 +205,9 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
         if (stack->segments >= 0) trf__fill_segments(c, l, span->query, row);
         at += x->lengths[i];
     }
-    if (pass->training)
-        stack->n_groups = trf__group_rows(l->group_rows, l->group_first, l->ids, row);
     trf__pad_rows(pass, stack, row, x->count, longest);
+    if (pass->copies > 1) trf__copy_rows(stack);
+    if (pass->training) trf__fill_groups(stack, row * pass->copies < stack->rows);
 }
 
 /* The targets of a head's rows: the labels, and -1 for BOS, EOS and padding. */
@@ -180,6 +217,7 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
     int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
     int32_t begins = pools ? 0 : pass->encoder.begins;
+    const int64_t rows = pass->decoder.rows / pass->copies, all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
         n = pools ? 1 : source->self[i].n_query;
@@ -187,8 +225,11 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
         for (k = -begins; k < n - begins; k++)
             targets[row++] = k >= 0 && k < x->lengths[i] - before ? x->ids[at++] : -1;
     }
-    while (row < pass->decoder.rows) targets[row++] = -1;
-    for (; before && i < pass->encoder.n_self; i++) labels[i] = -1;
+    while (row < rows) targets[row++] = -1;
+    for (; before && i < all; i++) labels[i] = -1;
+    if (pass->copies == 1) return;
+    memcpy(targets + rows, targets, (size_t)rows * sizeof *targets);
+    if (before) memcpy(labels + all, labels, (size_t)all * sizeof *labels);
 }
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
@@ -228,7 +269,7 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
+   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -241,6 +282,9 @@ TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *n
     full.sentences = run->backend->padded(run, need->sentences + trf__ceil_div(more,
             trf__max64(1, need->longest)));
     if (trf__pools(pass->config)) full.target_rows = full.sentences;
+    full.source_rows *= pass->copies;
+    full.target_rows *= pass->copies;
+    full.sentences *= pass->copies;
     return full;
 }
 
@@ -271,6 +315,10 @@ TRF__FN trf_status trf__batch_needs(const trf__pass *pass, const trf_batch *batc
     }
     if (source && pass->encoder.tagged) TRF__TRY(trf__check_tags(&batch->source, err));
     need->sentences = trf__sequences_of(batch, sides);
+    if (trf__max64(need->source_rows, need->target_rows) > INT32_MAX / pass->copies)
+        return trf__fail(err, TRF_E_LIMIT, -1, "consistency",
+                         "with consistency a batch may have at most %d tokens",
+                         INT32_MAX / pass->copies);
     if (!source || !target || batch->source.count == batch->target.count) return TRF_OK;
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "target",
                      "source has %d sequence%s, but target has %d", batch->source.count,

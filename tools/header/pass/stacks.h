@@ -172,6 +172,8 @@ typedef struct trf__pass {
     trf__stack encoder, decoder;
     trf__head_acts head;
     trf__sequence_head sequence;
+    int copies;                         /* of a batch in its rows: 2 while a trainer with
+                                           consistency learns, else 1 */
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
     trf_real *table;                    /* of positions 0 .. longest - 1: (longest, d_model) added
@@ -325,10 +327,10 @@ TRF__FN size_t trf__loss_room(const trf__pass *pass)
     const trf__limits *l = &pass->plan.limits;
     const trf__backend *on = pass->run.backend;
     size_t tokens = on->loss_scratch(&pass->run.device, l->target_rows, trf__n_logits(c),
-                                     c->d_model, !pass->training), sequences;
+                                     c->d_model, !pass->training, l->copies > 1), sequences;
     if (!c->sequence_labels) return tokens;
     sequences = on->loss_scratch(&pass->run.device, l->sentences, c->sequence_labels, c->d_model,
-                                 !pass->training);
+                                 !pass->training, l->copies > 1);
     return tokens > sequences ? tokens : sequences;
 }
 

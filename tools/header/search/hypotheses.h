@@ -223,6 +223,7 @@ TRF__FN trf__limits trf__translator_limits(const trf_config *c, const trf_search
     limits.target_rows = limits.sentences = s->beam;
     limits.longest = trf__min64(c->max_length, 256);
     limits.recompute = 0;
+    limits.copies = 1;
     return limits;
 }
 

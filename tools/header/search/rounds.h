@@ -120,6 +120,7 @@ TRF__FN trf__limits trf__round_limits(const trf__round *round, const trf_search 
     need.target_rows = need.sentences = (int64_t)round->n * s->beam;
     need.longest = trf__max64(round->longest + 1, round->longest_source);
     need.recompute = 0;
+    need.copies = 1;
     return need;
 }
 

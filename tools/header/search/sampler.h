@@ -379,7 +379,7 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_sampling *sampling, trf_error *err)
 {
     trf_sampling defaults = trf_sampling_defaults();
-    trf__limits limits = {0, 1, 1, 1, 0};
+    trf__limits limits = {0, 1, 1, 1, 0, 1};
     trf__ensemble ensemble;
     const trf_model *model;
     trf_sampler *g;

@@ -123,6 +123,7 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
     X(double,           attention_dropout,  0, TRF__BELOW_ONE, 2) \
     X(double,           activation_dropout, 0, TRF__BELOW_ONE, 2) \
     X(double,           residual_dropout,   0, TRF__BELOW_ONE, 2) \
+    X(double,           consistency,        0, 1e6, 12) \
     X(double,           clip_norm,          1e-12, TRF_NO_CLIPPING, 2) \
     X(uint64_t,         seed,               0, 2e19, 2) \
     X(int32_t,          source_tagged,      0, 1, 8) \

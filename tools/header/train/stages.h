@@ -190,16 +190,31 @@ TRF__FN trf_status trf__check_seam(const trf__pass *pass, const int64_t rows[2],
 }
 
 /* Copies rows from the host to an activation, whose other rows up to `padded` become zero. Returns
-   what follows the rows in `from`. */
+   what follows the rows in `from`. Each copy of a batch is padded. */
 TRF__FN const trf_real *trf__feed_rows(const trf__pass *pass, trf__act *to, const trf_real *from,
                                        int64_t rows, int64_t padded)
 {
     const trf__run *run = &pass->run;
-    int64_t d = pass->config->d_model;
+    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
+    int k;
     if (rows == 0) return from;
     if (rows < padded) run->backend->zero(run, to, trf__bytes(padded * d, run->element));
-    run->backend->feed(run, to, from, rows * d);
-    return from + rows * d;
+    for (k = 0; k < pass->copies; k++, from += n)
+        run->backend->feed(run, trf__act_at(run, to, k * (padded / pass->copies) * d), from, n);
+    return from;
+}
+
+/* Copies rows of an activation, padded to so many, to the host. Returns what follows in `to`. */
+TRF__FN trf_real *trf__fetch_rows(const trf__pass *pass, trf_real *to, const trf__act *from,
+                                  int64_t rows, int64_t padded)
+{
+    const trf__run *run = &pass->run;
+    int64_t d = pass->config->d_model, n = rows / pass->copies * d;
+    int k;
+    for (k = 0; rows > 0 && k < pass->copies; k++, to += n)
+        run->backend->fetch(run, to, trf__act_at(run, (trf__act *)(uintptr_t)from,
+                                                 k * (padded / pass->copies) * d), n);
+    return to;
 }
 
 /* Copies rows of another stage from the host to the device: those of the encoder to `encoder`,
@@ -220,11 +235,11 @@ TRF__FN void trf__seam_fetch(const trf__slot *slot, int out, trf_tensor *x, cons
                              const trf__act *decoder)
 {
     const trf__pass *pass = &slot->pass;
-    const trf__run *run = &pass->run;
-    int64_t at[2], d = pass->config->d_model;
+    trf_real *to;
+    int64_t at[2];
     if (!trf__seam_rows(pass, slot->rows, out, at)) return;
-    if (at[0] > 0) run->backend->fetch(run, x->data, encoder, at[0] * d);
-    if (at[1] > 0) run->backend->fetch(run, x->data + at[0] * d, decoder, at[1] * d);
+    to = trf__fetch_rows(pass, x->data, encoder, at[0], pass->encoder.rows);
+    trf__fetch_rows(pass, to, decoder, at[1], pass->decoder.rows);
 }
 
 // >>stage-calls    forward and backward of one micro-batch
@@ -249,8 +264,8 @@ TRF__FN trf_status trf__stage_needs(const trf_stage *stage, const trf_batch *bat
                          "a stage computes the batches that it gets: parts must be 0, got %d",
                          (int)t->options.parts);
     TRF__TRY(trf__batch_needs(pass, batch, pass->sides, need, &here, err));
-    rows[0] = need->source_rows;
-    rows[1] = need->target_rows;
+    rows[0] = need->source_rows * trf__copies(&t->options);
+    rows[1] = need->target_rows * trf__copies(&t->options);
     return TRF_OK;
 }
 
@@ -305,6 +320,7 @@ TRF__FN trf_status trf__slot_reserve(trf_trainer *t, trf__pass *pass, const trf_
     trf__limits full = trf__pass_filled(pass, need), grown;
     grown = trf__limits_grown(&pass->plan.limits, &full, pass->config->max_length);
     grown.recompute = t->options.recompute;
+    grown.copies = trf__copies(&t->options);
     if (memcmp(&grown, &pass->plan.limits, sizeof grown) != 0)
         TRF__TRY(trf__pass_resize(pass, &grown, err));
     return trf__pass_reserve(&t->pass, &full, err);
@@ -328,6 +344,7 @@ TRF__FN trf_status trf__stage_forward(trf_stage *stage, trf__slot *at, const trf
     trf__pass *pass = &at->pass;
     trf__limits need;
     int64_t rows[2], wanted;
+    pass->copies = trf__copies(&t->options);
     TRF__TRY(trf__stage_needs(stage, batch, &need, rows, &wanted, err));
     TRF__TRY(trf__check_seam(pass, rows, 0, "in", in, err));
     TRF__TRY(trf__check_seam(pass, rows, 1, "out", out, err));

@@ -138,6 +138,7 @@ TRF__FN void trf__report_means(trf_step_report *report, const trf__sums sums[2],
     report->sequence_accuracy = sums[1].correct / (labels > 0 ? labels : 1);
     report->sequence_targets = (int64_t)(labels + 0.5);
     report->loss = sums->loss / n + report->sequence_loss;
+    report->divergence = sums->divergence / n + sums[1].divergence / (labels > 0 ? labels : 1);
     report->nll = sums->nll / n;
     report->accuracy = sums->correct / n;
     report->target_tokens = (int64_t)(sums->tokens + 0.5);
@@ -157,6 +158,7 @@ TRF__FN trf_status trf__add_sums(const trf__pass *pass, trf__sums *sums, double 
         sums[i].nll += batch[i].nll;
         sums[i].correct += batch[i].correct;
         sums[i].tokens += batch[i].tokens;
+        sums[i].divergence += batch[i].divergence;
     }
     *source_tokens += pass->block.now.source_tokens;
     return TRF_OK;
@@ -302,7 +304,9 @@ TRF__FN trf_status trf__micro_batch(trf_trainer *t, const trf_batch *batch, int 
     int64_t rows = 0;
     int32_t round;
     trf_batch part;
-    trf_status status = trf__check_parts(t, batch, err);
+    trf_status status;
+    pass->copies = trf__copies(&t->options);
+    status = trf__check_parts(t, batch, err);
     trf__set_now(t);
     if (t->micro == 0 && t->written) trf__pack_weights(pass);
     for (round = 0; status == TRF_OK && round < trf__rounds(&t->options); round++) {
@@ -655,6 +659,7 @@ TRF_API trf_status trf_evaluate(trf_trainer *trainer, const trf_batch *batch,
     TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__needs_whole(trainer->model, err));
     run = &trainer->pass.run;
+    trainer->pass.copies = 1;
     TRF__TRY(trf__pass_sides(&trainer->pass, batch, trainer->pass.sides, 0, err));
     if (trainer->written) trf__pack_weights(&trainer->pass);
     TRF__TRY(trf__pass_forward(&trainer->pass, trainer->pass.sides, err));

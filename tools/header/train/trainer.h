@@ -168,6 +168,9 @@ TRF__FN void trf__cut_tiles(const trf_trainer *t, int decay_all)
     }
 }
 
+/* How often a training batch stands in its rows. */
+TRF__FN int trf__copies(const trf_train_options *o) { return o->consistency > 0 ? 2 : 1; }
+
 /* Without limits a trainer begins with room for so much. */
 enum { TRF__FIRST_TOKENS = 64, TRF__FIRST_SEQUENCES = 8, TRF__FIRST_LONGEST = 16 };
 
@@ -189,7 +192,10 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
                        : trf__pools(c) ? sequences : sources;
     /* before the decoder no stage has target rows, and before the last layer none of a head */
     if (trf__has_target(c) ? held->n[1] == 0 : !held->projects) limits.target_rows = 0;
-    limits.sentences = sequences;
+    limits.copies = trf__copies(o);
+    limits.source_rows *= limits.copies;
+    limits.target_rows *= limits.copies;
+    limits.sentences = sequences * limits.copies;
     limits.longest = trf__min64(o->longest ? o->longest : TRF__FIRST_LONGEST, c->max_length);
     limits.recompute = o->recompute;
     return limits;
@@ -309,6 +315,11 @@ TRF__FN void trf__warn_of_options(const trf_trainer *t)
     const trf_config *c = &t->model->config;
     double peak = trf_learning_rate(o, c->d_model, o->warmup);
     char text[320];
+    if (o->consistency > 0 && !(o->dropout + o->attention_dropout + o->activation_dropout +
+                                o->residual_dropout > 0))
+        trf__log(&o->hooks, TRF_LOG_WARNING,
+                 "consistency compares two passes with different dropout, but no dropout is set: "
+                 "it changes nothing and doubles the time");
     if (peak < 1e-5) {
         snprintf(text, sizeof text,
                  "the learning rate is at most %.3g, too low for almost any model%s", peak,
