@@ -70,7 +70,8 @@ typedef struct trf_train_options {
     double initial_rate, final_rate;    /* 0..1e6; default 0 */
     int64_t warmup;                     /* number of updates, >= 1; default 100 */
     int64_t total_steps;                /* TRF_COSINE: > warmup. default 0 */
-    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
+    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation.
+                                           0 with label_kind ANY and NUMBERS */
     trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
                                            and does not work with a head: labels have no pad */
     double dropout;                     /* on the sum of embedding and position; default 0 */
@@ -154,15 +155,17 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 /* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
    without a report does not wait for the device, unless there is an all_reduce. A call sets the
    fields for which it has no value to 0. With a head, target tokens are its labels without those
-   that are -1. */
+   that are -1; with label_kind ANY and NUMBERS its sequences that have labels. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
     double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
                                    sequence_labels, plus sequence_loss */
-    double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
+    double nll;                 /* mean negative log-likelihood per target token, unsmoothed; with
+                                   NUMBERS the loss */
     double accuracy;            /* share of target tokens that the model found most likely,
-                                   teacher-forced */
+                                   teacher-forced. ANY: share of sequences of which exactly the
+                                   labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
     int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
                                                    it. Target tokens are those that are
                                                    predicted */

@@ -164,8 +164,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
-//                     >>backpointers
+//                     >>cross_entropy >>number-loss >>clip >>accumulate >>average >>adam
+//                     >>top >>top-merge >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -224,7 +224,7 @@
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
-//                     >>look-labels >>views >>view-calls
+//                     >>look-labels >>views >>view-calls >>rank
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls

@@ -359,6 +359,9 @@ typedef struct trf__loss {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     const int32_t *targets;
+    const float *numbers;               /* (rows, vocab) what logits are compared with instead, by
+                                           `labels`; targets then say which rows have a loss */
+    int labels;                         /* a trf_label_kind; not ONE_OF: as in >>number-loss */
     int64_t rows, vocab, d;
     double on, off, entropy;    /* the smoothed target: `on` at the target, `off` elsewhere, 0 at
                                    zero_column; its entropy is subtracted */
@@ -745,7 +748,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 18
+#define TRF__COLUMN_VERSION 19
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

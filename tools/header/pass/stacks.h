@@ -171,6 +171,8 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
+    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
+                                           trf__loss.numbers is */
     trf__sequence_head sequence;
     int64_t n_sentences, target_rows;   /* of the batch itself: no padding, no labels of -1 */
     const trf__views *views;            /* what >>look-inside reads from this batch, or NULL */
@@ -417,6 +419,11 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
     }
+    pass->numbers[device] = (float *)trf__take(&cursor,
+                                               pass->training && pass->projects
+                                                   ? pass->decoder.rows : 0,
+                                               trf__bytes(trf__wanted_numbers(pass->config),
+                                                          sizeof(float)));
     *(device ? &pass->sequence.device : &pass->sequence.host) =
         (int32_t *)trf__take(&cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0,
                              sizeof(int32_t));

@@ -259,6 +259,17 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
+/* What trf_classify gives for the logits of a row. */
+TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
+{
+    int64_t i;
+    if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
+    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
+        double x = (double)z[i], small = exp(x < 0 ? x : -x);
+        z[i] = (trf_real)((x < 0 ? small : 1) / (1 + small));
+    }
+}
+
 /* The probabilities of a head: a row for each sequence, or with `ids` for each id. */
 TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *sources,
                                       trf_tensor *out, int ids, trf_error *err)
@@ -299,7 +310,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
         }
         TRF__TRY(pass->run.backend->sync(&t->pass.run, err));
     }
-    for (i = 0; i < out->shape[0]; i++) trf__softmax(out->data + i * c->n_labels, c->n_labels);
+    for (i = 0; i < out->shape[0]; i++) trf__outputs(c, out->data + i * c->n_labels, c->n_labels);
     return TRF_OK;
 }
 
