@@ -1813,9 +1813,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
    pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
+   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
+   reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -2961,10 +2961,10 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
                            trf_tensor *probabilities, trf_error *err);
 /* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
-   the query, EOS and the text, as trf_join puts them together; a pair that is longer than max_length
-   is shortened (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets
-   the numbers 0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN
-   comes last.
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
+   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
+   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
+   last.
    TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
    text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
    partly written. */
@@ -3621,8 +3621,8 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
    EOS, unless it is packed.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
-   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (ANY: none), or
-   the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
+   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
+   NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
    recipe before the call that reads it:
@@ -21167,14 +21167,14 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
 /* The fields that only some heads have. */
 TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
 {
-    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
-    else if (c->n_labels)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
-                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
     if (c->label_kind && !trf__pools(c))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_kind",
                          "label_kind must be 0 with head %d, got %d", (int)c->head,
                          (int)c->label_kind);
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
+    else if (c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
+                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
     if (c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "head_layer",
                          "head_layer must be 0 with head %d, got %d", (int)c->head, c->head_layer);
@@ -27248,15 +27248,16 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
     return TRF_OK;
 }
 
+/* least: of labels, -1, or INT32_MIN if they may be numbers (trf_number_label). */
 TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32_t *source,
                                    int32_t n_source, const int32_t *target, int32_t n_target,
-                                   trf_error *err)
+                                   int32_t least, trf_error *err)
 {
     if (pair == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
                          "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, -1, "target", "n_target", err);
+    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */
@@ -27943,7 +27944,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
     TRF__TRY(trf__token_writable(file, err));
     form = &file->form;
     TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
-                             n_target, err));
+                             n_target, -1, err));
     TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
     TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
     bytes = trf__record_bytes(form, n_source, n_target);
@@ -28444,7 +28445,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
-                             n_target, err));
+                             n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
@@ -33556,11 +33557,12 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
 //   __metadata__       trf.format = 9, or 10 with average.NAME or best.NAME, or 12 with a
-//                      label_kind; trf.version, that of the library that wrote the file; trf.content = model | checkpoint;
-//                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
-//                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
-//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
-//                      and trf.header_crc32 of these texts, names and shapes (>>files). A
+//                      label_kind; trf.version, that of the library that wrote the file;
+//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
+//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
+//                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
+//                      byte_bpe; trf.crc32 of the data, and trf.header_crc32 of these texts, names
+//                      and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
 //                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
@@ -39938,4 +39940,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3099458005
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2871298704

@@ -280,7 +280,6 @@ static const field fields[] = {
     {CONFIG(segments), INT32, 1, 3, {0, 1, 3}},
     {CONFIG(head_layer), INT32, 1, 2, {0, 1}},
     {CONFIG(sequence_labels), INT32, 1, 2, {0, 3}},
-    {CONFIG(label_kind), INT32, 0, 3, {TRF_LABELS_ONE_OF, TRF_LABELS_ANY, TRF_LABELS_NUMBERS}},
     {CONFIG(positions),
      INT32,
      0,

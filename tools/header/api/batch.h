@@ -157,9 +157,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
    pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
+   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
+   reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not

@@ -485,8 +485,8 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
    EOS, unless it is packed.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
-   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (ANY: none), or
-   the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
+   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
+   NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
    recipe before the call that reads it:

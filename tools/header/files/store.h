@@ -31,11 +31,12 @@
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
 //   __metadata__       trf.format = 9, or 10 with average.NAME or best.NAME, or 12 with a
-//                      label_kind; trf.version, that of the library that wrote the file; trf.content = model | checkpoint;
-//                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
-//                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
-//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
-//                      and trf.header_crc32 of these texts, names and shapes (>>files). A
+//                      label_kind; trf.version, that of the library that wrote the file;
+//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
+//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
+//                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
+//                      byte_bpe; trf.crc32 of the data, and trf.header_crc32 of these texts, names
+//                      and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
 //                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD

@@ -199,14 +199,14 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
 /* The fields that only some heads have. */
 TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
 {
-    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
-    else if (c->n_labels)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
-                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
     if (c->label_kind && !trf__pools(c))
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_kind",
                          "label_kind must be 0 with head %d, got %d", (int)c->head,
                          (int)c->label_kind);
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
+    else if (c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
+                         "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
     if (c->head_layer && c->head != TRF_HEAD_FIRST && c->head != TRF_HEAD_MASKED)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "head_layer",
                          "head_layer must be 0 with head %d, got %d", (int)c->head, c->head_layer);
