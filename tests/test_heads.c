@@ -1590,6 +1590,85 @@ static void test_project(void **state)
     }
 }
 
+/* trf_rank against trf_classify of joined pairs, for more texts than one call takes, some of them equal, some too long;
+   and what it refuses. */
+static void test_rank(void **state)
+{
+    enum { N = 70 };
+    static const char *const words[] = {"a", "b", "c", "d", "e", "f", "zzz"};
+    static char bytes[N][200];
+    const char *texts[N];
+    double scores[N];
+    int32_t order[N], ids[64], n, i, k, length, seen[N] = {0};
+    trf_vocab *vocab = NULL;
+    trf_config c = config_of(TRF_HEAD_FIRST);
+    trf_model *model, *bare;
+    trf_translator *t, *other;
+    trf_real got;
+    trf_tensor out = trf_tensor_of(&got, 2, 1, 1, 1);
+    (void)state;
+    OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(vocab, "a b c d e f a b c d e a b c d a b c a b a", &err));
+    OK(trf_vocab_finish(vocab, VOCAB, 1, &err));
+    c.source_bos = 1;
+    model = model_of(&c);
+    bare = model_of(&c);
+    shake(model);
+    OK(trf_model_set_vocabs(model, vocab, NULL, &err));
+    t = translator_of(model);
+    for (i = 0; i < N; i++) {
+        uint64_t at = 0;
+        if (i == 40) { texts[i] = texts[3]; continue; }
+        *bytes[i] = 0;
+        for (k = i % 9 ? i % 7 : 30; k > 0; k--)
+            snprintf(bytes[i] + strlen(bytes[i]), 8, "%s ", words[draw((uint64_t)i, &at, 7)]);
+        texts[i] = bytes[i];
+    }
+    OK(trf_rank(t, "b zzz c", texts, N, scores, order, &err));
+    for (i = 0; i < N; i++) {
+        trf_sequences one;
+        OK(trf_join_texts(&c, vocab, "b zzz c", texts[i], ids, 64, &n, &err));
+        length = n < 18 ? n : 18;               /* max_length 20, less BOS and EOS; the text is longer than the query */
+        one.ids = ids; one.lengths = &length; one.count = 1;
+        OK(trf_classify(t, &one, &out, &err));
+        near("score", TRF_HEAD_FIRST, scores[i], (double)got, 10 * FORMULA);
+        assert_true(order[i] >= 0 && order[i] < N && !seen[order[i]]++);
+        if (i && scores[order[i - 1]] == scores[order[i]]) assert_true(order[i - 1] < order[i]);
+        else if (i) assert_true(scores[order[i - 1]] > scores[order[i]]);
+    }
+    assert_true(scores[40] == scores[3]);
+    OK(trf_rank(t, "", texts, 1, scores, NULL, &err));
+    OK(trf_rank(t, "a", NULL, 0, NULL, NULL, &err));
+    texts[33] = "\xff";
+    FAILS(trf_rank(t, "a", texts, N, scores, order, &err), TRF_E_FORMAT, "text", 33);
+    texts[33] = NULL;
+    FAILS(trf_rank(t, "a", texts, N, scores, order, &err), TRF_E_INVALID_ARG, "texts", 33);
+    FAILS(trf_rank(t, "\xff", texts, 1, scores, order, &err), TRF_E_FORMAT, "text", -1);
+    FAILS(trf_rank(t, NULL, texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "query", -1);
+    FAILS(trf_rank(t, "a", NULL, 1, scores, order, &err), TRF_E_INVALID_ARG, "texts", -1);
+    FAILS(trf_rank(t, "a", texts, 1, NULL, order, &err), TRF_E_INVALID_ARG, "scores", -1);
+    FAILS(trf_rank(t, "a", texts, -1, scores, order, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_rank(NULL, "a", texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "translator", -1);
+    other = translator_of(bare);
+    FAILS(trf_rank(other, "a", texts, 1, scores, order, &err), TRF_E_STATE, "vocab", -1);
+    trf_translator_destroy(other);
+    trf_model_destroy(bare);
+    for (k = 0; k < 3; k++) {
+        trf_config wrong = c;
+        if (k == 0) { wrong.label_kind = TRF_LABELS_ONE_OF; wrong.n_labels = 2; }
+        if (k == 1) wrong.n_labels = 2;
+        if (k == 2) wrong.segments = 0;
+        bare = model_of(&wrong);
+        other = translator_of(bare);
+        FAILS(trf_rank(other, "a", texts, 1, scores, order, &err), TRF_E_STATE, k < 2 ? "label_kind" : "segments", -1);
+        trf_translator_destroy(other);
+        trf_model_destroy(bare);
+    }
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
 static int as_bert(void **state) { (void)state; bert = 1; return 0; }
 static int as_pretraining(void **state) { (void)state; bert = two_heads = 1; return 0; }
 static int as_any(void **state) { (void)state; kind = TRF_LABELS_ANY; return 0; }
@@ -1639,6 +1718,8 @@ int main(void)
         NUMBERED("any", test_number_refusals, as_any),
         NUMBERED("numbers", test_number_refusals, as_numbers),
         NUMBERED("any", test_number_extremes, as_any),
+        NUMBERED("one number", test_rank, as_one_number),
+        NUMBERED("yes or no", test_rank, as_yes_or_no),
         cmocka_unit_test(test_kinds),
         NUMBERED("any", test_files, as_any),
         NUMBERED("numbers", test_files, as_numbers),
