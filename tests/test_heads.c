@@ -1273,12 +1273,18 @@ static void test_files(void **state)
         trf_config c = config_of((trf_head)head);
         trf_load_options load = trf_load_defaults();
         trf_model *model = model_of(&c), *again = NULL;
+        trf_file *file = NULL;
         trf__destination to = trf__to_path(path);
         load.device.threads = 1;
         OK(trf_model_save(model, path, &err));
         OK(trf_model_load(&again, path, &load, &err));
         assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
         assert_true(trf_model_config(again)->head == c.head && trf_model_config(again)->n_labels == c.n_labels);
+        assert_true(trf_model_config(again)->label_kind == c.label_kind);
+        OK(trf_file_open(&file, path, NULL, &err));     /* older versions refuse what they do not know */
+        assert_string_equal(trf_file_metadata(file, "trf.format"), c.label_kind ? "12" : "9");
+        assert_true(!trf_file_metadata(file, "trf.config.label_kind") == !c.label_kind);
+        trf_file_close(file);
         trf_model_destroy(again);
         DONE(trf__write_model(model, model->weights, NULL, note_nothing, NULL, &to, TRF_WEIGHTS_FULL, &err));    /* somebody else's file */
         load.config = &c;
@@ -1611,6 +1617,7 @@ static void test_rank(void **state)
     OK(trf_vocab_learn(vocab, "a b c d e f a b c d e a b c d a b c a b a", &err));
     OK(trf_vocab_finish(vocab, VOCAB, 1, &err));
     c.source_bos = 1;
+    c.source_vocab = trf_vocab_size(vocab);
     model = model_of(&c);
     bare = model_of(&c);
     shake(model);

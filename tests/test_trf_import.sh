@@ -645,7 +645,8 @@ fresh bert_first; change 's/"0": "neutral",//' config.json
 refuses "an id2label without a name for 0" "the name of a label for \"0\""
 fresh bert_first; change 's/"id2label": {/"id2label": 3, "x": {/' config.json
 refuses "an id2label that is a number" "an object \"id2label\""
-fresh bert_first; change 's/"id2label": {/"id2label": {"0": "one"}, "x": {/' config.json
+fresh bert_first
+change 's/"id2label": {/"problem_type": "single_label_classification", "id2label": {"0": "one"}, "x": {/' config.json
 refuses "an id2label with one label" "has 1 label, but trf builds only"
 fresh bert_first; change 's/"id2label": {/"x": {/' config.json
 refuses "a classifier with more labels in its weights than in config.json" \

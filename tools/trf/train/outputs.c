@@ -8,7 +8,10 @@
 static double pearson(const double *x, const double *y, size_t n)
 {
     double mean[2] = {0, 0}, sums[3] = {0, 0, 0};
+    int vary[2] = {0, 0};       /* the deviations of equal numbers are not exactly 0 */
     size_t i;
+    for (i = 1; i < n; i++) { vary[0] |= x[i] != x[0]; vary[1] |= y[i] != y[0]; }
+    if (!vary[0] || !vary[1]) return (double)NAN;
     for (i = 0; i < n; i++) { mean[0] += x[i] / (double)n; mean[1] += y[i] / (double)n; }
     for (i = 0; i < n; i++) {
         double a = x[i] - mean[0], b = y[i] - mean[1];
@@ -16,7 +19,7 @@ static double pearson(const double *x, const double *y, size_t n)
         sums[1] += b * b;
         sums[2] += a * b;
     }
-    return sums[0] > 0 && sums[1] > 0 ? sums[2] / sqrt(sums[0]) / sqrt(sums[1]) : (double)NAN;
+    return sums[2] / sqrt(sums[0]) / sqrt(sums[1]);
 }
 
 struct place { double x; size_t i; };
