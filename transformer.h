@@ -153,6 +153,7 @@
 //   >>ops              the contract between the model and the hardware
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
+//                     >>shared-loss
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
@@ -202,8 +203,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
+//                     >>sublayers >>stacks >>acts >>act-lists >>pass-open >>pass-grow >>pass-pack
+//                     >>packed-models >>rows >>row-lists >>row-batch >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
@@ -240,9 +241,9 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
-//                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
-//                     >>dataset-given
+//                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
+//                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
+//                     >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
@@ -6271,7 +6272,7 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
     return span->n_query < most ? span->n_query : most;
 }
 
-/* ---- the loss (paper 5.4) ---- */
+// >>shared-loss    the loss (paper 5.4), its sums, clipping, Adam
 
 /* 2^-25: sums of logits near the largest float, scaled by it, do not overflow; a power of two adds
    no rounding */
@@ -23452,6 +23453,8 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     return cursor.used;
 }
 
+// >>act-lists      the block of a batch: its lists, on the host and on the device
+
 /* Reserves a stack's lists for this number of rows and spans. */
 TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
@@ -24381,6 +24384,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     while (row < pass->decoder.rows) targets[row++] = -1;
     for (; before && i < pass->encoder.n_self; i++) labels[i] = -1;
 }
+
+// >>row-batch      a batch in a pass: room, checks, rows, upload
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
    become longer little by little do not each move everything. */
@@ -37196,7 +37201,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
-// >>dataset-store  options, and texts with the places where they come from
+// >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
@@ -37294,6 +37299,8 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     }
     return TRF_OK;
 }
+
+// >>dataset-texts  texts, and the places where they come from
 
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {
@@ -37703,6 +37710,8 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     if (to->n == between) to->n = 0;            /* both are empty */
     return status;
 }
+
+// >>dataset-labels labels as ids: one, several, numbers; those of words
 
 /* The data have no such label. */
 TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
@@ -39940,4 +39949,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2871298704
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1653197354

@@ -112,7 +112,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
-// >>dataset-store  options, and texts with the places where they come from
+// >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
@@ -210,6 +210,8 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     }
     return TRF_OK;
 }
+
+// >>dataset-texts  texts, and the places where they come from
 
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {

@@ -124,6 +124,8 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     return status;
 }
 
+// >>dataset-labels labels as ids: one, several, numbers; those of words
+
 /* The data have no such label. */
 TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
 {

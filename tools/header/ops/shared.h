@@ -121,7 +121,7 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
     return span->n_query < most ? span->n_query : most;
 }
 
-/* ---- the loss (paper 5.4) ---- */
+// >>shared-loss    the loss (paper 5.4), its sums, clipping, Adam
 
 /* 2^-25: sums of logits near the largest float, scaled by it, do not overflow; a power of two adds
    no rounding */

@@ -253,6 +253,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     for (; before && i < pass->encoder.n_self; i++) labels[i] = -1;
 }
 
+// >>row-batch      a batch in a pass: room, checks, rows, upload
+
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
    become longer little by little do not each move everything. */
 TRF__FN trf__limits trf__limits_grown(const trf__limits *have, const trf__limits *need,

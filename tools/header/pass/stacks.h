@@ -389,6 +389,8 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     return cursor.used;
 }
 
+// >>act-lists      the block of a batch: its lists, on the host and on the device
+
 /* Reserves a stack's lists for this number of rows and spans. */
 TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
