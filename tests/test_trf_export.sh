@@ -61,6 +61,7 @@ check "the exported bert_any has several labels at once" \
 check "the exported bert_numbers has its problem_type and the names of its numbers in their order" \
     test "$(grep -c -e '"problem_type":.*"regression"' -e '"0":.*"valence"' -e '"1":.*"arousal"' \
         bert_numbers/config.json)" -eq 3
+check "the tokenizer of the exported bert_rank gives segments" has bert_rank/tokenizer_config.json '"token_type_ids"'
 check "the exported roberta_rank says how its score is made" has roberta_rank/config.json 'activation.Sigmoid"'
 check "the exported bert_rank says how its score is made" has bert_rank/config.json 'linear.Identity"'
 check "the exported bert, a model without labels, has no id2label" [ "$(grep -c id2label bert/config.json)" -eq 0 ]
