@@ -379,7 +379,8 @@
 //     Llama     decoder-only      pre, RMS              ROTARY           SiLU, gate
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
-//               losses of its pretraining: sequence_labels 2
+//               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
+//               1 and a label_kind [trf_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training
@@ -39949,4 +39950,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1653197354
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1980808225

@@ -63,7 +63,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = DETOKENIZE,
+    LAST_COMMAND = RERANK,
     COMMANDS = (2 * LAST_COMMAND - 1) & ~FROM_DATA,
     PATTERN = 0xA5
 };
