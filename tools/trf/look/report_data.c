@@ -46,8 +46,8 @@ static int load(struct data *d)
         return FAILED;
     }
     if (config->label_kind) {
-        say("%s: its labels are %s, which the report does not compare with --data: trf train "
-            "--updates 0 --valid-tsv measures them", s->model,
+        say("%s: its labels are %s, which the report does not compare with --data; the log of trf "
+            "train has how good they are", s->model,
             config->label_kind == TRF_LABELS_ANY ? "several at once" : "numbers");
         return FAILED;
     }
