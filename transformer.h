@@ -154,6 +154,7 @@
 //   >>ops              the contract between the model and the hardware
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
+//                     >>shared-loss
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
@@ -165,8 +166,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
-//                     >>mix >>backpointers
+//                     >>cross_entropy >>number-loss >>clip >>accumulate >>average >>adam
+//                     >>top >>top-merge >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -203,8 +204,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
+//                     >>sublayers >>stacks >>acts >>act-lists >>pass-open >>pass-grow >>pass-pack
+//                     >>packed-models >>rows >>row-lists >>row-batch >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
@@ -227,7 +228,7 @@
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
-//                     >>look-labels >>views >>view-calls
+//                     >>look-labels >>views >>view-calls >>rank
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
@@ -243,9 +244,9 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
-//                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
-//                     >>dataset-given
+//                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
+//                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
+//                     >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual
@@ -383,7 +384,8 @@
 //     Llama     decoder-only      pre, RMS              ROTARY           SiLU, gate
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
-//               losses of its pretraining: sequence_labels 2
+//               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
+//               1 and a label_kind [trf_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training
@@ -1064,9 +1066,9 @@ typedef enum trf_decoder_start {
     TRF_DECODER_START_COUNT
 } trf_decoder_start;
 
-/* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy. x is
-   the final state of one token, or one vector made from a sequence's states. trf_batch describes
-   the labels. */
+/* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy or as
+   trf_label_kind says. x is the final state of one token, or one vector made from a sequence's
+   states. trf_batch describes the labels. */
 typedef enum trf_head {
     TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
                                without a head has no logits and cannot be trained */
@@ -1081,6 +1083,27 @@ typedef enum trf_head {
                                model has a second head, for sequences */
     TRF_HEAD_COUNT
 } trf_head;
+
+/* What the labels of a sequence are, for the heads MEAN and FIRST. z has n_labels logits. The loss
+   of a sequence, and what trf_classify gives for each logit, its output:
+
+                     loss                                            output
+       ONE_OF        cross-entropy: -log of the label's softmax      softmax(z)
+       ANY           mean of -y log s - (1 - y) log(1 - s), where    s = sigmoid(z)
+                     y is 1 for a label that holds, else 0
+       NUMBERS       mean of (z - y)^2, y being the wanted number    z
+
+   Each mean is over the n_labels logits. These are the losses of transformers' sequence
+   classifiers: CrossEntropyLoss, BCEWithLogitsLoss, MSELoss. */
+typedef enum trf_label_kind {
+    TRF_LABELS_ONE_OF  = 0,     /* exactly one label holds; problem_type single_label_classification
+                                   in transformers */
+    TRF_LABELS_ANY     = 1,     /* any number of labels hold, also none; with one label: yes or no;
+                                   multi_label_classification */
+    TRF_LABELS_NUMBERS = 2,     /* the labels are numbers; regression. With one: grades, and scores
+                                   of pairs of texts (trf_rank) */
+    TRF_LABEL_KIND_COUNT
+} trf_label_kind;
 
 /* The options of a model. Options are literal: the library uses what the struct contains and
    replaces nothing. Fill it with a preset, then change fields. trf_model_create rejects a field
@@ -1191,7 +1214,10 @@ typedef struct trf_config {
                                    id; default 0 */
     trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
                                    TRF_HEAD_NONE */
-    int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS; else 0; default 0 */
+    int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
+                                   else 0; default 0 */
+    trf_label_kind label_kind;  /* not ONE_OF: with MEAN and FIRST alone; default
+                                   TRF_LABELS_ONE_OF */
     int32_t head_layer;         /* 1: the head has a layer (U, c) before its matrix W. FIRST: x
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
                                    norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with
@@ -1680,6 +1706,8 @@ typedef struct trf_place {
 
        head            labels per sequence             a label is
        MEAN, FIRST     1 (1)                           0..n_labels - 1
+         with ANY      those that hold (1, 2)          0..n_labels - 1, in ascending order
+         with NUMBERS  n_labels (1, 2)                 trf_number_label(y)
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
        MASKED with     1 (1), then as many as the      0..sequence_labels - 1, then the id that
@@ -1687,6 +1715,7 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
+   (2) or -1 alone: the sequence has no loss. ANY and NUMBERS: trf_config.label_kind
    With sequence_labels the loss of a batch is the mean over its labelled tokens plus the mean over
    its labelled sequences (Devlin et al. 2019). The parts of a batch (trf_train_options.parts) share
    these means. If an update has several batches, each counts by its number of labelled tokens. So
@@ -1704,6 +1733,13 @@ typedef struct trf_batch {
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
+
+/* A number as a label, for TRF_LABELS_NUMBERS, and back: the label is the number's bits as an IEEE
+   754 float. So everything that carries labels carries numbers, to the bit: parts of batches, a
+   corpus. The label of a NaN or of an infinity is refused in batches; -1 is a NaN and means that
+   there is no number. */
+TRF_API int32_t trf_number_label(float number);
+TRF_API float trf_label_number(int32_t label);
 
 /* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
@@ -1784,9 +1820,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
    pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
+   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
+   reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not
@@ -2191,7 +2227,8 @@ typedef struct trf_train_options {
                                            must be larger: r + (final_rate - r) * sqrt(the part of
                                            these updates that is done) (Hägele et al. 2024).
                                            0..1e15; default 0 */
-    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
+    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation.
+                                           0 with label_kind ANY and NUMBERS */
     trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
                                            and does not work with a head: labels have no pad */
     double dropout;                     /* on the sum of embedding and position; default 0 */
@@ -2201,7 +2238,7 @@ typedef struct trf_train_options {
                                            0 <= p < 1, rounded to a multiple of 1/65536, at most
                                            65535/65536 */
     /* R-Drop (Liang et al. 2021): answers that depend less on what dropout drops. 0: off; 0..1e6;
-       default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
+       0 with label_kind ANY and NUMBERS; default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
        one sequence in two places of a batch twice as large. Of a target token, p and q are the two
        distributions, and what training makes small is
 
@@ -2290,15 +2327,17 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 /* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
    without a report does not wait for the device, unless there is an all_reduce. A call sets the
    fields for which it has no value to 0. With a head, target tokens are its labels without those
-   that are -1. */
+   that are -1; with label_kind ANY and NUMBERS its sequences that have labels. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
     double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
                                    sequence_labels, plus sequence_loss */
-    double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
+    double nll;                 /* mean negative log-likelihood per target token, unsmoothed; with
+                                   NUMBERS the loss */
     double accuracy;            /* share of target tokens that the model found most likely,
-                                   teacher-forced */
+                                   teacher-forced. ANY: share of sequences of which exactly the
+                                   labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
     int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
                                                    it. Target tokens are those that are
                                                    predicted */
@@ -2956,8 +2995,9 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
 TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
                              trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
                              trf_tensor *vectors, trf_error *err);
-/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. TRF_E_STATE: the
-   model has another head.
+/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
+   config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
+   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
 
        trf_classify   heads MEAN and FIRST         (sequences, n_labels)
                       MASKED with sequence_labels     (sequences, sequence_labels)
@@ -2966,6 +3006,18 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
                                 trf_tensor *probabilities, trf_error *err);
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
                            trf_tensor *probabilities, trf_error *err);
+/* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
+   (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
+   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
+   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
+   last.
+   TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
+   text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
+   partly written. */
+TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
+                            const char *const *texts, int32_t n, double *scores, int32_t *order,
+                            trf_error *err);
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
     TRF_ATTENTION_KIND_COUNT
@@ -3454,6 +3506,7 @@ typedef struct trf_data_stats {
     trf_kind kind;                          /* of the model; 0 is TRF_ENCODER_DECODER */
     trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
     int32_t n_labels;                       /* as in trf_config */
+    trf_label_kind label_kind;              /* the same */
     int64_t pairs;                          /* number of pairs to learn from; >= 1 */
     int64_t different;                      /* how many of them differ: copies are no more to learn
                                                from; 0: all; at most pairs */
@@ -3560,7 +3613,8 @@ typedef enum trf_fault {
     TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
-    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice, not one for each
+                                   word; no number, or not as many as in the first pair */
     TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_ENCODING   = 6,   /* no UTF-8 */
     TRF_FAULT_COUNT
@@ -3616,6 +3670,12 @@ typedef struct trf_dataset_options {
                                    go on with a run of 0.2 or of the first versions 0.3;
                                    default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
+    trf_label_kind label_kind;  /* LABELLED: what stands in the place of a label; default
+                                   TRF_LABELS_ONE_OF.
+                                     ANY      the labels that hold, a comma between two; there may
+                                              be none
+                                     NUMBERS  as many numbers as in the first pair that has some,
+                                              whitespace between two: 0.5, -2, 1e3 */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
@@ -3678,8 +3738,8 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
    EOS, unless it is packed.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
-   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
-   set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
+   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
+   NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
    recipe before the call that reads it:
@@ -3701,7 +3761,7 @@ TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int he
    sampler without a prompt begins in the middle of a text. For the beginning of one give it EOS as
    the prompt: EOS ends the text before, or leads a text that is cut. */
 TRF_API int32_t trf_dataset_stream(const trf_dataset *data);
-/* All labels in byte order, one per line; NULL: the data have none. */
+/* All labels in byte order, one per line; NULL: the data have none, or they are numbers. */
 TRF_API const char *trf_dataset_labels(const trf_dataset *data);
 /* All lines, with keep_texts; else n is 0. */
 TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
@@ -4879,6 +4939,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__loss_cut TRF__NAMED(trf__loss_cut)
 #define trf__cpu_loss_scratch TRF__NAMED(trf__cpu_loss_scratch)
 #define trf__loss_row TRF__NAMED(trf__loss_row)
+#define trf__number_row TRF__NAMED(trf__number_row)
 #define trf__below TRF__NAMED(trf__below)
 #define trf__twin TRF__NAMED(trf__twin)
 #define trf__pair_loss TRF__NAMED(trf__pair_loss)
@@ -5827,6 +5888,9 @@ typedef struct trf__loss {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     const int32_t *targets;
+    const float *numbers;               /* (rows, vocab) what logits are compared with instead, by
+                                           `labels`; targets then say which rows have a loss */
+    int labels;                         /* a trf_label_kind; not ONE_OF: as in >>number-loss */
     int64_t rows, vocab, d;
     double on, off, entropy;    /* the smoothed target: `on` at the target, `off` elsewhere, 0 at
                                    zero_column; its entropy is subtracted */
@@ -6379,7 +6443,7 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
     return span->n_query < most ? span->n_query : most;
 }
 
-/* ---- the loss (paper 5.4) ---- */
+// >>shared-loss    the loss (paper 5.4), its sums, clipping, Adam
 
 /* 2^-25: sums of logits near the largest float, scaled by it, do not overflow; a power of two adds
    no rounding */
@@ -6403,6 +6467,23 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
 {
     return l->pairs ? i / 2 + i % 2 * l->pairs : i;
+}
+
+/* What one logit z adds to the loss of a row whose labels are numbers, and the loss's derivative.
+   small: exp(-|z|); log_more: ln(1 + small). Both stay in their ranges for any z, as those of
+   PyTorch's BCEWithLogitsLoss:
+     ANY      max(z, 0) - z y + ln(1 + e^-|z|)     sigmoid(z) - y
+     NUMBERS  (z - y)^2                            2 (z - y) */
+TRF__BOTH double trf__number_loss(int labels, double z, double y, double small, double log_more,
+                                  double *dz)
+{
+    double gap = z - y;
+    if (labels == TRF_LABELS_NUMBERS) {
+        *dz = 2 * gap;
+        return gap * gap;
+    }
+    *dz = (z < 0 ? small : 1) / (1 + small) - y;
+    return (z > 0 ? z * (1 - y) : -z * y) + log_more;
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -12016,6 +12097,33 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
 }
 
+// >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
+
+/* The same of a row whose labels are numbers. *hit: each logit is on the side of 0 where its number
+   is of 1/2. */
+TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
+                             int32_t *hit)
+{
+    const int64_t n = l->vocab;
+    const float *y = l->numbers + row * n;
+    double loss = 0, each = weight / (double)n, dz;
+    trf_real small[TRF__WIDE];
+    int64_t c, k;
+    *hit = l->targets[row] >= 0 && l->labels == TRF_LABELS_ANY;
+    for (c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
+        trf__v16 x = trf__load_n(z + c, n - c), minus = trf__sub(trf__set(0), x);
+        trf__store(small, trf__exp(trf__min(x, minus)));
+        for (k = c; k < n && k < c + TRF__WIDE; k++) {
+            double e = (double)small[k - c];
+            loss += trf__number_loss(l->labels, (double)z[k], (double)y[k], e, trf__ln(1 + e), &dz);
+            *hit &= (z[k] >= 0) == (y[k] >= 0.5f);
+            z[k] = (trf_real)(dz * each);
+        }
+    }
+    l->row_loss[row] = l->row_nll[row] = loss / (double)n;
+    if (l->targets[row] < 0) memset(z, 0, (size_t)n * sizeof *z);
+}
+
 #if !defined(TRF_NO_TRAIN)
 
 // >>divergence     the loss of two rows that are two passes over one token
@@ -12153,7 +12261,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     p.c = z;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
     for (r = 0; !l->pairs && r < rows; r++)
-        trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
+        (l->labels ? trf__number_row : trf__loss_row)(l, row + r, weight, z + r * j->ld,
+                                                      &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     for (; l->pairs && r < rows; r += 2)
         trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r]);
@@ -15494,6 +15603,34 @@ TRF__KERNEL void trf__gpu_pair_rows(trf__loss l, trf__act *to, const trf__act *f
     });
 }
 
+/* The same of rows whose labels are numbers (>>number-loss). */
+template <class A>
+TRF__KERNEL void trf__gpu_number_rows(trf__loss l, const trf__now *now, trf__act *logits,
+                                      int32_t *hit, int64_t row0, int64_t rows)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    double each = (l.of_sequences && now ? now->sequence_weight : 1) / (double)l.vocab;
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        A *z = (A *)(void *)logits + r * l.vocab;
+        int64_t row = row0 + r;
+        const float *y = l.numbers + row * l.vocab;
+        double loss = 0, wrong = l.labels == TRF_LABELS_ANY ? 0 : 1, dz = 0;
+        for (int64_t c = threadIdx.x; c < l.vocab; c += TRF__CUDA_THREADS) {
+            double x = (double)trf__as_float(z[c]), small = exp(x < 0 ? x : -x);
+            if (l.targets[row] >= 0) {
+                loss += trf__number_loss(l.labels, x, (double)y[c], small, log(1 + small), &dz);
+                wrong += (x >= 0) != (y[c] >= 0.5f);
+            }
+            trf__put_as(&z[c], (float)(dz * each));
+        }
+        loss = trf__block_sum(loss, shared);
+        wrong = trf__block_sum(wrong, shared);
+        if (threadIdx.x != 0) continue;
+        l.row_loss[row] = l.row_nll[row] = loss / (double)l.vocab;
+        hit[row] = l.targets[row] >= 0 && wrong == 0;
+    }
+}
+
 /* One block, so that the sums have one order. */
 TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, trf__cuda_loss at)
 {
@@ -15535,8 +15672,10 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__launch(run, "cross_entropy", rows / 2, TRF__OF_ACT(run, trf__gpu_loss_pairs), *l,
                         run->now, at, row0 / 2, rows / 2);
         else
-            trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l,
-                        run->now, z.y, at.hit, row0, rows);
+            trf__launch(run, "cross_entropy", rows,
+                        l->labels ? TRF__OF_ACT(run, trf__gpu_number_rows)
+                                  : TRF__OF_ACT(run, trf__gpu_loss_rows),
+                        *l, run->now, z.y, at.hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;
@@ -21214,6 +21353,8 @@ TRF__FN int trf__pools(const trf_config *c)
 {
     return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
 }
+/* How many numbers a row of the loss is compared with; 0: with a label. */
+TRF__FN int64_t trf__wanted_numbers(const trf_config *c) { return c->label_kind ? c->n_labels : 0; }
 /* The id that hides a token from a masked head. */
 TRF__FN int32_t trf__mask_of(const trf_config *c) { return c->mask >= 0 ? c->mask : c->pad; }
 /* Both sides share one embedding; a stack ends with a norm. */
@@ -21553,6 +21694,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(int32_t,            bare_prompts,     0, !source, 9) \
     X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
+    X(trf_label_kind,     label_kind,       0, TRF_LABEL_KIND_COUNT - 1, 12) \
     X(int32_t,            head_layer,       0, 1, 6) \
     X(int32_t,            sequence_labels,  INT32_MIN, INT32_MAX, 7) \
     X(int32_t,            mask,             -1, source ? c->source_vocab - 1 : -1, 6) \
@@ -21561,7 +21703,11 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
 /* The fields that only some heads have. */
 TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
 {
-    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
+    if (c->label_kind && !trf__pools(c))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_kind",
+                         "label_kind must be 0 with head %d, got %d", (int)c->head,
+                         (int)c->label_kind);
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
     else if (c->n_labels)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
                          "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);
@@ -21751,6 +21897,20 @@ TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, 
     return trf__fail(err, TRF_E_LIMIT, -1, "capacity",
                      "the pair needs room for %lld ids, capacity is %d", (long long)needed,
                      capacity);
+}
+
+TRF_API int32_t trf_number_label(float number)
+{
+    int32_t label;
+    memcpy(&label, &number, sizeof label);
+    return label;
+}
+
+TRF_API float trf_label_number(int32_t label)
+{
+    float number;
+    memcpy(&number, &label, sizeof number);
+    return number;
 }
 
 /* The second sequence moves first: `ids` may be `first`. */
@@ -23610,6 +23770,8 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
+    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
+                                           trf__loss.numbers is */
     trf__sequence_head sequence;
     int copies;                         /* of a batch in its rows: 2 while a trainer with
                                            consistency learns, else 1 */
@@ -23828,6 +23990,8 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     return cursor.used;
 }
 
+// >>act-lists      the block of a batch: its lists, on the host and on the device
+
 /* Reserves a stack's lists for this number of rows and spans. */
 TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
@@ -23858,6 +24022,11 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
     }
+    pass->numbers[device] = (float *)trf__take(&cursor,
+                                               pass->training && pass->projects
+                                                   ? pass->decoder.rows : 0,
+                                               trf__bytes(trf__wanted_numbers(pass->config),
+                                                          sizeof(float)));
     *(device ? &pass->sequence.device : &pass->sequence.host) =
         (int32_t *)trf__take(&cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0,
                              sizeof(int32_t));
@@ -24563,6 +24732,49 @@ TRF__FN int32_t trf__labels_of(const trf_config *c, int32_t k)
     return k < 0 ? c->sequence_labels : trf__n_logits(c);
 }
 
+/* Checks label k of a sequence with label_kind ANY or NUMBERS; `at` is its index in the batch. */
+TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, int32_t k,
+                                     int32_t sequence, int64_t at, trf_error *err)
+{
+    if (c->label_kind == TRF_LABELS_NUMBERS) {
+        if (trf__is_finite((double)trf_label_number(ids[k]))) return TRF_OK;
+        return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                         "target sequence %d, position %d: a label must be a finite number, or -1 "
+                         "alone", sequence, k);
+    }
+    if (ids[k] < 0 || ids[k] >= c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                         "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, "
+                         "got %d", sequence, k, c->n_labels - 1, ids[k]);
+    if (k == 0 || ids[k - 1] < ids[k]) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                     "target sequence %d, position %d: labels must be ascending, each once, but %d "
+                     "follows %d", sequence, k, ids[k], ids[k - 1]);
+}
+
+/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
+   them. */
+TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *x, int64_t *wanted,
+                                      trf_error *err)
+{
+    const int numbers = c->label_kind == TRF_LABELS_NUMBERS;
+    int64_t at = 0;
+    int32_t i, k;
+    for (i = 0; i < x->count; at += x->lengths[i++]) {
+        int32_t n = x->lengths[i];
+        if (n > 0 && !x->ids) return trf__fail_null(err, "target");
+        if (n == 1 && x->ids[at] == -1) continue;
+        if (n < 0 || n > c->n_labels || (numbers && n < c->n_labels))
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
+                             "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
+                             numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
+        for (k = 0; k < n; k++)
+            TRF__TRY(trf__check_number(c, x->ids + at, k, i, at + k, err));
+        ++*wanted;
+    }
+    return TRF_OK;
+}
+
 /* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1,
    without those of sequences that lie before labels of tokens. */
 TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels,
@@ -24583,6 +24795,7 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                          "source has %d sequence%s, but target has labels for %d", count,
                          trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
+    if (c->label_kind) return trf__check_numbers(c, x, wanted, err);
     for (i = 0; i < count; i++) {
         n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
         if (x->lengths[i] != n)
@@ -24743,6 +24956,24 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     if (pass->training) trf__fill_groups(stack, row * pass->copies < stack->rows);
 }
 
+/* The numbers of a head's rows (trf__loss): those of the labels, or 1 for a label that holds and 0
+   for the others. A target is 0, or -1 for a row that has no loss. */
+TRF__FN void trf__fill_numbers(const trf__pass *pass, const trf_sequences *x)
+{
+    const trf_config *c = pass->config;
+    float *numbers = pass->numbers[0];
+    int32_t *targets = pass->decoder.host.targets, i, k;
+    const int32_t *ids = x->ids;
+    memset(numbers, 0, trf__bytes(pass->decoder.rows, trf__bytes(c->n_labels, sizeof *numbers)));
+    for (i = 0; i < x->count; ids += x->lengths[i++], numbers += c->n_labels) {
+        targets[i] = x->lengths[i] == 1 && *ids == -1 ? -1 : 0;
+        for (k = 0; k < x->lengths[i] && targets[i] == 0; k++)
+            if (c->label_kind == TRF_LABELS_ANY) numbers[ids[k]] = 1;
+            else numbers[k] = trf_label_number(ids[k]);
+    }
+    for (; i < pass->decoder.rows; i++) targets[i] = -1;
+}
+
 /* The targets of a head's rows: the labels, and -1 for BOS, EOS and padding. */
 TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
@@ -24764,6 +24995,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     memcpy(targets + rows, targets, (size_t)rows * sizeof *targets);
     if (before) memcpy(labels + all, labels, (size_t)all * sizeof *labels);
 }
+
+// >>row-batch      a batch in a pass: room, checks, rows, upload
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
    become longer little by little do not each move everything. */
@@ -24882,7 +25115,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                          "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
-    if (head && pass->training) trf__fill_labels(pass, &batch->target);
+    if (head && pass->training)
+        (pass->config->label_kind ? trf__fill_numbers : trf__fill_labels)(pass, &batch->target);
     for (i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];
@@ -25278,6 +25512,8 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.w = trf__weight(pass, &pass->layout->outer.generator);
     l.bias = trf__generator_bias(pass);
     l.targets = pass->decoder.device.targets;
+    l.numbers = pass->numbers[1];
+    l.labels = (int)c->label_kind;
     l.rows = pass->decoder.rows;
     l.d = c->d_model;
     trf__scale_states(pass, pass->decoder.out, l.rows);
@@ -25797,6 +26033,14 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "with a head, whose labels have no padding, smoothing_rule must be 0 to "
                          "2, got %d", (int)o->smoothing_rule);
+    if (c && c->label_kind && o->consistency > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "consistency",
+                         "consistency must be 0 with label_kind %d, whose labels are no "
+                         "distribution, got %.9g", (int)c->label_kind, o->consistency);
+    if (c && c->label_kind && o->label_smoothing > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_smoothing",
+                         "label_smoothing must be 0 with label_kind %d, got %.9g",
+                         (int)c->label_kind, o->label_smoothing);
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -27684,15 +27928,16 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
     return TRF_OK;
 }
 
+/* least: of labels, -1, or INT32_MIN if they may be numbers (trf_number_label). */
 TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32_t *source,
                                    int32_t n_source, const int32_t *target, int32_t n_target,
-                                   trf_error *err)
+                                   int32_t least, trf_error *err)
 {
     if (pair == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
                          "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, -1, "target", "n_target", err);
+    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */
@@ -28379,7 +28624,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
     TRF__TRY(trf__token_writable(file, err));
     form = &file->form;
     TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
-                             n_target, err));
+                             n_target, -1, err));
     TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
     TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
     bytes = trf__record_bytes(form, n_source, n_target);
@@ -28880,7 +29125,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
-                             n_target, err));
+                             n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,
@@ -29813,7 +30058,7 @@ TRF__FN int trf__same_tokens(const trf_vocab *a, const trf_vocab *b)
     X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
     X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
     X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
-    X(sequence_labels, TRF__HEAD)
+    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
 
 /* Whether configuration k goes with the first one. */
 TRF__COLD
@@ -32590,12 +32835,41 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
+/* What trf_classify gives for the logits of a row. */
+TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
+{
+    int64_t i;
+    if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
+    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
+        double x = (double)z[i], small = exp(x < 0 ? x : -x);
+        z[i] = (trf_real)((x < 0 ? small : 1) / (1 + small));
+    }
+}
+
+/* The same for labels that are numbers or any of several: a weighted mean, of probabilities or of
+   their logits. */
+TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
+                              int64_t n)
+{
+    const trf_config *c = &e->config;
+    double total = 0, x;
+    int64_t i;
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    for (i = 0; i < n; i++) {
+        x = (double)z[i];
+        if (c->label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC)
+            x = 1 / (1 + exp(-x));
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
+    }
+}
+
 /* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
 TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                              int64_t n)
 {
     double most = -HUGE_VAL, sum = 0, w = e->weights[k];
     int64_t i;
+    if (e->config.label_kind) { trf__mix_numbers(e, k, to, z, n); return; }
     for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
     for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
     for (i = 0; i < n; i++) {
@@ -32690,7 +32964,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
     for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
-        trf__softmax(out->data + i * n, n);
+        trf__outputs(t->pass.config, out->data + i * n, n);
     return TRF_OK;
 }
 
@@ -33109,6 +33383,130 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     trf__project_states(pass, y, x, rows);
     run->backend->fetch(run, logits->data, y, rows * vocab);
     return run->backend->sync(run, err);
+}
+
+// >>rank           texts in the order in which they answer a query
+
+enum { TRF__RANKED = 32 };          /* pairs of one call of trf_classify */
+
+/* The ids of the query, of a text, and of some pairs one after another. */
+typedef struct trf__ranking {
+    trf__text_ids query, text, pairs;
+    int32_t lengths[TRF__RANKED];
+} trf__ranking;
+
+typedef struct trf__ranked { double score; int32_t text; } trf__ranked;
+
+/* Larger scores first; a NaN is below all numbers. */
+TRF__FN int trf__by_score(const void *a, const void *b)
+{
+    const trf__ranked *x = (const trf__ranked *)a, *y = (const trf__ranked *)b;
+    int nan_x = x->score != x->score, nan_y = y->score != y->score;
+    if (nan_x != nan_y) return nan_x - nan_y;
+    if (x->score != y->score && !nan_x) return x->score > y->score ? -1 : 1;
+    return x->text < y->text ? -1 : x->text > y->text;
+}
+
+/* Whether the model scores pairs. *room: for the ids of both texts. */
+TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
+{
+    const trf_config *c = &model->config;
+    int32_t between;
+    if (!c->label_kind || c->n_labels != 1)
+        return trf__fail(err, TRF_E_STATE, -1, "label_kind",
+                         "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
+                         " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
+    TRF__TRY(trf__separators(c, &between, err));
+    *room = c->max_length - between - trf__source_added(c);
+    if (*room < 0)
+        return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
+                         c->max_length);
+    if (model->source) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "the model has no source vocabulary");
+}
+
+/* Appends the pair of the query and a text as pair i. */
+TRF__FN trf_status trf__rank_add(const trf_translator *t, trf__ranking *r, const char *text,
+                                 int32_t room, int32_t i, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf_hooks *hooks = &t->pass.run.hooks;
+    int32_t first = r->query.n, second;
+    TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
+    second = r->text.n;
+    trf_shorten_pair(&first, &second, room);
+    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
+              hooks);
+    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
+                      first + second + 2, &r->lengths[i], err));
+    r->pairs.n += r->lengths[i];
+    return TRF_OK;
+}
+
+/* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
+TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char *const *texts,
+                                  int32_t n, int32_t room, int32_t first, double *scores,
+                                  trf_error *err)
+{
+    trf_real outputs[TRF__RANKED];
+    trf_tensor out = trf_tensor_of(outputs, 2, n, 1, 1);
+    trf_sequences pairs;
+    int32_t i;
+    r->pairs.n = 0;
+    for (i = 0; i < n; i++) {
+        trf_status status = texts[i] ? trf__rank_add(t, r, texts[i], room, i, err)
+                                     : trf__fail_null(err, "texts");
+        if (status != TRF_OK && err) err->where = first + i;
+        TRF__TRY(status);
+    }
+    pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
+    TRF__TRY(trf_classify(t, &pairs, &out, err));
+    for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *order,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    const size_t bytes = trf__bytes(n, sizeof(trf__ranked));
+    trf__ranked *items = (trf__ranked *)trf__alloc(hooks, bytes);
+    int32_t i;
+    if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
+    for (i = 0; i < n; i++) { items[i].score = scores[i]; items[i].text = i; }
+    trf__sort_items(items, (size_t)n, sizeof *items, trf__by_score);
+    for (i = 0; i < n; i++) order[i] = items[i].text;
+    trf__free(hooks, items, bytes);
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
+                            const char *const *texts, int32_t n, double *scores, int32_t *order,
+                            trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf__ranking r;
+    trf_status status;
+    int32_t room = 0, i, some;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    hooks = &translator->pass.run.hooks;
+    if (!query) return trf__fail_null(err, "query");
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!texts && n) return trf__fail_null(err, "texts");
+    if (!scores && n) return trf__fail_null(err, "scores");
+    TRF__TRY(trf__rank_check(translator->model, &room, err));
+    TRF__ZERO(r);
+    status = trf__encode_all(translator->model->source, query, &r.query, hooks, err);
+    if (status != TRF_OK && err) err->where = -1;
+    for (i = 0; i < n && status == TRF_OK; i += some) {
+        some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
+        status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
+    }
+    if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
+    trf__free(hooks, r.query.ids, trf__bytes(r.query.capacity, sizeof(int32_t)));
+    trf__free(hooks, r.text.ids, trf__bytes(r.text.capacity, sizeof(int32_t)));
+    trf__free(hooks, r.pairs.ids, trf__bytes(r.pairs.capacity, sizeof(int32_t)));
+    return status;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -34427,13 +34825,13 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a checkpoint's
-//                      training has consistency; trf.version, that of the library that wrote the
-//                      file; trf.content = model | checkpoint;
-//                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
-//                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
-//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
-//                      and trf.header_crc32 of these texts, names and shapes (>>files). A
+//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of format
+//                      12 is not 0; trf.version, that of the library that wrote the file;
+//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
+//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
+//                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
+//                      byte_bpe; trf.crc32 of the data, and trf.header_crc32 of these texts, names
+//                      and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
 //                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
@@ -34457,8 +34855,9 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
-   Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_TWICE = 12,
+   Some files of format 6 have fields of format 7, so a field that is there is read. A field of
+   format 12 is written only if it is not 0, and the file then has this format. */
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_MORE = 12,
        TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
@@ -34502,11 +34901,13 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
    but double, one half is 0: that tells the types apart. */
 #define TRF__IS_REAL(type) ((type)0.5 != 0)
 #define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, \
+    if ((stored) >= TRF__FORMAT_MORE && (object)->field == 0) {} \
+    else if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, \
                                                            (double)(object)->field); \
     else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && ((stored) <= format || trf_file_metadata(file, prefix #field))) { \
+    if (((stored) && (stored) < TRF__FORMAT_MORE && (stored) <= format) || \
+        ((stored) && trf_file_metadata(file, prefix #field))) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
@@ -34541,13 +34942,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_TWICE)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT_TWICE);
+                             (int)TRF__FORMAT_MORE);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -34779,7 +35180,7 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
     const trf_config *c = &model->config;
     int32_t i;
     trf__add_metadata(notes, "format", "pt");
-    trf__metadata_int(notes, "trf.format", format);
+    trf__metadata_int(notes, "trf.format", c->label_kind ? TRF__FORMAT_MORE : format);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
     trf__add_metadata(notes, "trf.content", content);
     if (model->source)
@@ -35707,7 +36108,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     char key[TRF__KEY_SIZE];
     int32_t i;
     trf__metadata_content(notes, trainer->model, "checkpoint",
-                          trainer->options.consistency > 0 ? TRF__FORMAT_TWICE
+                          trainer->options.consistency > 0 || trainer->options.cooldown
+                          ? TRF__FORMAT_MORE
                           : trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);
@@ -36407,6 +36809,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     c->kind = a->kind;
     c->head = a->head;
     c->n_labels = a->n_labels;
+    c->label_kind = a->label_kind;
     c->source_vocab = a->source_vocab;
     c->target_vocab = a->target_vocab;
     if (c->kind == TRF_DECODER_ONLY) c->encoder_layers = 0;
@@ -36478,7 +36881,9 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     int labels = s->head != TRF_HEAD_NONE && s->head != TRF_HEAD_MASKED;
     TRF__RANGE(s, kind, 0, TRF_KIND_COUNT - 1);
     TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
-    TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
+    int texts = s->head == TRF_HEAD_MEAN || s->head == TRF_HEAD_FIRST;
+    TRF__RANGE(s, label_kind, 0, texts ? TRF_LABEL_KIND_COUNT - 1 : 0);
+    TRF__RANGE(s, n_labels, !labels ? 0 : s->label_kind ? 1 : 2, labels ? vocab : 0);
     TRF__RANGE(s, pairs, 1, most);
     TRF__RANGE(s, different, 0, (double)s->pairs);
     TRF__RANGE(s, source_tokens, 0, most / 4);
@@ -36531,8 +36936,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
         recipe->learning.updates = stats->updates;
         recipe->learning.patience = 0;
     }
-    /* what users want to know: right labels, right answers, or else likely texts */
-    recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY
+    /* what users want to know: right labels, right answers, or else likely texts. Whole sets of
+       labels are seldom right, and numbers never */
+    recipe->learning.metric = stats->n_labels && !stats->label_kind ? TRF_METRIC_ACCURACY
         : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
         ? TRF_METRIC_ERROR_RATE
         : TRF_METRIC_LOSS;
@@ -38050,6 +38456,7 @@ typedef struct trf__split {
     char *used;
     int64_t n, train;
     trf__labels labels;         /* those to learn from */
+    int64_t numbers;            /* how many numbers a pair has, if labels are numbers */
 } trf__split;
 
 /* Ids that a pair, or a part of a text, is made of. */
@@ -38100,7 +38507,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
-// >>dataset-store  options, and texts with the places where they come from
+// >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
@@ -38130,6 +38537,12 @@ TRF__FN int trf__lead_of(const trf_dataset_options *o) { return o->kind == TRF_D
 TRF__FN int trf__is_labelled(const trf_dataset_options *o)
 {
     return o->kind == TRF_DATA_LABELLED || o->kind == TRF_DATA_TAGGED;
+}
+
+/* Labels are numbers. */
+TRF__FN int trf__is_numbered(const trf_dataset_options *o)
+{
+    return o->label_kind == TRF_LABELS_NUMBERS;
 }
 
 /* Pairs that go to the caller, or lie in a file, are encoded by vocabularies that are there. */
@@ -38167,6 +38580,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
     TRF__RANGE(o, bare_chunks, 0, 1);
     TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
+    TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
     if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
@@ -38191,6 +38605,8 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     }
     return TRF_OK;
 }
+
+// >>dataset-texts  texts, and the places where they come from
 
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {
@@ -38352,13 +38768,23 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
 
-/* Reads the next label of a line, or the next word; *text moves past it. Without `tagged` the whole
-   line is one label, which may contain blanks. Returns 0 at the end. */
-TRF__FN int trf__next_label(trf__label *label, const char **text, int tagged)
+/* What ends a label: whitespace; a comma; nothing, as the whole line is one label. */
+typedef enum trf__label_end { TRF__AT_BLANKS, TRF__AT_COMMAS, TRF__AT_THE_END } trf__label_end;
+
+TRF__FN trf__label_end trf__label_end_of(const trf_dataset_options *o)
 {
+    return o->kind == TRF_DATA_TAGGED ? TRF__AT_BLANKS
+         : o->label_kind == TRF_LABELS_ANY ? TRF__AT_COMMAS : TRF__AT_THE_END;
+}
+
+/* Reads the next label of a line, or the next word; *text moves past it. It may contain blanks,
+   unless they end it. An empty one between commas is none. Returns 0 at the end. */
+TRF__FN int trf__next_label(trf__label *label, const char **text, trf__label_end end)
+{
+    while (end == TRF__AT_COMMAS && (**text == ',' || trf__is_blank(**text))) ++*text;
     label->n = trf__next_token(TRF_WORDS, text, &label->text);
-    if (tagged || !label->n) return label->n > 0;
-    label->n = strlen(label->text);
+    if (end == TRF__AT_BLANKS || !label->n) return label->n > 0;
+    label->n = end == TRF__AT_COMMAS ? strcspn(label->text, ",") : strlen(label->text);
     *text = label->text + label->n;
     while (trf__is_blank(label->text[label->n - 1])) label->n--;
     return 1;
@@ -38412,7 +38838,7 @@ TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const c
                                    trf_error *err)
 {
     trf__label label;
-    while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
+    while (trf__next_label(&label, &line, trf__label_end_of(&d->options))) {
         if (label.n > TRF__LONGEST_LABEL) continue;
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
         l->items[l->n++] = label;
@@ -38428,7 +38854,7 @@ TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, cons
 {
     trf__label label;
     int64_t before = l->n;
-    while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
+    while (trf__next_label(&label, &line, trf__label_end_of(&d->options))) {
         int64_t at = trf__label_at(l, &label);
         if (label.n > TRF__LONGEST_LABEL || trf__label_number(l, &label) >= 0) continue;
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
@@ -38591,42 +39017,120 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     return status;
 }
 
+// >>dataset-labels labels as ids: one, several, numbers; those of words
+
+/* The data have no such label. */
+TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
+{
+    char why[200];
+    if (label->n > TRF__LONGEST_LABEL)
+        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label->n,
+                 (int)TRF__LONGEST_LABEL);
+    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
+                  (int)(label->n < 140 ? label->n : 140), label->text);
+    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+}
+
 /* The number of a line's label, or -1. Labels of a caller may have blanks around them. */
 TRF__FN int32_t trf__line_label(const trf_dataset *d, const char *line, trf__misfit *bad)
 {
     trf__label label;
     int32_t number;
-    char why[200];
     label.text = line;
     label.n = strlen(line);
     number = trf__label_number(&d->split.labels, &label);
     if (number >= 0) return number;
-    if (!trf__next_label(&label, &line, 0)) {
+    if (!trf__next_label(&label, &line, TRF__AT_THE_END)) {
         trf__unfit(bad, TRF_FAULT_LABEL, 1, "no label");
         return -1;
     }
     number = trf__label_number(&d->split.labels, &label);
-    if (label.n > TRF__LONGEST_LABEL)
-        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label.n,
-                 (int)TRF__LONGEST_LABEL);
-    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
-                  (int)(label.n < 140 ? label.n : 140), label.text);
-    if (number < 0) trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    if (number < 0) trf__unknown_label(&label, bad);
     return number;
+}
+
+/* The labels of a line that hold, as ascending numbers. */
+TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit *bad,
+                                   trf_error *err)
+{
+    trf__text_ids *to = &d->encoding.ids[1];
+    trf__label label;
+    char why[200];
+    while (trf__next_label(&label, &line, TRF__AT_COMMAS)) {
+        int32_t number = trf__label_number(&d->split.labels, &label), i = to->n;
+        if (number < 0) { trf__unknown_label(&label, bad); return TRF_OK; }
+        TRF__TRY(trf__ids_add(to, &number, 1, &d->options.hooks, err));
+        for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
+        to->ids[i] = number;
+        if (i == 0 || to->ids[i - 1] < number) continue;
+        snprintf(why, sizeof why, "the label '%.*s' is there twice",
+                 (int)(label.n < 140 ? label.n : 140), label.text);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        return TRF_OK;
+    }
+    return TRF_OK;
+}
+
+/* Reads the next number of a line. Returns 1, 0 at the end of the line, or -1: *word is none. */
+TRF__FN int trf__next_number(trf__label *word, const char **line, int32_t *label)
+{
+    char text[96];
+    double x;
+    word->n = trf__next_token(TRF_WORDS, line, &word->text);
+    if (!word->n) return 0;
+    if (word->n >= sizeof text) return -1;
+    memcpy(text, word->text, word->n);
+    text[word->n] = 0;
+    if (!trf__parse_real(text, &x) || !(fabs(x) <= FLT_MAX)) return -1;
+    *label = trf_number_label((float)x);
+    return 1;
+}
+
+/* The numbers of a line, as labels. */
+TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__misfit *bad,
+                                       trf_error *err)
+{
+    trf__text_ids *to = &d->encoding.ids[1];
+    const char *at = line;
+    trf__label word;
+    int32_t label;
+    char why[200];
+    int got;
+    while ((got = trf__next_number(&word, &at, &label)) > 0)
+        TRF__TRY(trf__ids_add(to, &label, 1, &d->options.hooks, err));
+    if (got == 0 && to->n && to->n == d->split.numbers) return TRF_OK;
+    if (got < 0)
+        snprintf(why, sizeof why, "byte %lld of the label: expected a number, got '%.*s'",
+                 (long long)(word.text - line) + 1, (int)(word.n < 100 ? word.n : 100), word.text);
+    else if (!to->n) snprintf(why, sizeof why, "no number");
+    else snprintf(why, sizeof why, "%d number%s, but the first text has %lld", (int)to->n,
+                  trf__plural(to->n), (long long)d->split.numbers);
+    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    return TRF_OK;
+}
+
+/* The label of a line, or its labels. */
+TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
+                                     trf_error *err)
+{
+    int32_t number;
+    if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
+    if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
+    number = trf__line_label(d, line, bad);
+    if (number < 0) return TRF_OK;
+    return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
 }
 
 TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
                                         trf__misfit *bad, trf_error *err)
 {
     trf__text_ids *ids = d->encoding.ids;
-    int32_t number;
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    number = trf__line_label(d, text[1], bad);
-    if (number < 0) return TRF_OK;
+    TRF__TRY(trf__encode_label(d, text[1], bad, err));
+    if (*bad->why) return TRF_OK;
     TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
     if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
-    else if (trf__ids_fit(d, 0, ids[0].n, 0, bad))
-        return trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err);
+    else if (trf__ids_fit(d, 0, ids[0].n, 0, bad)) (void)trf__ids_fit(d, 1, ids[1].n, 0, bad);
     return TRF_OK;
 }
 
@@ -38663,14 +39167,14 @@ TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2],
     trf__label word, tag;
     char why[120];
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    for (; trf__next_label(&word, &words, 1); n_words++) {
-        int more = trf__next_label(&tag, &tags, 1);
+    for (; trf__next_label(&word, &words, TRF__AT_BLANKS); n_words++) {
+        int more = trf__next_label(&tag, &tags, TRF__AT_BLANKS);
         int32_t number = more ? trf__label_number(&d->split.labels, &tag) : -1;
         n_tags += more;
         unknown += more && number < 0;
         TRF__TRY(trf__encode_word(d, &word, number, err));
     }
-    while (trf__next_label(&tag, &tags, 1)) n_tags++;
+    while (trf__next_label(&tag, &tags, TRF__AT_BLANKS)) n_tags++;
     if (n_words != n_tags) {
         snprintf(why, sizeof why, "%ld word%s, but %ld label%s", n_words, trf__plural(n_words),
                  n_tags, trf__plural(n_tags));
@@ -39124,7 +39628,8 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     }
     given = count > 0;
     if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
-    if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
+    if (trf__is_labelled(o) && !trf__is_numbered(o))
+        TRF__TRY(trf__labels_keep(d, s, given, &count, err));
     if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
     if (count < s->n || o->token_file) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "held_out",
@@ -39161,15 +39666,34 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     return TRF_OK;
 }
 
+/* How many numbers each pair has: those of the first pair to learn from that has nothing else. */
+TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
+{
+    trf__label word;
+    int32_t label;
+    int64_t i;
+    int got = -1;
+    for (i = 0; i < s->train && (got < 0 || !s->numbers); i++) {
+        const char *line = s->lines[1][i];
+        for (s->numbers = 0; (got = trf__next_number(&word, &line, &label)) > 0; s->numbers++) {}
+    }
+    if (got == 0 && s->numbers > 0 && s->numbers <= TRF__MOST_LABELS) return TRF_OK;
+    if (got == 0 && s->numbers > 0)
+        return trf__fail(err, TRF_E_LIMIT, i - 1, "labels", "a text has %lld numbers, at most %d",
+                         (long long)s->numbers, (int)TRF__MOST_LABELS);
+    return trf__fail(err, TRF_E_STATE, -1, "labels", "expected numbers, but no text has any");
+}
+
 /* Joins the labels to a text, which the model stores. */
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     int64_t i;
     char *to;
     if (!trf__is_labelled(&d->options)) return TRF_OK;
-    if (l->n < 2)
-        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
-                         (int)l->n);
+    if (trf__is_numbered(&d->options)) return trf__dataset_numbers(&d->split, err);
+    if (l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY))
+        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected %s or more, got %d",
+                         d->options.label_kind ? "a label" : "two labels", (int)l->n);
     d->labels_bytes = 0;
     for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
@@ -39326,11 +39850,13 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     const trf_token_facts *f = &d->facts[0];
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
-    a->kind = d->labels || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
+    a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
             : kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
-    if (d->labels) a->head = kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
+    if (trf__is_labelled(&d->options)) a->head =
+        kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
     if (kind == TRF_DATA_SOURCES) a->head = TRF_HEAD_MASKED;
-    a->n_labels = (int32_t)s->labels.n;
+    a->n_labels = (int32_t)(trf__is_numbered(&d->options) ? s->numbers : s->labels.n);
+    a->label_kind = d->options.label_kind;
     a->pairs = f->pairs;
     a->different = f->different < f->pairs ? f->different : f->pairs;
     a->source_tokens = f->source_ids + f->pairs;    /* + 1 mark each, empty sides too */
@@ -39561,9 +40087,9 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                                      data->stats.longest, err);
     if (status == TRF_OK && data->stream)
         status = trf_model_set_metadata(*model, "trained.stream", "1", err);
-    if (status == TRF_OK && !data->labels)
+    if (status == TRF_OK && !trf__is_labelled(&data->options))
         status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
-    if (status == TRF_OK && !data->labels && f->source_ids)
+    if (status == TRF_OK && !trf__is_labelled(&data->options) && f->source_ids)
         status = trf__dataset_note(*model, "trained.ratio",
                                    (int64_t)(1000.0 * (double)f->target_ids /
                                              (double)f->source_ids), err);
@@ -40729,4 +41255,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2250912969
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1149130045

@@ -155,7 +155,7 @@ static void see_cross_entropy(const trf__loss *j)
     ON(j->dx);
     ON(j->dw);
     ON(j->db);
-    ON(j->x); MAT(j->w); ON(j->bias); ON(j->targets);
+    ON(j->x); MAT(j->w); ON(j->bias); ON(j->targets); ON(j->numbers);
 }
 #define RULES(x) \
     do { ON((x).alone); ON((x).sequences); ON((x).ends); ON((x).ids); ON((x).counts); ON((x).kept); } while (0)

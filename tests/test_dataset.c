@@ -543,6 +543,64 @@ static void given_labels(void **state)
 }
 
 /* A word that no vocabulary takes. */
+/* Labels that are several at once, or numbers: the ids of each line, and the lines that are left out. */
+static void kinds_of_labels(void **state)
+{
+    static const char *const any[] = {"b, a", "a", "", " c d ,a,, ", "a,a", ",", "b"};
+    static const char *const numbers[] = {"1 -2.5", "x", "0.5 1e3", "1", "1 2 3", "nan 1", "", "1e39 0", "-0 7"};
+    static const int32_t lengths[] = {2, 1, 0, 2, 0, 1};
+    static const int32_t ids[] = {0, 1, 0, 0, 2, 1};
+    static const float wanted[] = {1, -2.5f, 0.5f, 1000, -0.0f, 7};
+    int number;
+    (void)state;
+    for (number = 0; number < 2; number++) {
+        trf_dataset_options o = trf_dataset_defaults();
+        trf_dataset *d = NULL;
+        trf_model *model = NULL;
+        trf_batch batch;
+        seen s;
+        size_t i, n = number ? sizeof numbers / sizeof *numbers : sizeof any / sizeof *any;
+        memset(&s, 0, sizeof s);
+        o.kind = TRF_DATA_LABELLED;
+        o.label_kind = number ? TRF_LABELS_NUMBERS : TRF_LABELS_ANY;
+        o.held_out = -1;
+        o.bad_line = bad_line;
+        o.user = &s;
+        OK(trf_dataset_create(&d, &o, &err));
+        for (i = 0; i < n; i++) OK(trf_dataset_add(d, "some text", number ? numbers[i] : any[i], &err));
+        OK(trf_dataset_finish(d, &err));
+        assert_int_equal(s.n_bad, number ? 6 : 1);
+        for (i = 0; i < (size_t)s.n_bad; i++) assert_true(s.bad[i].fault == TRF_FAULT_LABEL && s.bad[i].side == 1);
+        if (!number) assert_string_equal(s.why[0], "the label 'a' is there twice");
+        if (number) assert_string_equal(s.why[0], "byte 1 of the label: expected a number, got 'x'");
+        if (number) assert_string_equal(s.why[1], "1 number, but the first text has 2");
+        if (number) assert_string_equal(s.why[5], "byte 1 of the label: expected a number, got '1e39'");
+        if (number) assert_null(trf_dataset_labels(d));
+        else assert_string_equal(trf_dataset_labels(d), "a\nb\nc d");
+        trf_dataset_recipe(d)->corpus.shuffle = trf_dataset_recipe(d)->corpus.buckets = 0;
+        OK(trf_corpus_set_options(trf_dataset_corpus(d), &trf_dataset_recipe(d)->corpus, &err));
+        OK(trf_corpus_next(trf_dataset_corpus(d), &batch, &err));
+        assert_int_equal(batch.target.count, number ? 3 : 6);
+        for (i = 0; i < 6; i++) {
+            if (number) assert_true(trf_label_number(batch.target.ids[i]) == wanted[i]);
+            else assert_int_equal(batch.target.lengths[i], lengths[i]);
+            if (!number) assert_int_equal(batch.target.ids[i], ids[i]);
+        }
+        assert_true(trf_dataset_recipe(d)->learning.metric == TRF_METRIC_LOSS);
+        OK(trf_dataset_create_model(d, &model, &err));
+        assert_int_equal(trf_model_config(model)->n_labels, number ? 2 : 3);
+        assert_int_equal(trf_model_config(model)->label_kind, o.label_kind);
+        trf_model_destroy(model);
+        trf_dataset_destroy(d);
+        OK(trf_dataset_create(&d, &o, &err));           /* nothing to learn */
+        for (i = 0; i < 3; i++) OK(trf_dataset_add(d, "some text", number && i ? "x" : "", &err));
+        FAILS(trf_dataset_finish(d, &err), TRF_E_STATE, "labels", -1);
+        trf_dataset_destroy(d);
+        o.kind = TRF_DATA_TAGGED;
+        FAILS(trf_dataset_create(&d, &o, &err), TRF_E_INVALID_ARG, "label_kind", -1);
+    }
+}
+
 static void long_words(void **state)
 {
     trf_vocab *vocab = letters(TRF_WORDS);
@@ -836,7 +894,7 @@ int main(void)
         cmocka_unit_test(bad_lines), cmocka_unit_test(names_files),
         cmocka_unit_test(own_vocabularies), cmocka_unit_test(held_out_files),
         cmocka_unit_test(chunks), cmocka_unit_test(files_of_text), cmocka_unit_test(tags),
-        cmocka_unit_test(given_labels), cmocka_unit_test(long_words),
+        cmocka_unit_test(given_labels), cmocka_unit_test(kinds_of_labels), cmocka_unit_test(long_words),
         cmocka_unit_test(lines_that_are_too_long),
         cmocka_unit_test(byte_order_marks),
         cmocka_unit_test(pairs_for_the_caller), cmocka_unit_test(changed_targets),

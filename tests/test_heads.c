@@ -31,6 +31,10 @@ enum { VOCAB = 13, LABELS = 5, D = 8, MOST = 512, WEIGHTS = 1 << 14, HEADS = 4 }
 
 static int bert;        /* 1: models have what BERT has: segments, a layer in the head, a mask of its own */
 
+static trf_label_kind kind;     /* of the labels of sequences; ANY with one label: yes or no */
+static int32_t n_kind = LABELS;
+static int32_t unasked;         /* so many first sequences have no labels */
+
 static int two_heads;   /* 1: masked models have a second head, for sequences */
 
 static trf_config config_of(trf_head head)
@@ -39,12 +43,21 @@ static trf_config config_of(trf_head head)
     c.seed = 5;
     c.head = head;
     c.n_labels = head == TRF_HEAD_NONE || head == TRF_HEAD_MASKED ? 0 : LABELS;
+    if (trf__pools(&c) && kind) { c.label_kind = kind; c.n_labels = n_kind; }
     if (!bert) return c;
     c.segments = 2;
     c.head_layer = head == TRF_HEAD_FIRST || head == TRF_HEAD_MASKED;
     if (head == TRF_HEAD_MASKED) c.mask = 6;
     if (head == TRF_HEAD_MASKED && two_heads) c.sequence_labels = LABELS;
     return c;
+}
+
+/* Only labels of which one holds can be smoothed. */
+static trf_train_options training_of(void)
+{
+    trf_train_options o = kit_small_training(0);
+    if (kind) o.label_smoothing = 0;
+    return o;
 }
 
 static trf_model *model_of(const trf_config *c)
@@ -80,6 +93,18 @@ static int32_t draw(uint64_t seed, uint64_t *at, int32_t n)
     return (int32_t)(trf__random64(seed, 5, (*at)++) % (uint64_t)n);
 }
 
+/* Numbers, or the labels that hold, of sequence i; of one in five none. Returns how many. */
+static int32_t fill_numbers(int32_t *to, const trf_config *c, int32_t i, uint64_t seed, uint64_t *at)
+{
+    int32_t n = 0, k;
+    if (i < unasked || draw(seed, at, 12) == 0) { *to = -1; return 1; }
+    for (k = 0; k < c->n_labels; k++) {
+        if (c->label_kind == TRF_LABELS_NUMBERS) to[n++] = trf_number_label((float)draw(seed, at, 4001) / 1000 - 2);
+        else if (draw(seed, at, 2)) to[n++] = k;
+    }
+    return n;
+}
+
 /* Sequences of shortest to longest ids with random labels; one in five is not asked for. Of masked tokens one in
    three is a mask, and is asked for, with one or two more. With segments, one id in five ends one. A second head's
    label comes first. */
@@ -102,7 +127,8 @@ static trf_batch fill(data *d, const trf_config *c, int32_t count, int32_t short
             if (draw(seed, &at, 3) == 0) d->ids[n] = trf__mask_of(c);
             else if (draw(seed, &at, 5)) d->labels[m - 1] = -1;
         }
-        if (trf__pools(c)) d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, c->n_labels) : -1;
+        if (c->label_kind) { d->n_labels[i] = fill_numbers(d->labels + m, c, i, seed, &at); m += d->n_labels[i]; }
+        else if (trf__pools(c)) d->labels[m++] = draw(seed, &at, 5) ? draw(seed, &at, c->n_labels) : -1;
     }
     d->batch.source.ids = d->ids; d->batch.source.lengths = d->lengths; d->batch.source.count = count;
     d->batch.target.ids = d->labels; d->batch.target.lengths = d->n_labels; d->batch.target.count = count;
@@ -200,10 +226,18 @@ static void near(const char *what, const trf_head head, double got, double want,
     if (!(fabs(got - want) <= tolerance)) fail_msg("%s of head %d: got %.12g, expected %.12g", what, (int)head, got, want);
 }
 
-#define EVERY_HEAD for (head = two_heads ? TRF_HEAD_MASKED : TRF_HEAD_MEAN; head <= TRF_HEAD_MASKED; head = (trf_head)(head + 1))
+#define EVERY_HEAD for (head = two_heads ? TRF_HEAD_MASKED : TRF_HEAD_MEAN; \
+                        head <= (kind ? TRF_HEAD_FIRST : TRF_HEAD_MASKED); head = (trf_head)(head + 1))
 
 /* -----------------------------------------------------------------------------------------------
    What they compute. */
+
+/* What trf_classify gives for logit v of a row. */
+static double plain_output(const double *z, int64_t n, int64_t v)
+{
+    if (kind == TRF_LABELS_NUMBERS) return z[v];
+    return kind == TRF_LABELS_ANY ? 1 / (1 + exp(-z[v])) : exp(z[v] - log_sum(z, n));
+}
 
 /* Logits and probabilities, with EOS and without, in both norm places, with empty sequences where there may be. */
 static void test_logits(void **state)
@@ -243,8 +277,8 @@ static void test_logits(void **state)
                 int64_t m = trf__pools(&c) ? 1 : d.lengths[i], k;
                 for (k = 0; k < m; k++, at++, row++)
                     for (v = 0; v < vocab; v++)
-                        near("probability", head, (double)got[at * vocab + v],
-                             exp(want[row * vocab + v] - log_sum(want + row * vocab, vocab)), 10 * FORMULA);
+                        near("probability", head, (double)got[at * vocab + v], plain_output(want + row * vocab, vocab, v),
+                             20 * FORMULA);
                 row += !trf__pools(&c) && eos;
             }
             assert_true(at == n && row == rows);
@@ -264,7 +298,7 @@ static void test_loss(void **state)
     (void)state;
     EVERY_HEAD for (rule = 0; rule < 3; rule++) {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model = model_of(&c);
         trf_trainer *trainer;
         trf_translator *t;
@@ -312,6 +346,203 @@ static void test_loss(void **state)
     }
 }
 
+/* Binary cross-entropy and the squared error against their formulas, and what counts as right. */
+static void test_number_loss(void **state)
+{
+    static double z[MOST * VOCAB];
+    static data d;
+    trf_head head;
+    (void)state;
+    EVERY_HEAD {
+        trf_config c = config_of(head);
+        trf_train_options o = training_of();
+        trf_model *model = model_of(&c);
+        trf_trainer *trainer;
+        trf_translator *t;
+        trf_batch batch = (unasked = 2, fill(&d, &c, 19, 0, 9, 43));
+        trf_step_report report, all;
+        int32_t at = 0, i, v, k, n = 0, holding = 0;
+        double loss = 0, hits = 0;
+        unasked = 0;
+        o.source_tokens = 40;
+        shake(model);
+        trainer = trainer_of(model, &o);
+        t = translator_of(model);
+        plain_logits(t, &batch.source, z);
+        for (i = 0; i < 19; at += d.n_labels[i++]) {
+            int right = kind == TRF_LABELS_ANY;
+            double sum = 0;
+            if (d.n_labels[i] == 1 && d.labels[at] == -1) continue;
+            for (v = 0; v < c.n_labels; v++) {
+                double x = z[i * c.n_labels + v], y = 0;
+                for (k = 0; k < d.n_labels[i]; k++) if (d.labels[at + k] == v) y = 1;
+                if (kind == TRF_LABELS_NUMBERS) sum += pow(x - (double)trf_label_number(d.labels[at + v]), 2);
+                else sum -= y > 0 ? log(1 / (1 + exp(-x))) : log(1 / (1 + exp(x)));
+                right &= (x >= 0) == (y > 0);
+                holding += y > 0;
+            }
+            n++;
+            loss += sum / c.n_labels;
+            hits += right;
+        }
+        OK(trf_evaluate(trainer, &batch, &report, &err));
+        assert_true(n > 10 && n < 19 && (kind == TRF_LABELS_NUMBERS || (holding > 0 && holding < n * c.n_labels)));
+        assert_int_equal(report.target_tokens, n);
+        assert_int_equal(report.source_tokens, trf_source_rows(model, &batch.source));
+        near("loss", head, report.loss, loss / n, 10 * FORMULA * (1 + loss / n));
+        near("nll", head, report.nll, loss / n, 10 * FORMULA * (1 + loss / n));
+        near("accuracy", head, report.accuracy, hits / n, 1e-12);
+        OK(trf_evaluate_all(trainer, &batch, NULL, &all, &err));        /* in several batches */
+        assert_int_equal(all.target_tokens, n);
+        near("loss of all", head, all.loss, report.loss, 10 * CLOSE * (1 + loss / n));
+        near("accuracy of all", head, all.accuracy, hits / n, 1e-12);
+        trf_translator_destroy(t);
+        trf_trainer_destroy(trainer);
+        trf_model_destroy(model);
+    }
+}
+
+/* Labels that make no sense are refused, each at its index, and change nothing; logits, and so outputs and losses, of
+   any size stay numbers. */
+static void test_number_refusals(void **state)
+{
+    static const int32_t ids[] = {5, 6, 7, 8}, lengths[] = {2, 2};
+    int32_t labels[2 * LABELS + 1], n_labels[2], i;
+    trf_config c = config_of(TRF_HEAD_FIRST);
+    trf_train_options o = training_of();
+    trf_model *model = model_of(&c);
+    trf_trainer *t = trainer_of(model, &o);
+    trf_step_report report;
+    trf_batch b;
+    const float bad[] = {(float)NAN, (float)INFINITY, -(float)INFINITY};
+    const int numbers = kind == TRF_LABELS_NUMBERS;
+    (void)state;
+    memset(&b, 0, sizeof b);
+    b.source.ids = ids; b.source.lengths = lengths; b.source.count = 2;
+    b.target.ids = labels; b.target.lengths = n_labels; b.target.count = 2;
+    for (i = 0; i < LABELS; i++) labels[i] = labels[LABELS + i] = numbers ? trf_number_label((float)i) : i;
+    n_labels[0] = n_labels[1] = LABELS;
+    OK(trf_evaluate(t, &b, &report, &err));
+    for (i = 0; i < 3 && numbers; i++) {
+        labels[LABELS + 2] = trf_number_label(bad[i]);
+        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+    }
+    labels[LABELS + 2] = -1;                    /* not alone */
+    FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+    if (numbers) labels[LABELS + 2] = trf_number_label(-0.0f);
+    else {
+        labels[LABELS + 2] = LABELS;
+        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        labels[LABELS + 2] = 1;                 /* twice */
+        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        labels[LABELS + 2] = 0;
+        FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", LABELS + 2);
+        labels[LABELS + 2] = 2;
+    }
+    n_labels[1] = LABELS + 1;
+    FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+    n_labels[1] = -1;
+    FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+    n_labels[1] = LABELS - 1;                   /* one number is missing; of labels any number may hold */
+    if (numbers) FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 1);
+    else OK(trf_evaluate(t, &b, &report, &err));
+    n_labels[0] = n_labels[1] = 0;
+    b.target.ids = NULL;
+    if (numbers) FAILS(trf_train_step(t, &b, &report, &err), TRF_E_INVALID_ARG, "target", 0);
+    else OK(trf_evaluate(t, &b, &report, &err));        /* none holds */
+    b.target.ids = labels;
+    n_labels[0] = n_labels[1] = 1;
+    labels[0] = labels[1] = -1;
+    OK(trf_evaluate(t, &b, &report, &err));
+    assert_true(report.target_tokens == 0 && report.loss == 0);
+    FAILS(trf_train_step(t, &b, NULL, &err), TRF_E_STATE, "tokens", 0);
+    assert_int_equal(trf_trainer_step(t), 0);
+    if (numbers) {                              /* a gradient that cannot be squared: the step is skipped */
+        for (i = 0; i < LABELS; i++) labels[i] = trf_number_label(3e38f);
+        n_labels[0] = LABELS;
+        labels[LABELS] = -1;
+        OK(trf_train_step(t, &b, &report, &err));
+        assert_int_equal(report.skipped, sizeof(trf_real) == 4);
+    }
+    o.label_smoothing = 0.1;
+    FAILS(trf_trainer_set_options(t, &o, &err), TRF_E_INVALID_ARG, "label_smoothing", -1);
+    trf_trainer_destroy(t);
+    trf_model_destroy(model);
+}
+
+/* Logits far from 0: losses, outputs and gradients stay what they are near it. */
+static void test_number_extremes(void **state)
+{
+    static const int32_t ids[] = {5, 6}, lengths[] = {1, 1}, none[] = {0, LABELS};
+    static const double sizes[] = {1, 30, 100, 1e4, 1e15};
+    int32_t labels[LABELS], i;
+    trf_config c = config_of(TRF_HEAD_MEAN);
+    trf_train_options o = training_of();
+    trf_model *model = model_of(&c);
+    trf_trainer *t = trainer_of(model, &o);
+    trf_translator *translator;
+    trf_real got[2 * LABELS], *w;
+    trf_tensor out = trf_tensor_of(got, 2, 2, LABELS, 1), bias, g;
+    trf_step_report report;
+    trf_batch b;
+    size_t k;
+    int sign;
+    (void)state;
+    memset(&b, 0, sizeof b);
+    b.source.ids = ids; b.source.lengths = lengths; b.source.count = 2;
+    b.target.ids = labels; b.target.lengths = none; b.target.count = 2;
+    for (i = 0; i < LABELS; i++) labels[i] = i;
+    out.data = got;
+    for (i = 0; i < trf_model_parameter_count(model); i++) {    /* logits are the bias alone */
+        trf_tensor p = trf_trainer_parameter(t, i);
+        w = (trf_real *)calloc((size_t)trf_tensor_count(&p), sizeof *w);
+        if (strstr(p.name, "head.weight")) OK(trf_tensor_write(&p, w, trf_tensor_count(&p), &err));
+        free(w);
+    }
+    for (k = 0; k < sizeof sizes / sizeof *sizes; k++) for (sign = -1; sign < 2; sign += 2) {
+        double z = sign * sizes[k], s = 1 / (1 + exp(-z)), loss = (log1p(exp(-fabs(z))) * 2 + fabs(z)) / 2;
+        trf_real values[LABELS];
+        for (i = 0; i < LABELS; i++) values[i] = (trf_real)z;
+        bias = trf_trainer_parameter(t, trf_model_parameter_index(model, "head.bias"));
+        OK(trf_tensor_write(&bias, values, LABELS, &err));
+        OK(trf_forward_backward(t, &b, &report, &err));
+        /* the first has no label, the second all: z >= 0 is right of one of them */
+        near("loss", TRF_HEAD_MEAN, report.loss / loss, 1, 10 * FORMULA);
+        near("accuracy", TRF_HEAD_MEAN, report.accuracy, 0.5, 1e-12);
+        g = trf_trainer_gradient(t, trf_model_parameter_index(model, "head.bias"));
+        OK(trf_tensor_read(&g, values, LABELS, &err));
+        for (i = 0; i < LABELS; i++) near("gradient", TRF_HEAD_MEAN, (double)values[i], (2 * s - 1) / LABELS, 10 * FORMULA);
+        trf_trainer_discard_gradients(t);
+        translator = translator_of(model);
+        OK(trf_classify(translator, &b.source, &out, &err));
+        for (i = 0; i < 2 * LABELS; i++) near("output", TRF_HEAD_MEAN, (double)got[i], s, 10 * FORMULA);
+        trf_translator_destroy(translator);
+    }
+    trf_trainer_destroy(t);
+    trf_model_destroy(model);
+}
+
+/* Which configurations there are. */
+static void test_kinds(void **state)
+{
+    trf_head head;
+    int32_t k, n;
+    (void)state;
+    for (head = TRF_HEAD_NONE; head <= TRF_HEAD_MASKED; head = (trf_head)(head + 1)) for (k = -1; k < 4; k++)
+        for (n = 0; n < 3; n++) {
+            trf_config c = config_of(head);
+            int pools = head == TRF_HEAD_MEAN || head == TRF_HEAD_FIRST;
+            c.label_kind = (trf_label_kind)k;
+            if (c.n_labels) c.n_labels = n;
+            if (k < 0 || k > 2 || (k && !pools)) FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "label_kind", -1);
+            else if (c.head && c.head != TRF_HEAD_MASKED && n < (k ? 1 : 2))
+                FAILS(trf_config_check(&c, &err), TRF_E_INVALID_ARG, "n_labels", -1);
+            else OK(trf_config_check(&c, &err));
+        }
+    assert_true(trf_number_label(1) == 0x3F800000 && trf_label_number(trf_number_label(-2.5f)) == -2.5f);
+    assert_true(trf_label_number(-1) != trf_label_number(-1));
+}
+
 /* The loss of the same step, dropout's masks included: it follows from the step and the seed. With a second head in
    two parts, each of which weighs the labels of its sequences by its own tokens. */
 static double loss_sum(trf_trainer *t, const trf_batch *batch)
@@ -338,7 +569,7 @@ static void test_gradients(void **state)
     (void)state;
     EVERY_HEAD for (pre = 0; pre < 2; pre++) {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model;
         trf_trainer *t;
         trf_batch batch;
@@ -424,7 +655,7 @@ static void test_parts(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model = model_of(&c);
         trf_trainer *t;
         trf_batch batch = fill(&d, &c, 9, 1, 9, 61), part;
@@ -471,13 +702,14 @@ static void test_ranks(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *models[3];
-        trf_batch batch = fill(&d, &c, 8, 1, 9, 71), part;
+        trf_batch batch = (unasked = 4, fill(&d, &c, 8, 1, 9, 71)), part;
         trf_step_report reports[2];
         trf_trainer *alone;
         pair p;
         int64_t i, n = 0;
+        unasked = 0;
         for (i = 0; i < 4; i++) n += d.n_labels[i];
         for (i = 0; i < n; i++) d.labels[i] = -1;
         for (i = 0; i < 3; i++) models[i] = model_of(&c);
@@ -529,7 +761,7 @@ static KIT_UNUSED void test_same_bits(void **state)
         uint64_t alone = 0;
         for (i = 0; i <= 3; i++) {
             trf_config c = config_of(head);
-            trf_train_options o = kit_small_training(0);
+            trf_train_options o = training_of();
             trf_model *model = model_of(&c);
             trf_trainer *t;
             uint64_t got;
@@ -584,7 +816,7 @@ static void test_resume(void **state)
     snprintf(path, sizeof path, "/tmp/test_heads_%ld", (long)getpid());
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_load_options load = trf_load_defaults();
         trf_model *model = model_of(&c), *again = NULL;
         trf_corpus *corpus = corpus_of(&c), *other = corpus_of(&c);
@@ -623,7 +855,7 @@ static void test_cancel(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model = model_of(&c);
         trf_batch batch = fill(&d, &c, 5, 1, 9, 91);
         trf_trainer *t;
@@ -663,7 +895,7 @@ static void test_second(void **state)
     (void)state;
     for (layer = 0; layer < 2; layer++) {
         trf_config c = config_of(TRF_HEAD_MASKED);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model;
         trf_translator *t;
         trf_trainer *trainer;
@@ -733,7 +965,7 @@ static void test_second_parts(void **state)
     static trf_real whole[WEIGHTS], sum[WEIGHTS], part[WEIGHTS];
     static data d;
     trf_config c = config_of(TRF_HEAD_MASKED);
-    trf_train_options o = kit_small_training(0);
+    trf_train_options o = training_of();
     trf_model *models[2];
     trf_trainer *t[2];
     trf_step_report reports[2];
@@ -781,7 +1013,7 @@ static void test_second_refusals(void **state)
     static data d;
     static trf_real numbers[MOST * VOCAB];
     trf_config c = config_of(TRF_HEAD_MASKED);
-    trf_train_options o = kit_small_training(0);
+    trf_train_options o = training_of();
     trf_model *model = model_of(&c);
     trf_trainer *t = trainer_of(model, &o);
     trf_translator *asked = translator_of(model);
@@ -849,7 +1081,7 @@ static KIT_UNUSED void test_learning(void **state)
     EVERY_HEAD {
         static data d;
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model;
         trf_trainer *t;
         trf_step_report report;
@@ -893,7 +1125,7 @@ static void test_labels(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model = model_of(&c);
         trf_trainer *t = trainer_of(model, &o);
         trf_batch good = fill(&d, &c, 5, 2, 6, 101), bad;
@@ -951,7 +1183,7 @@ static void test_empty_sequences(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model;
         trf_trainer *t;
         trf_translator *asked;
@@ -1000,7 +1232,7 @@ static void test_wrong_heads(void **state)
     (void)state;
     for (head = 0; head <= TRF_HEAD_MASKED; head++) {
         trf_config c = config_of((trf_head)head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model = model_of(&c);
         trf_translator *t = translator_of(model);
         trf_trainer *trainer = NULL;
@@ -1041,12 +1273,18 @@ static void test_files(void **state)
         trf_config c = config_of((trf_head)head);
         trf_load_options load = trf_load_defaults();
         trf_model *model = model_of(&c), *again = NULL;
+        trf_file *file = NULL;
         trf__destination to = trf__to_path(path);
         load.device.threads = 1;
         OK(trf_model_save(model, path, &err));
         OK(trf_model_load(&again, path, &load, &err));
         assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
         assert_true(trf_model_config(again)->head == c.head && trf_model_config(again)->n_labels == c.n_labels);
+        assert_true(trf_model_config(again)->label_kind == c.label_kind);
+        OK(trf_file_open(&file, path, NULL, &err));     /* older versions refuse what they do not know */
+        assert_string_equal(trf_file_metadata(file, "trf.format"), c.label_kind ? "12" : "9");
+        assert_true(!trf_file_metadata(file, "trf.config.label_kind") == !c.label_kind);
+        trf_file_close(file);
         trf_model_destroy(again);
         DONE(trf__write_model(model, model->weights, NULL, note_nothing, NULL, &to, TRF_WEIGHTS_FULL, &err));    /* somebody else's file */
         load.config = &c;
@@ -1085,7 +1323,7 @@ static void test_memory(void **state)
     (void)state;
     EVERY_HEAD {
         trf_config c = config_of(head);
-        trf_train_options o = kit_small_training(0);
+        trf_train_options o = training_of();
         trf_model *model;
         trf_trainer *t;
         trf_batch batch;
@@ -1135,9 +1373,9 @@ static void test_corpus(void **state)
     OK(trf_corpus_create(&corpus, NULL, &err));
     OK(trf_corpus_add(corpus, ids, 3, labels, 3, &err));
     FAILS(trf_corpus_add(corpus, labels, 3, ids, 3, &err), TRF_E_INVALID_ARG, "source", 0);
-    labels[2] = -2;
-    FAILS(trf_corpus_add(corpus, ids, 3, labels, 3, &err), TRF_E_INVALID_ARG, "target", 2);
-    assert_int_equal(trf_corpus_size(corpus), 1);
+    labels[2] = trf_number_label(-2);       /* below -1 */
+    OK(trf_corpus_add(corpus, ids, 3, labels, 3, &err));
+    assert_int_equal(trf_corpus_size(corpus), 2);
     trf_corpus_destroy(corpus);
 }
 
@@ -1358,11 +1596,107 @@ static void test_project(void **state)
     }
 }
 
+/* trf_rank against trf_classify of joined pairs, for more texts than one call takes, some of them equal, some too long;
+   and what it refuses. */
+static void test_rank(void **state)
+{
+    enum { N = 70 };
+    static const char *const words[] = {"a", "b", "c", "d", "e", "f", "zzz"};
+    static char bytes[N][200];
+    const char *texts[N];
+    double scores[N];
+    int32_t order[N], ids[64], n, i, k, length, seen[N] = {0};
+    trf_vocab *vocab = NULL;
+    trf_config c = config_of(TRF_HEAD_FIRST);
+    trf_model *model, *bare;
+    trf_translator *t, *other;
+    trf_real got;
+    trf_tensor out = trf_tensor_of(&got, 2, 1, 1, 1);
+    (void)state;
+    OK(trf_vocab_create(&vocab, TRF_WORDS, NULL, &err));
+    OK(trf_vocab_learn(vocab, "a b c d e f a b c d e a b c d a b c a b a", &err));
+    OK(trf_vocab_finish(vocab, VOCAB, 1, &err));
+    c.source_bos = 1;
+    c.source_vocab = trf_vocab_size(vocab);
+    model = model_of(&c);
+    bare = model_of(&c);
+    shake(model);
+    OK(trf_model_set_vocabs(model, vocab, NULL, &err));
+    t = translator_of(model);
+    for (i = 0; i < N; i++) {
+        uint64_t at = 0;
+        if (i == 40) { texts[i] = texts[3]; continue; }
+        *bytes[i] = 0;
+        for (k = i % 9 ? i % 7 : 30; k > 0; k--)
+            snprintf(bytes[i] + strlen(bytes[i]), 8, "%s ", words[draw((uint64_t)i, &at, 7)]);
+        texts[i] = bytes[i];
+    }
+    OK(trf_rank(t, "b zzz c", texts, N, scores, order, &err));
+    for (i = 0; i < N; i++) {
+        trf_sequences one;
+        OK(trf_join_texts(&c, vocab, "b zzz c", texts[i], ids, 64, &n, &err));
+        length = n < 18 ? n : 18;               /* max_length 20, less BOS and EOS; the text is longer than the query */
+        one.ids = ids; one.lengths = &length; one.count = 1;
+        OK(trf_classify(t, &one, &out, &err));
+        near("score", TRF_HEAD_FIRST, scores[i], (double)got, 10 * FORMULA);
+        assert_true(order[i] >= 0 && order[i] < N && !seen[order[i]]++);
+        if (i && scores[order[i - 1]] == scores[order[i]]) assert_true(order[i - 1] < order[i]);
+        else if (i) assert_true(scores[order[i - 1]] > scores[order[i]]);
+    }
+    assert_true(scores[40] == scores[3]);
+    OK(trf_rank(t, "", texts, 1, scores, NULL, &err));
+    OK(trf_rank(t, "a", NULL, 0, NULL, NULL, &err));
+    texts[33] = "\xff";
+    FAILS(trf_rank(t, "a", texts, N, scores, order, &err), TRF_E_FORMAT, "text", 33);
+    texts[33] = NULL;
+    FAILS(trf_rank(t, "a", texts, N, scores, order, &err), TRF_E_INVALID_ARG, "texts", 33);
+    FAILS(trf_rank(t, "\xff", texts, 1, scores, order, &err), TRF_E_FORMAT, "text", -1);
+    FAILS(trf_rank(t, NULL, texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "query", -1);
+    FAILS(trf_rank(t, "a", NULL, 1, scores, order, &err), TRF_E_INVALID_ARG, "texts", -1);
+    FAILS(trf_rank(t, "a", texts, 1, NULL, order, &err), TRF_E_INVALID_ARG, "scores", -1);
+    FAILS(trf_rank(t, "a", texts, -1, scores, order, &err), TRF_E_INVALID_ARG, "n", -1);
+    FAILS(trf_rank(NULL, "a", texts, 1, scores, order, &err), TRF_E_INVALID_ARG, "translator", -1);
+    other = translator_of(bare);
+    FAILS(trf_rank(other, "a", texts, 1, scores, order, &err), TRF_E_STATE, "vocab", -1);
+    trf_translator_destroy(other);
+    trf_model_destroy(bare);
+    for (k = 0; k < 3; k++) {
+        trf_config wrong = c;
+        if (k == 0) { wrong.label_kind = TRF_LABELS_ONE_OF; wrong.n_labels = 2; }
+        if (k == 1) wrong.n_labels = 2;
+        if (k == 2) wrong.segments = 0;
+        bare = model_of(&wrong);
+        other = translator_of(bare);
+        FAILS(trf_rank(other, "a", texts, 1, scores, order, &err), TRF_E_STATE, k < 2 ? "label_kind" : "segments", -1);
+        trf_translator_destroy(other);
+        trf_model_destroy(bare);
+    }
+    trf_translator_destroy(t);
+    trf_model_destroy(model);
+    trf_vocab_destroy(vocab);
+}
+
 static int as_bert(void **state) { (void)state; bert = 1; return 0; }
 static int as_pretraining(void **state) { (void)state; bert = two_heads = 1; return 0; }
-static int as_before(void **state) { (void)state; bert = two_heads = 0; return 0; }
+static int as_any(void **state) { (void)state; kind = TRF_LABELS_ANY; return 0; }
+static int as_yes_or_no(void **state) { (void)state; bert = 1; kind = TRF_LABELS_ANY; n_kind = 1; return 0; }
+static int as_numbers(void **state) { (void)state; kind = TRF_LABELS_NUMBERS; return 0; }
+static int as_one_number(void **state) { (void)state; bert = 1; kind = TRF_LABELS_NUMBERS; n_kind = 1; return 0; }
+static int as_before(void **state)
+{
+    (void)state;
+    bert = two_heads = 0;
+    kind = TRF_LABELS_ONE_OF;
+    n_kind = LABELS;
+    return 0;
+}
 #define BERT(test) {"BERT: " #test, test, as_bert, as_before, NULL}
 #define SECOND(test) {"second head: " #test, test, as_pretraining, as_before, NULL}
+#define NUMBERED(name, test, as) {name ": " #test, test, as, as_before, NULL}
+#define WITH(name, as) \
+    NUMBERED(name, test_logits, as), NUMBERED(name, test_number_loss, as), NUMBERED(name, test_gradients, as), \
+    NUMBERED(name, test_parts, as), NUMBERED(name, test_resume, as), NUMBERED(name, test_cancel, as), \
+    NUMBERED(name, test_memory, as), NUMBERED(name, test_project, as)
 
 int main(void)
 {
@@ -1384,6 +1718,26 @@ int main(void)
 #endif
         BERT(test_resume),
         BERT(test_memory),
+        WITH("any", as_any),
+        WITH("yes or no", as_yes_or_no),
+        WITH("numbers", as_numbers),
+        WITH("one number", as_one_number),
+        NUMBERED("any", test_number_refusals, as_any),
+        NUMBERED("numbers", test_number_refusals, as_numbers),
+        NUMBERED("any", test_number_extremes, as_any),
+        NUMBERED("one number", test_rank, as_one_number),
+        NUMBERED("yes or no", test_rank, as_yes_or_no),
+        cmocka_unit_test(test_kinds),
+        NUMBERED("any", test_files, as_any),
+        NUMBERED("numbers", test_files, as_numbers),
+#if !defined(KIT_ON_CUDA) && !defined(TRF__TEST_BACKEND)
+        NUMBERED("any", test_ranks, as_any),
+        NUMBERED("numbers", test_ranks, as_numbers),
+#endif
+#if !defined(KIT_ON_CUDA)
+        NUMBERED("any", test_same_bits, as_any),
+        NUMBERED("numbers", test_same_bits, as_numbers),
+#endif
         SECOND(test_second),
         SECOND(test_second_parts),
         SECOND(test_second_refusals),

@@ -63,7 +63,7 @@ void log_warning(void *user, int level, const char *message)
 enum {
     MOST_CHOICES = 16,
     FIRST_COMMAND = TRAIN,
-    LAST_COMMAND = DOCTOR,
+    LAST_COMMAND = RERANK,
     COMMANDS = (2 * LAST_COMMAND - 1) & ~FROM_DATA,
     PATTERN = 0xA5
 };
@@ -225,6 +225,12 @@ static const struct tested table[] = {
     OPTION(TRAIN, SWITCH, "embedding-norm", config.embedding_norm),
     OPTION(TRAIN, NUMBER, "segments", config.segments),
     OPTION(TRAIN, SWITCH, "head-layer", config.head_layer),
+    OF(TRAIN, "label-kind", config.label_kind, trf_label_kind, {"one", TRF_LABELS_ONE_OF},
+       {"any", TRF_LABELS_ANY}, {"number", TRF_LABELS_NUMBERS}),
+    OPTION(RERANK, TEXT, "query", embed.query),
+    OPTION(RERANK, TEXT, "queries", answer.queries),
+    OPTION(RERANK, LONG_COUNT, "top", answer.labels_shown),
+    OPTION(RERANK, FLAG, "json", json),
     OF(TRAIN, "tying", config.tying, trf_tying, {"untied", TRF_UNTIED},
        {"decoder", TRF_TIED_DECODER}, {"all", TRF_TIED_ALL}, {"embeddings", TRF_TIED_EMBEDDINGS}),
     OPTION(TRAIN, SWITCH, "generator-bias", config.generator_bias),
@@ -321,7 +327,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, LONG_NUMBER, "valid-every", train.valid_every),
     OF(TRAIN, "metric", train.metric, int32_t, {"auto", METRIC_AUTO}, {"loss", METRIC_LOSS},
        {"bleu", METRIC_BLEU}, {"chrf", METRIC_CHRF}, {"exact", METRIC_EXACT}, {"wer", METRIC_WER},
-       {"cer", METRIC_CER}, {"accuracy", METRIC_ACCURACY}, {"f1", METRIC_F1}),
+       {"cer", METRIC_CER}, {"accuracy", METRIC_ACCURACY}, {"f1", METRIC_F1},
+       {"pearson", METRIC_PEARSON}, {"spearman", METRIC_SPEARMAN}),
     OPTION(TRAIN, COUNT, "valid-beam", train.valid_beam),
     OPTION(TRAIN, REAL, "ema", train.ema),
     OPTION(TRAIN, NUMBER, "keep-models", train.keep_models),

@@ -145,7 +145,7 @@ static void damage(void **state)
          TRF_E_SHAPE},
         {"\"trf.numbers\":{", "\"trf.number7\":{", "trf.numbers", TRF_E_SHAPE},
         {"\"trf.source_vocab\":{", "\"trf.source_voca7\":{", "in a packed file", TRF_E_SHAPE},
-        {"\"trf.format\":\"11\"", "\"trf.format\":\"12\"", "formats 2 to 11", TRF_E_UNSUPPORTED},
+        {"\"trf.format\":\"11\"", "\"trf.format\":\"13\"", "formats 2 to 12", TRF_E_UNSUPPORTED},
     };
     trf_config config = config_of(1, 16);
     trf_model *model = packed_model(&config, TRF_WEIGHTS_FULL);

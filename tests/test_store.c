@@ -999,7 +999,7 @@ static void config_fields(void **state)
         const char *field = fields[i].key;
         if (fields[i].real) continue;
         old = set_note(&d, field, NULL);
-        assert_non_null(old);
+        assert_true(old || fields[i].later);
         if (fields[i].later) draft_loaded(&d, NULL);
         else draft_refused(&d, TRF_E_FORMAT, field);
         for (k = 0; k < sizeof malformed / sizeof malformed[0]; k++) {

@@ -32,6 +32,7 @@ near()
 
 # --- imported models: the folder that trf export writes becomes the same file, byte for byte -----------
 for folder in bert:bert bert_shards:bert byte_bpe:bert bert_first:bert bert_next:bert bert_tokens:bert \
+    bert_rank:bert roberta_rank:roberta bert_any:bert bert_numbers:bert \
     bert_masked:bert bert_both:bert roberta_first:roberta roberta_masked:roberta marian:marian bart:bart t5:t5 \
     gpt2:gpt2 llama:llama m2m_100:m2m_100 nllb:m2m_100 mbart:mbart mbart50:mbart; do
     type=${folder#*:} folder=${folder%:*}
@@ -55,6 +56,14 @@ expect 1 "export refuses a WordPiece vocabulary whose rules are none of BERT's" 
 has() { grep -q -e "$2" "$1"; }
 check "the exported bert_first names its class" has bert_first/config.json '"BertForSequenceClassification"'
 check "the exported bert_first has its labels" has bert_first/config.json '"1":.*"entailment"'
+check "the exported bert_any has several labels at once" \
+    has bert_any/config.json '"problem_type":.*"multi_label_classification"'
+check "the exported bert_numbers has its problem_type and the names of its numbers in their order" \
+    test "$(grep -c -e '"problem_type":.*"regression"' -e '"0":.*"valence"' -e '"1":.*"arousal"' \
+        bert_numbers/config.json)" -eq 3
+check "the tokenizer of the exported bert_rank gives segments" has bert_rank/tokenizer_config.json '"token_type_ids"'
+check "the exported roberta_rank says how its score is made" has roberta_rank/config.json 'activation.Sigmoid"'
+check "the exported bert_rank says how its score is made" has bert_rank/config.json 'linear.Identity"'
 check "the exported bert, a model without labels, has no id2label" [ "$(grep -c id2label bert/config.json)" -eq 0 ]
 check "the exported marian has its decoder_start_token_id" has marian/config.json '"decoder_start_token_id":.69'
 check "the exported bart answers without pad, as bad_words_ids tells" \

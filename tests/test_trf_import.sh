@@ -64,6 +64,76 @@ for folder in bert_first bert_next bert_both roberta_first; do
     cut -f 1 got >scores; cut -f 1 "$golden/$folder/scores.txt" >wanted
     check "$folder: classify gives the probabilities of transformers" near scores wanted
 done
+# labels that are numbers, and several at once: all outputs of transformers, and the order of a ranking
+tab=$(printf '\t')
+outputs() { cat "$golden/$1/lines.txt" "$golden/$1/pairs.tsv" | "$trf" classify --model "$1.model" --json; }
+# probability LABEL: those of a label, from lines of JSON
+probability() { sed 's/.*"label":"'"$1"'","probability":\([0-9.e+-]*\).*/\1/'; }
+for folder in bert_rank roberta_rank bert_any bert_numbers; do
+    expect 0 "import takes $folder" ", 47 tokens" "$trf" import "$golden/$folder" --output $folder.model
+    outputs $folder >lines.json
+    case $folder in
+    roberta_rank) probability LABEL_0 <lines.json >got ;;
+    bert_any) for label in joy anger fear; do probability $label <lines.json >$label; done
+        paste -d ' ' joy anger fear >got ;;
+    *) sed -e 's/.*"numbers":.//' -e 's/].*//' -e 's/,/ /g' <lines.json >got ;;
+    esac
+    check "$folder: classify gives the outputs of transformers" near got "$golden/$folder/scores.txt"
+done
+outputs bert_any | sed 's/.*"labels"://' >wanted
+"$trf" classify --model bert_any.model --scores --input "$golden/bert_any/lines.txt" >got
+check "classify gives the labels that hold, with commas between them, after all their probabilities" \
+    awk -F '\t' '{
+            n = split($1, p, ","); m = $2 == "" ? 0 : split($2, l, ","); if (n != m) bad = 1
+            for (i = 1; i <= n; i++) if (p[i] < 0.5) bad = 1
+            if (n > 1) several = 1
+        }
+                 END { exit bad || NF != 2 || !several || NR != 8 }' got
+for folder in bert_rank roberta_rank; do
+    tail -n 3 "$golden/$folder/scores.txt" >wanted
+    while IFS=$tab read -r first second; do
+        printf '%s\n' "$second" | "$trf" rerank $folder.model --query "$first"
+    done <"$golden/$folder/pairs.tsv" | cut -f 1 >got
+    check "$folder: rerank gives the scores of transformers" near got wanted
+done
+cut -f 2 "$golden/bert_rank/pairs.tsv" >passages
+printf 'two dogs\n\nA man is playing a guitar.\n' >queries
+"$trf" rerank bert_rank.model --queries queries passages >got
+check "rerank --queries: each query has all lines, by falling scores, and an empty line ends them" \
+    awk -F '\t' '$0 == "" { blocks++; n = 0; next }
+        { if (n && $1 + 0 > before) bad = 1; before = $1 + 0; n++; rows++ }
+        END { exit bad || blocks != 3 || rows != 9 }' got
+expect 0 "rerank --top 1 --json: the best line, with its number" '^{"line":[1-3],"score":-*[0-9.]*,"text":"[^"]*"}$' \
+    "$trf" rerank bert_rank.model --query 'two dogs' --top 1 --json passages
+check "rerank --top 1 writes one line" test "$(wc -l <out)" -eq 1
+expect 0 "rerank: lines with equal scores keep their order" "" \
+    sh -c "printf 'a\nb\na\n' | '$trf' rerank bert_rank.model --query dog --json |
+        grep '\"text\":\"a\"' >equal"
+check "rerank: the first of two equal lines comes first" test "$(sed -n '1s/,.*//p' equal)" = '{"line":1'
+long=$(printf 'the dog %.0s' 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20)
+expect 0 "rerank: a pair that is too long is shortened" "dog" \
+    sh -c "echo '$long' | '$trf' rerank bert_rank.model --query '$long'"
+expect 1 "rerank: a line that is not UTF-8 is left out" "1 of 2 lines could not be compared" \
+    sh -c "printf 'a dog\n\377\n' | '$trf' rerank bert_rank.model --query dog"
+check "rerank: the other lines are there" grep -q 'a dog' out
+expect 0 "rerank: no lines" "" sh -c "'$trf' rerank bert_rank.model --query dog </dev/null"
+expect 1 "rerank: a classifier is refused" "does not score texts" "$trf" rerank bert_first.model --query dog passages
+expect 1 "rerank: a model with two numbers is refused" "has one output" \
+    "$trf" rerank bert_numbers.model --query dog passages
+expect 2 "rerank without a query" "give --query TEXT, or --queries FILE" "$trf" rerank bert_rank.model passages
+expect 2 "classify: --scores is refused for numbers" "this model gives numbers" \
+    "$trf" classify bert_rank.model passages --scores
+printf 'a man\ta dog\t0.5\ntwo dogs\trun\t1\n' >grades
+expect 0 "train goes on with an imported cross-encoder" "pearson -*1.0000" "$trf" train --objective classify \
+    --tsv grades --valid-tsv grades --init-from bert_rank.model --model graded --updates 2 --threads 1
+fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
+change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
+fresh bert_rank; change 's/linear.Identity/activation.Tanh/' config.json
+expect 1 "import refuses another activation of a cross-encoder" "made by torch.nn.modules.activation.Tanh" \
+    "$trf" import folder --output out.model
+fresh bert_rank; change '/sentence_transformers/,/}/d' config.json
+expect 0 "import takes one label for a number, as transformers does" "" "$trf" import folder --output out.model
+check "a model of one label without an activation has the logit as its score" cmp -s out.model bert_rank.model
 expect 0 "import takes a tagger" "47 tokens" "$trf" import "$golden/bert_tokens" --output tagger
 "$trf" tag --model tagger <"$golden/bert_tokens/lines.txt" >got
 check "tag gives the labels of transformers" cmp -s got "$golden/bert_tokens/scores.txt"
@@ -113,13 +183,11 @@ masked bert_both head.layer.weight cls.predictions.transform.dense.weight head.n
     bert.pooler.dense.bias \
     sequence.weight cls.seq_relationship.weight sequence.bias cls.seq_relationship.bias
 expect 0 "inspect tells the labels of a BERT with two heads" "2 labels: next | random" "$trf" inspect masked.model
-fresh() { rm -rf folder out.model; cp -R "$golden/${1:-bert}" folder; }
 refuses()
 {
     expect 1 "import refuses $1" "$2" "$trf" import folder --output out.model
     check "import refuses $1 and leaves no model file" test ! -e out.model
 }
-change() { sed "$1" "folder/$2" >changed && mv changed "folder/$2"; }
 fresh bert_both; change 's/"1": "random"/"1": "random", "2": "more"/' config.json
 refuses "a BertForPreTraining with three labels" "BertForPreTraining has 2 labels of sequences, but \"id2label\" has 3"
 fresh bert_masked; change 's/BertForMaskedLM/BertForPreTraining/' config.json
@@ -394,8 +462,8 @@ expect 0 "import tells that a row of WordPiece has no token" "ids without a toke
     "$trf" import folder --output out.model
 fresh roberta_masked; change 's/"hidden_act": "gelu"/"hidden_act": "relu"/' config.json
 refuses "a RobertaForMaskedLM with the activation relu" "RobertaForMaskedLM has the activation gelu"
-fresh bert_first; change 's/"model_type": "bert"/"model_type": "bert", "problem_type": "regression"/' config.json; \
-    refuses "a classifier with the problem_type regression" "\"problem_type\" is regression"
+fresh bert_first; change 's/"model_type": "bert"/"model_type": "bert", "problem_type": "ordinal"/' config.json
+refuses "a classifier with the problem_type ordinal" "\"problem_type\" is ordinal"
 fresh marian; change 's/"d_model": 16/"d_model": 15/' config.json
 refuses "a Marian with sines and an odd d_model" "expected an even \"d_model\" of a model with sines, got 15"
 fresh t5; change 's/T5ForConditionalGeneration/T5EncoderModel/' config.json
@@ -577,7 +645,8 @@ fresh bert_first; change 's/"0": "neutral",//' config.json
 refuses "an id2label without a name for 0" "the name of a label for \"0\""
 fresh bert_first; change 's/"id2label": {/"id2label": 3, "x": {/' config.json
 refuses "an id2label that is a number" "an object \"id2label\""
-fresh bert_first; change 's/"id2label": {/"id2label": {"0": "one"}, "x": {/' config.json
+fresh bert_first
+change 's/"id2label": {/"problem_type": "single_label_classification", "id2label": {"0": "one"}, "x": {/' config.json
 refuses "an id2label with one label" "has 1 label, but trf builds only"
 fresh bert_first; change 's/"id2label": {/"x": {/' config.json
 refuses "a classifier with more labels in its weights than in config.json" \

@@ -292,6 +292,70 @@ expect 2 "classify: --top is refused without --json" "--top needs --json" "$trf"
 expect 1 "train --resume: another --pooling is refused" "has another --objective or --pooling" "$trf" train \
     --objective classify --tsv counts.tsv $fast --model counts --pooling first --resume
 
+# --- labels that are numbers, and several at once -------------------------------------------------
+awk -F '\t' '{ n = split($1, d, " "); print $1 "\t" n / 2 }' train.tsv >halves.tsv
+awk -F '\t' '{ split("", has); n = split($1, d, " ")
+    for (i = 1; i <= n; i++) has[d[i] % 2] = 1
+    print $1 "\t" (has[1] ? "odd" : "") (has[0] && has[1] ? ", " : "") (has[0] ? "even" : "") }' train.tsv >kinds.tsv
+expect 0 "train --label-kind number: a model learns numbers" "best: update [0-9]*, loss 0.0" "$trf" train \
+    --objective classify --label-kind number --tsv halves.tsv $fast --model halves --log halves.json
+check "train --label-kind number: validations tell correlations" \
+    grep -q 'loss [0-9.]*  pearson 0.9[0-9]*  spearman 0.9' err
+expect 0 "classify: a text gets its number" "^\(1.[89]\|2\|2.[01]\)[0-9]*$" "$trf" classify --model halves --input four
+check "classify: an empty line gets no number" test "$(sed -n 2p out)" = ""
+expect 0 "classify --json: numbers" '^{"line":1,"text":"3 1 4 1","numbers":.[12].[0-9]*]}$' "$trf" classify \
+    --model halves --input four --json
+expect 0 "train --metric spearman: its best is told" "best: update [0-9]*, spearman 9" "$trf" train \
+    --objective classify --label-kind number --metric spearman --tsv halves.tsv $fast --model m
+expect 0 "train --label-kind any: a model learns several labels at once" "best: update" "$trf" train \
+    --objective classify --label-kind any --metric f1 --tsv kinds.tsv $fast --model kinds
+check "train --label-kind any: validations tell F1 and whole sets" \
+    grep -q 'micro-F1 [19][0-9.]* %  accuracy [0-9.]* %' err
+printf '2 2 2\n\n3 3\n1 2\n' >kinds.in
+printf 'even\n\nodd\neven,odd\n' >wanted
+"$trf" classify --model kinds --input kinds.in >out 2>err
+check "classify: the labels that hold, with commas between them" same out wanted
+expect 0 "inspect shows what labels are" "label-kind any" "$trf" inspect kinds
+expect 0 "train --label-kind any --resume: the run goes on" "^done" "$trf" train \
+    --objective classify --label-kind any --metric f1 --tsv kinds.tsv $quick --updates 310 --model kinds --resume
+expect 0 "train --label-kind number --resume: the run goes on" "^done" "$trf" train \
+    --objective classify --label-kind number --tsv halves.tsv $quick --updates 310 --model halves --resume
+few="$quick --updates 2 --valid-size 0 --model m"
+numbers="--objective classify --label-kind number"
+{ head -n 300 halves.tsv; printf '1 2\t1.5x\n1\tnan\n2\tinf\n3\t1e39\n4\t\n5\t1 2\n'; } >broken.tsv
+expect 0 "train --label-kind number: what is no number is left out" \
+    "broken.tsv:301: byte 1 of the label: expected a number, got '1.5x'" "$trf" train $numbers --tsv broken.tsv $few
+check "train --label-kind number: six lines are left out" grep -q "left out: 6 lines (6 without their labels)" err
+for fault in "302: .*got 'nan'" "303: .*got 'inf'" "304: .*got '1e39'" "305: no number"; do
+    check "train --label-kind number: $fault" grep -q "broken.tsv:$fault" err
+done
+expect 1 "train --label-kind number --strict stops" "301: byte 1" "$trf" train $numbers --tsv broken.tsv $few --strict
+{ head -n 300 kinds.tsv; printf '1 2\tode\n1\todd,odd\n'; } >broken.tsv
+expect 0 "train --label-kind any: a label twice" "302: the label 'odd' is there twice" "$trf" train \
+    --objective classify --label-kind any --tsv broken.tsv --valid-tsv broken.tsv $quick --updates 2 --model m
+awk '{ print $1 "\t7" }' counting >constant.tsv
+expect 0 "train --label-kind number: constant numbers have no correlation" "pearson nan" "$trf" train $numbers \
+    --tsv constant.tsv $quick --updates 2 --model m
+sed 's/7$/1e30/' constant.tsv >huge.tsv
+expect 1 "train --label-kind number: numbers beyond what can be learned" "not finite" "$trf" train $numbers \
+    --tsv huge.tsv $quick --updates 200 --model m
+head -n 1 halves.tsv >single.tsv
+expect 0 "train --label-kind number: a file of one line" "^done" "$trf" train $numbers --tsv single.tsv $few
+sed 's/\t.*/\t/' single.tsv >empty.tsv
+expect 1 "train --label-kind number: no number at all" "no text has numbers" "$trf" train $numbers --tsv empty.tsv $few
+expect 1 "train --label-kind any: no label at all" "no text has a label" "$trf" train --objective classify \
+    --label-kind any --tsv empty.tsv $few
+expect 2 "train --metric f1 is refused for numbers" "f1 does not work with --label-kind number" "$trf" train $numbers \
+    --metric f1 --tsv halves.tsv $quick --updates 2 --model m
+expect 2 "train --metric pearson is refused for labels" "pearson does not work with --label-kind any" "$trf" train \
+    --objective classify --label-kind any --metric pearson --tsv kinds.tsv $quick --updates 2 --model m
+expect 2 "train --label-kind is for classify" "label-kind has no effect on --objective tag" "$trf" train \
+    --objective tag --label-kind any --tsv parity.tsv $few
+expect 0 "train --init-from: labels become numbers" "[0-9]* of [0-9]* tensors come from counts" "$trf" train $numbers \
+    --tsv halves.tsv --init-from counts --seed 5 --threads 1 --updates 2 --model m
+expect 1 "report: numbers are not compared" "its labels are numbers" "$trf" report halves.json --model halves \
+    --data halves.tsv --output r.html
+
 # --- beginning with a model of another objective ------------------------------------------------
 expect 0 "train --init-from: a vocabulary that lacks all words of the source is told" \
     "100.0 % of the source's tokens are unknown.*--extend-vocabulary adds" "$trf" train --tsv train.tsv --columns 2,1 \

@@ -2,7 +2,7 @@
 #ifndef GOLDEN_CONFIGS_H
 #define GOLDEN_CONFIGS_H
 
-enum { GOLDEN_COUNT = 43, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
+enum { GOLDEN_COUNT = 45, GOLDEN_STEPS = 10, GOLDEN_STRIDE = 5 };
 
 static const char *const golden_names[GOLDEN_COUNT] = {
     "pytorch",
@@ -48,6 +48,8 @@ static const char *const golden_names[GOLDEN_COUNT] = {
     "llama31",
     "bert_both",
     "both_pre",
+    "bert_any",
+    "head_number",
 };
 
 static const int32_t golden_source_0[] = { 5, 9, 7, 4, 10, 8, 9, 4 };
@@ -102,6 +104,14 @@ static const int32_t golden_source_lengths_10[] = { 5, 1, 5, 5 };
 static const int32_t golden_target_10[] = { 1, -1, 9, -1, 4, -1, 1, -1, -1, -1, 6, -1, 6, 4, 0, -1, -1, 5, -1,
     -1 };
 static const int32_t golden_target_lengths_10[] = { 6, 2, 6, 6 };
+static const int32_t golden_source_11[] = { 5, 9, 2, 4, 10, 8, 10, 6, 2, 7, 2, 9, 2, 8, 5 };
+static const int32_t golden_source_lengths_11[] = { 5, 1, 6, 3 };
+static const int32_t golden_target_11[] = { 0, 3, -1, 0, 1, 2, 3 };
+static const int32_t golden_target_lengths_11[] = { 2, 0, 1, 4 };
+static const int32_t golden_source_12[] = { 5, 9, 7, 4, 10, 8, 10, 6, 6, 4, 3, 7, 9, 4, 8, 5 };
+static const int32_t golden_source_lengths_12[] = { 5, 1, 7, 3 };
+static const int32_t golden_target_12[] = { 1056964608, -1072693248, -1, 1077936128 };
+static const int32_t golden_target_lengths_12[] = { 1, 1, 1, 1 };
 
 /* Case number `index`, set over the presets in *c and *t. */
 static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batch *b)
@@ -958,6 +968,46 @@ static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batc
         t->label_smoothing = 0.0; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
         b->source.ids = golden_source_10; b->source.lengths = golden_source_lengths_10; b->source.count = 4;
         b->target.ids = golden_target_10; b->target.lengths = golden_target_lengths_10; b->target.count = 4;
+        break;
+    case 43: /* bert_any */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_GELU; c->positions = TRF_POSITIONS_LEARNED;
+        c->position_offset = 0; c->norm_place = TRF_POST_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-12; c->final_norm = 0; c->scale_embeddings = 0; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 1; c->segments = 2; c->qkv_bias = 1;
+        c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 1; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_FIRST; c->n_labels = 4; c->kv_heads = 0; c->d_head = 0;
+        c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 1;
+        c->sequence_labels = 0; c->mask = -1; c->label_kind = TRF_LABELS_ANY;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.05; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.0; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_11; b->source.lengths = golden_source_lengths_11; b->source.count = 4;
+        b->target.ids = golden_target_11; b->target.lengths = golden_target_lengths_11; b->target.count = 4;
+        break;
+    case 44: /* head_number */
+        c->kind = TRF_ENCODER_ONLY; c->d_model = 16; c->n_heads = 2; c->d_ff = 24; c->encoder_layers = 1;
+        c->decoder_layers = 0; c->source_vocab = 13; c->target_vocab = 0; c->max_length = 16; c->pad = 0;
+        c->bos = 1; c->eos = 2; c->unk = 3; c->activation = TRF_RELU; c->positions = TRF_POSITIONS_INTERLEAVED;
+        c->position_offset = 0; c->norm_place = TRF_PRE_NORM; c->norm_rule = TRF_NORM_STANDARD;
+        c->norm_epsilon = 1e-05; c->final_norm = 1; c->scale_embeddings = 1; c->tying = TRF_UNTIED;
+        c->generator_bias = 0; c->feed_forward_gate = 0; c->embedding_norm = 0; c->segments = 0; c->qkv_bias = 1;
+        c->out_bias = 1; c->feed_forward_bias = 1; c->source_bos = 0; c->source_eos = 1;
+        c->decoder_start = TRF_START_BOS; c->head = TRF_HEAD_MEAN; c->n_labels = 1; c->kv_heads = 0; c->d_head = 0;
+        c->attention_scale = 0.0; c->relative_buckets = 32; c->relative_distance = 128; c->rotary_base = 10000.0;
+        c->rotary_width = 0; c->rotary_scale = 1.0; c->rotary_trained = 0; c->rotary_low = 1.0;
+        c->rotary_high = 4.0; c->rotary_pairs = TRF_ROTARY_HALVES; c->scale_logits = 0; c->head_layer = 0;
+        c->sequence_labels = 0; c->mask = -1; c->label_kind = TRF_LABELS_NUMBERS;
+        t->optimizer = TRF_ADAM; t->beta1 = 0.9; t->beta2 = 0.98; t->epsilon = 0.001;
+        t->epsilon_rule = TRF_EPSILON_OUTSIDE; t->weight_decay = 0.0; t->decay_all = 0; t->schedule = TRF_NOAM;
+        t->learning_rate = 0.25; t->initial_rate = 0.0; t->final_rate = 0.0; t->warmup = 4; t->total_steps = 0;
+        t->label_smoothing = 0.0; t->smoothing_rule = TRF_SMOOTH_UNIFORM; t->clip_norm = 1.0;
+        b->source.ids = golden_source_12; b->source.lengths = golden_source_lengths_12; b->source.count = 4;
+        b->target.ids = golden_target_12; b->target.lengths = golden_target_lengths_12; b->target.count = 4;
         break;
     }
 }

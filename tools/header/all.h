@@ -182,6 +182,7 @@ extern "C" {
 #include "search/sampler.h"
 #include "search/look_inside.h"
 #include "search/views.h"
+#include "search/rank.h"
 
 #include "files/container.h"
 #include "files/reading.h"

@@ -19,7 +19,7 @@ Rows are the real tokens of all sequences, one after another; PyTorch itself run
 rows are picked out. The model is made of nn.TransformerEncoder and nn.TransformerDecoder. Where PyTorch has no such
 convention (the norm of The Annotated Transformer, smoothing rules, places of epsilon) the formula stands here.
 """
-import copy, math, pathlib, textwrap
+import copy, math, pathlib, struct, textwrap
 import torch, torch.nn as nn, torch.nn.functional as F
 from safetensors.torch import save_file
 
@@ -38,6 +38,8 @@ LABELLED = {    # sequences and their labels; -1 is not asked for, nor is EOS; i
     "BERT_FIRST": [([5, 9, 2, 4, 10], [0]), ([8], [3]), ([10, 6, 2, 7, 2, 9], [1]), ([2, 8, 5], [1])],
     "BERT_BOTH": [([5, 11, 2, 4, 10], [1, -1, 9, -1, 4, -1]), ([8], [1, -1]), ([10, 6, 2, 11, 11], [-1, -1, 6, -1, 6, 4]),
                   ([4, 2, 8, 2, 9], [0, -1, -1, 5, -1, -1])],     # the label of the sequence, then those of tokens
+    "ANY": [([5, 9, 2, 4, 10], [0, 3]), ([8], []), ([10, 6, 2, 7, 2, 9], [-1]), ([2, 8, 5], [0, 1, 2, 3])],  # that hold
+    "NUMBERS": [([5, 9, 7, 4, 10], [0.5]), ([8], [-2.25]), ([10, 6, 6, 4, 3, 7, 9], [-1]), ([4, 8, 5], [3.0])],
     "HEAD_MASKED": [([5, 0, 7, 4, 10], [-1, 9, -1, 4, -1]), ([8], [-1]), ([10, 6, 0, 0], [-1, 6, 6, 4]),
                     ([4, 8], [-1, 5])]}
 WITH_EMPTY = PAIRS[:2] + [([], [8, 6]), ([9, 4], [])]      # an empty source is one EOS, an empty target too
@@ -52,7 +54,8 @@ CONFIG = dict(kind="ENCODER_DECODER", d_model=16, n_heads=2, d_ff=24, encoder_la
               source_eos=1,
               decoder_start="START_BOS", head="HEAD_NONE", n_labels=0, kv_heads=0, d_head=0, attention_scale=0.0,
               relative_buckets=32, relative_distance=128, rotary_base=10000.0, rotary_width=0, rotary_scale=1.0,
-              rotary_trained=0, rotary_low=1.0, rotary_high=4.0, rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, sequence_labels=0, mask=-1)
+              rotary_trained=0, rotary_low=1.0, rotary_high=4.0, rotary_pairs="ROTARY_HALVES", scale_logits=0, head_layer=0, sequence_labels=0, mask=-1,
+              label_kind="LABELS_ONE_OF")
 TRAINING = dict(optimizer="ADAM", beta1=0.9, beta2=0.98, epsilon=1e-3, epsilon_rule="EPSILON_OUTSIDE",
                 weight_decay=0.0,
                 decay_all=0, schedule="NOAM", learning_rate=0.25, initial_rate=0.0, final_rate=0.0, warmup=4,
@@ -184,6 +187,13 @@ CASES = [
          generator_bias=0, activation="RELU", head="HEAD_MASKED", n_labels=0, sequence_labels=5, mask=11, segments=2,
          source_eos=0, norm_place="PRE_NORM", optimizer="ADAMW", weight_decay=0.1, learning_rate=0.1,
          label_smoothing=0.0),
+    # several labels at once, as BERT labels; and one number
+    dict(name="bert_any", labelled="ANY", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0,
+         activation="GELU", head="HEAD_FIRST", n_labels=4, label_kind="LABELS_ANY", head_layer=1, segments=2, source_bos=1,
+         embedding_norm=1, final_norm=0, norm_epsilon=1e-12, positions="POSITIONS_LEARNED", scale_embeddings=0,
+         weight_decay=0.05, label_smoothing=0.0),
+    dict(name="head_number", labelled="NUMBERS", kind="ENCODER_ONLY", decoder_layers=0, target_vocab=0, generator_bias=0,
+         head="HEAD_MEAN", n_labels=1, label_kind="LABELS_NUMBERS", norm_place="PRE_NORM", label_smoothing=0.0),
 ]
 
 
@@ -427,6 +437,11 @@ def make_batch(c, pairs):
         if c["sequence_labels"]:
             b["sequence"] = torch.tensor([labels[0] for _, labels in pairs])
             pairs = [(s, labels[1:]) for s, labels in pairs]
+        if c["label_kind"] != "LABELS_ONE_OF":
+            b["asked"] = torch.tensor([labels != [-1] for _, labels in pairs])
+            b["out"] = torch.tensor([[float(k in labels) for k in range(c["n_labels"])]
+                                     if c["label_kind"] == "LABELS_ANY" else labels for _, labels in pairs])[b["asked"]]
+            return b
         begins, ends = [-1] * (c["source_bos"] and each), [-1] * (c["source_eos"] and each)
         b["out"] = torch.tensor([i for _, labels in pairs for i in begins + labels + ends])
         return b
@@ -491,6 +506,14 @@ class Optimizer:
 def gradients(m, t, c, b):
     """Backward of the mean loss; loss, nll, accuracy, norm; with labels of sequences their loss too, which loss has."""
     m.zero_grad(set_to_none=False)
+    if c["label_kind"] != "LABELS_ONE_OF":      # the losses of transformers' sequence classifiers
+        any_of = c["label_kind"] == "LABELS_ANY"
+        logits, out = m.logits(b)[b["asked"]], b["out"].to(m.head.weight.dtype)
+        loss = (nn.BCEWithLogitsLoss() if any_of else nn.MSELoss())(logits, out)
+        loss.backward()
+        right = ((logits > 0) == (out > 0)).all(-1).double().mean().item() if any_of else 0.0
+        return [loss.item(), loss.item(), right,
+                math.sqrt(sum(float((p.grad.double() ** 2).sum()) for p in m.parameters()))]
     logits, out = m.logits(b)[b["out"] >= 0], b["out"][b["out"] >= 0]
     loss = smoothed_loss(t, c, logits, out)
     more, asked = [], b["sequence"] >= 0 if c["sequence_labels"] else None
@@ -544,6 +567,11 @@ def initialise(model, deviation):
             else: p.normal_(0.0, 0.2 * deviation if deviation else 0.2)
 
 
+def label_id(i):
+    """A label, or a number as the bits of a float."""
+    return struct.unpack("<i", struct.pack("<f", i))[0] if isinstance(i, float) else i
+
+
 def c_value(v):
     if isinstance(v, str): return "TRF_" + v
     return "TRF_NO_CLIPPING" if v == 1e300 else repr(v)
@@ -563,7 +591,7 @@ def c_header(cases):
         return "\n    ".join(textwrap.wrap(line, 110))
     for k, pairs in enumerate(batches):
         for side, which in enumerate(("source", "target")):
-            out.append(array(f"golden_{which}_{k}", [i for p in pairs for i in p[side]]))
+            out.append(array(f"golden_{which}_{k}", [label_id(i) for p in pairs for i in p[side]]))
             out.append(array(f"golden_{which}_lengths_{k}", [len(p[side]) for p in pairs]))
     out += ["", "/* Case number `index`, set over the presets in *c and *t. */",
             "static void golden_case(int index, trf_config *c, trf_train_options *t, trf_batch *b)", "{",
@@ -573,6 +601,7 @@ def c_header(cases):
         for prefix, fields in (("c", c), ("t", t)):
             line = "       "
             for f, v in fields.items():
+                if v == "LABELS_ONE_OF": continue
                 item = f" {prefix}->{f} = {c_value(v)};"
                 if len(line + item) > 116: out.append(line); line = "       "
                 line += item

@@ -108,7 +108,7 @@ PAIRS = [("A man is playing a guitar.", "the woman is on the grass"), ("Two dogs
 
 def headed(name, seed, model_class, pad=0, **more):
     """A model with a head. scores.txt: probability and label of each line and of each pair (pairs.tsv), or the labels
-    of the words of each line, of a tagger."""
+    of the words of each line, of a tagger, or all outputs of a model with several labels at once, or with numbers."""
     torch.manual_seed(seed)
     roberta = "Roberta" in model_class.__name__
     # RoBERTa counts positions from behind pad, which is 1 there; its tokenizer is another, so this one is BERT's
@@ -135,6 +135,13 @@ def headed(name, seed, model_class, pad=0, **more):
     (folder / "lines.txt").write_text("\n".join(LINES) + "\n", encoding="utf-8")
     (folder / "pairs.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in PAIRS), encoding="utf-8")
 
+    def answer(z):
+        one = len(z) == 1 and "Sigmoid" in str(more.get("sentence_transformers"))
+        if config.problem_type == "multi_label_classification" or one: return " ".join(f"{x:.8g}" for x in z.sigmoid())
+        if config.problem_type == "regression" or len(z) == 1: return " ".join(f"{x:.8g}" for x in z)
+        p = z.softmax(-1)
+        return f"{p.max():.6f}\t{config.id2label[int(p.argmax())]}"
+
     def logits(ids, kinds):
         kinds = [0] * len(ids) if roberta else kinds
         with torch.no_grad(): out = model(torch.tensor([ids]), token_type_ids=torch.tensor([kinds]))
@@ -148,12 +155,10 @@ def headed(name, seed, model_class, pad=0, **more):
                 f.write(" ".join(config.id2label[int(z[i].argmax())] for i in firsts) + "\n")
                 continue
             ids = [2] + ids_of(line) + [3]
-            p = logits(ids, [0] * len(ids)).softmax(-1)
-            f.write(f"{p.max():.6f}\t{config.id2label[int(p.argmax())]}\n")
+            f.write(answer(logits(ids, [0] * len(ids))) + "\n")
         for first, second in PAIRS if "Token" not in model_class.__name__ else []:
             a, b = [2] + ids_of(first) + [3], ([3] if roberta else []) + ids_of(second) + [3]
-            p = logits(a + b, [0] * len(a) + [1] * len(b)).softmax(-1)
-            f.write(f"{p.max():.6f}\t{config.id2label[int(p.argmax())]}\n")
+            f.write(answer(logits(a + b, [0] * len(a) + [1] * len(b))) + "\n")
 
 
 main()
@@ -165,3 +170,8 @@ headed("bert_masked", 6, BertForMaskedLM)
 headed("roberta_first", 7, RobertaForSequenceClassification, pad=1, **names("b", "a"))
 headed("roberta_masked", 8, RobertaForMaskedLM, pad=1)
 headed("bert_both", 9, BertForPreTraining, **names("next", "random"))
+score = lambda kind: dict(num_labels=1, sentence_transformers=dict(activation_fn="torch.nn.modules." + kind))
+headed("bert_rank", 10, BertForSequenceClassification, **score("linear.Identity"))
+headed("roberta_rank", 11, RobertaForSequenceClassification, pad=1, **score("activation.Sigmoid"))
+headed("bert_any", 12, BertForSequenceClassification, problem_type="multi_label_classification", **names("joy", "anger", "fear"))
+headed("bert_numbers", 13, BertForSequenceClassification, problem_type="regression", **names("valence", "arousal"))

@@ -24,7 +24,7 @@
 /* The functions of the commands, in the order of the table. */
 static int (*const runs[])(struct settings *s, int argc, char **argv) = {
     command_train, command_translate, command_generate, command_classify, command_classify,
-    command_tokenize, command_tokenize, command_embed, command_score, command_eval, command_inspect, command_attention,
+    command_rerank, command_tokenize, command_tokenize, command_embed, command_score, command_eval, command_inspect, command_attention,
     command_average, command_quantize, command_import, command_export, command_prepare,
     command_plot, command_report, command_doctor
 };
@@ -49,7 +49,7 @@ static int place_model(const struct command *command, struct settings *s, int fi
                        char **argv)
 {
     if (command->bit & (INSPECT | QUANTIZE | EXPORT) && s->model) argv[--first] = (char *)s->model;
-    if (!(command->bit & (TRANSLATE | GENERATE | CLASSIFY | TAG | EMBED | SCORE | PREPARE |
+    if (!(command->bit & (TRANSLATE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | SCORE | PREPARE |
                            TOKENIZE | DETOKENIZE)) ||
         s->model || first == argc)
         return first;

@@ -43,6 +43,8 @@ typedef struct trf_place {
 
        head            labels per sequence             a label is
        MEAN, FIRST     1 (1)                           0..n_labels - 1
+         with ANY      those that hold (1, 2)          0..n_labels - 1, in ascending order
+         with NUMBERS  n_labels (1, 2)                 trf_number_label(y)
        TOKENS          as many as the source has ids   0..n_labels - 1
        MASKED          as many as the source has ids   the id that belongs there
        MASKED with     1 (1), then as many as the      0..sequence_labels - 1, then the id that
@@ -50,6 +52,7 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
+   (2) or -1 alone: the sequence has no loss. ANY and NUMBERS: trf_config.label_kind
    With sequence_labels the loss of a batch is the mean over its labelled tokens plus the mean over
    its labelled sequences (Devlin et al. 2019). The parts of a batch (trf_train_options.parts) share
    these means. If an update has several batches, each counts by its number of labelled tokens. So
@@ -67,6 +70,13 @@ typedef struct trf_batch {
     trf_place place;            /* set by trf_corpus_next; copy it to the parts of a batch. Zeros in
                                    batches of your own, unless they get noise (trf_noise_apply) */
 } trf_batch;
+
+/* A number as a label, for TRF_LABELS_NUMBERS, and back: the label is the number's bits as an IEEE
+   754 float. So everything that carries labels carries numbers, to the bit: parts of batches, a
+   corpus. The label of a NaN or of an infinity is refused in batches; -1 is a NaN and means that
+   there is no number. */
+TRF_API int32_t trf_number_label(float number);
+TRF_API float trf_label_number(int32_t label);
 
 /* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
@@ -147,9 +157,9 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus);
    pair has more than max_length ids. */
 TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_options *options,
                                           trf_error *err);
-/* Copies one pair of ids; the target may hold labels. TRF_E_LIMIT: more than max_length ids.
-   TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or reads a token
-   file. */
+/* Copies one pair of ids; the target may hold labels, of any value. TRF_E_LIMIT: more than
+   max_length ids. TRF_E_STATE: the corpus has delivered a batch, has resumed from a checkpoint, or
+   reads a token file. */
 TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int32_t n_source,
                                   const int32_t *target, int32_t n_target, trf_error *err);
 /* Encodes two texts and adds the pair. A NULL vocabulary makes that side empty, and its text is not

@@ -132,9 +132,9 @@ typedef enum trf_decoder_start {
     TRF_DECODER_START_COUNT
 } trf_decoder_start;
 
-/* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy. x is
-   the final state of one token, or one vector made from a sequence's states. trf_batch describes
-   the labels. */
+/* The last layer of an encoder-only model: logits z = x W^T + b, trained with cross-entropy or as
+   trf_label_kind says. x is the final state of one token, or one vector made from a sequence's
+   states. trf_batch describes the labels. */
 typedef enum trf_head {
     TRF_HEAD_NONE   = 0,    /* models of the other kinds have this value. An encoder-only model
                                without a head has no logits and cannot be trained */
@@ -149,6 +149,27 @@ typedef enum trf_head {
                                model has a second head, for sequences */
     TRF_HEAD_COUNT
 } trf_head;
+
+/* What the labels of a sequence are, for the heads MEAN and FIRST. z has n_labels logits. The loss
+   of a sequence, and what trf_classify gives for each logit, its output:
+
+                     loss                                            output
+       ONE_OF        cross-entropy: -log of the label's softmax      softmax(z)
+       ANY           mean of -y log s - (1 - y) log(1 - s), where    s = sigmoid(z)
+                     y is 1 for a label that holds, else 0
+       NUMBERS       mean of (z - y)^2, y being the wanted number    z
+
+   Each mean is over the n_labels logits. These are the losses of transformers' sequence
+   classifiers: CrossEntropyLoss, BCEWithLogitsLoss, MSELoss. */
+typedef enum trf_label_kind {
+    TRF_LABELS_ONE_OF  = 0,     /* exactly one label holds; problem_type single_label_classification
+                                   in transformers */
+    TRF_LABELS_ANY     = 1,     /* any number of labels hold, also none; with one label: yes or no;
+                                   multi_label_classification */
+    TRF_LABELS_NUMBERS = 2,     /* the labels are numbers; regression. With one: grades, and scores
+                                   of pairs of texts (trf_rank) */
+    TRF_LABEL_KIND_COUNT
+} trf_label_kind;
 
 /* The options of a model. Options are literal: the library uses what the struct contains and
    replaces nothing. Fill it with a preset, then change fields. trf_model_create rejects a field
@@ -259,7 +280,10 @@ typedef struct trf_config {
                                    id; default 0 */
     trf_head head;              /* of an encoder-only model; TRF_HEAD_NONE in the others; default
                                    TRF_HEAD_NONE */
-    int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS; else 0; default 0 */
+    int32_t n_labels;           /* 2..2^24 with MEAN, FIRST and TOKENS, from 1 with ANY and NUMBERS;
+                                   else 0; default 0 */
+    trf_label_kind label_kind;  /* not ONE_OF: with MEAN and FIRST alone; default
+                                   TRF_LABELS_ONE_OF */
     int32_t head_layer;         /* 1: the head has a layer (U, c) before its matrix W. FIRST: x
                                    becomes tanh(x U^T + c): BERT's pooler. MASKED: x becomes
                                    norm(act(x U^T + c)), with `activation`: BERT's transform. 0 with

@@ -259,6 +259,7 @@ typedef struct trf_data_stats {
     trf_kind kind;                          /* of the model; 0 is TRF_ENCODER_DECODER */
     trf_head head;                          /* of an encoder-only model, not NONE; else NONE */
     int32_t n_labels;                       /* as in trf_config */
+    trf_label_kind label_kind;              /* the same */
     int64_t pairs;                          /* number of pairs to learn from; >= 1 */
     int64_t different;                      /* how many of them differ: copies are no more to learn
                                                from; 0: all; at most pairs */
@@ -365,7 +366,8 @@ typedef enum trf_fault {
     TRF_FAULT_LONG       = 1,   /* more than max_length ids, or a word of more than 1 MiB */
     TRF_FAULT_EMPTY      = 2,   /* no ids */
     TRF_FAULT_HALF       = 3,   /* no ids on one side */
-    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, or not one for each word */
+    TRF_FAULT_LABEL      = 4,   /* no label, an unknown one, one that occurs twice, not one for each
+                                   word; no number, or not as many as in the first pair */
     TRF_FAULT_LINE       = 5,   /* a line of more than max_line_bytes */
     TRF_FAULT_ENCODING   = 6,   /* no UTF-8 */
     TRF_FAULT_COUNT
@@ -421,6 +423,12 @@ typedef struct trf_dataset_options {
                                    go on with a run of 0.2 or of the first versions 0.3;
                                    default 0 */
     trf_hold_out_rule hold_out_rule;        /* default TRF_HOLD_OUT_UNSEEN */
+    trf_label_kind label_kind;  /* LABELLED: what stands in the place of a label; default
+                                   TRF_LABELS_ONE_OF.
+                                     ANY      the labels that hold, a comma between two; there may
+                                              be none
+                                     NUMBERS  as many numbers as in the first pair that has some,
+                                              whitespace between two: 0.5, -2, 1e3 */
     const char *labels;         /* labels, one per line, in byte order, for a model that has them;
                                    borrowed until trf_dataset_finish; default NULL: those of the
                                    data */
@@ -483,8 +491,8 @@ TRF_API trf_status trf_dataset_read_held_out(trf_dataset *data, const char *sour
    with more than max_length ids is cut into chunks and stays; a language model's then begins with
    EOS, unless it is packed.
    A pair is not held out if one of its labels would otherwise be missing from the pairs to learn
-   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels, or the data
-   set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
+   from. TRF_E_STATE: nothing is left to learn from, or there are fewer than two labels (with ANY or
+   NUMBERS: none), or the data set is finished already. TRF_E_LIMIT: more than 65,536 labels. */
 TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err);
 /* The results, which belong to the data set; NULL before trf_dataset_finish. You may change the
    recipe before the call that reads it:
@@ -506,7 +514,7 @@ TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int he
    sampler without a prompt begins in the middle of a text. For the beginning of one give it EOS as
    the prompt: EOS ends the text before, or leads a text that is cut. */
 TRF_API int32_t trf_dataset_stream(const trf_dataset *data);
-/* All labels in byte order, one per line; NULL: the data have none. */
+/* All labels in byte order, one per line; NULL: the data have none, or they are numbers. */
 TRF_API const char *trf_dataset_labels(const trf_dataset *data);
 /* All lines, with keep_texts; else n is 0. */
 TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);

@@ -75,7 +75,8 @@ typedef struct trf_train_options {
                                            must be larger: r + (final_rate - r) * sqrt(the part of
                                            these updates that is done) (Hägele et al. 2024).
                                            0..1e15; default 0 */
-    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation */
+    double label_smoothing;             /* 0 <= e < 1; default 0. Paper 5.4: 0.1, for translation.
+                                           0 with label_kind ANY and NUMBERS */
     trf_smoothing smoothing_rule;       /* default TRF_SMOOTH_UNIFORM. NO_PAD_KL needs pad,
                                            and does not work with a head: labels have no pad */
     double dropout;                     /* on the sum of embedding and position; default 0 */
@@ -85,7 +86,7 @@ typedef struct trf_train_options {
                                            0 <= p < 1, rounded to a multiple of 1/65536, at most
                                            65535/65536 */
     /* R-Drop (Liang et al. 2021): answers that depend less on what dropout drops. 0: off; 0..1e6;
-       default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
+       0 with label_kind ANY and NUMBERS; default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
        one sequence in two places of a batch twice as large. Of a target token, p and q are the two
        distributions, and what training makes small is
 
@@ -174,15 +175,17 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 /* What a step did. A report pointer may be NULL, except in trf_trainer_report. A trainer's step
    without a report does not wait for the device, unless there is an all_reduce. A call sets the
    fields for which it has no value to 0. With a head, target tokens are its labels without those
-   that are -1. */
+   that are -1; with label_kind ANY and NUMBERS its sequences that have labels. */
 typedef struct trf_step_report {
     int64_t step;               /* number of the update, 1 for the first. trf_evaluate: updates so
                                    far */
     double loss;                /* mean smoothed loss per target token, EOS included, in nats; with
                                    sequence_labels, plus sequence_loss */
-    double nll;                 /* mean negative log-likelihood per target token, unsmoothed */
+    double nll;                 /* mean negative log-likelihood per target token, unsmoothed; with
+                                   NUMBERS the loss */
     double accuracy;            /* share of target tokens that the model found most likely,
-                                   teacher-forced */
+                                   teacher-forced. ANY: share of sequences of which exactly the
+                                   labels that hold have outputs of 1/2 or more. NUMBERS: 0 */
     int64_t source_tokens, target_tokens;       /* ids, and one EOS per sequence if the library adds
                                                    it. Target tokens are those that are
                                                    predicted */

@@ -380,8 +380,9 @@ TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch
 TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
                              trf_pooling pooling /* trf_model_pooling(model) */, int32_t unit,
                              trf_tensor *vectors, trf_error *err);
-/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. TRF_E_STATE: the
-   model has another head.
+/* The probabilities of labels: softmax of a head's logits, in the caller's tensor. With
+   config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
+   are the numbers, which are the logits. TRF_E_STATE: the model has another head.
 
        trf_classify   heads MEAN and FIRST         (sequences, n_labels)
                       MASKED with sequence_labels     (sequences, sequence_labels)
@@ -390,6 +391,18 @@ TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences 
                                 trf_tensor *probabilities, trf_error *err);
 TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
                            trf_tensor *probabilities, trf_error *err);
+/* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
+   (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
+   the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
+   (trf_shorten_pair). scores[i] is the output for texts[i]. order (may be NULL) gets the numbers
+   0..n - 1 of the texts, the best first; of equal ones the first comes first, and NaN comes
+   last.
+   TRF_E_STATE: the model has other outputs, no segments, or no source vocabulary. TRF_E_FORMAT: a
+   text is not UTF-8; `where` is its number, or -1 for the query. After a failure scores may be
+   partly written. */
+TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
+                            const char *const *texts, int32_t n, double *scores, int32_t *order,
+                            trf_error *err);
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
     TRF_ATTENTION_KIND_COUNT

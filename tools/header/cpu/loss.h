@@ -125,6 +125,33 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
 }
 
+// >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
+
+/* The same of a row whose labels are numbers. *hit: each logit is on the side of 0 where its number
+   is of 1/2. */
+TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
+                             int32_t *hit)
+{
+    const int64_t n = l->vocab;
+    const float *y = l->numbers + row * n;
+    double loss = 0, each = weight / (double)n, dz;
+    trf_real small[TRF__WIDE];
+    int64_t c, k;
+    *hit = l->targets[row] >= 0 && l->labels == TRF_LABELS_ANY;
+    for (c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
+        trf__v16 x = trf__load_n(z + c, n - c), minus = trf__sub(trf__set(0), x);
+        trf__store(small, trf__exp(trf__min(x, minus)));
+        for (k = c; k < n && k < c + TRF__WIDE; k++) {
+            double e = (double)small[k - c];
+            loss += trf__number_loss(l->labels, (double)z[k], (double)y[k], e, trf__ln(1 + e), &dz);
+            *hit &= (z[k] >= 0) == (y[k] >= 0.5f);
+            z[k] = (trf_real)(dz * each);
+        }
+    }
+    l->row_loss[row] = l->row_nll[row] = loss / (double)n;
+    if (l->targets[row] < 0) memset(z, 0, (size_t)n * sizeof *z);
+}
+
 #if !defined(TRF_NO_TRAIN)
 
 // >>divergence     the loss of two rows that are two passes over one token
@@ -262,7 +289,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
     p.c = z;
     trf__multiply(run, worker, j->blas, trf__reads_packed(&j->w) ? &j->w : NULL, 0, p);
     for (r = 0; !l->pairs && r < rows; r++)
-        trf__loss_row(l, row + r, weight, z + r * j->ld, &j->hit[row + r]);
+        (l->labels ? trf__number_row : trf__loss_row)(l, row + r, weight, z + r * j->ld,
+                                                      &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     for (; l->pairs && r < rows; r += 2)
         trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r]);

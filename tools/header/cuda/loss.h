@@ -180,6 +180,34 @@ TRF__KERNEL void trf__gpu_pair_rows(trf__loss l, trf__act *to, const trf__act *f
     });
 }
 
+/* The same of rows whose labels are numbers (>>number-loss). */
+template <class A>
+TRF__KERNEL void trf__gpu_number_rows(trf__loss l, const trf__now *now, trf__act *logits,
+                                      int32_t *hit, int64_t row0, int64_t rows)
+{
+    TRF__SHARED(double, shared, TRF__CUDA_WARPS);
+    double each = (l.of_sequences && now ? now->sequence_weight : 1) / (double)l.vocab;
+    for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
+        A *z = (A *)(void *)logits + r * l.vocab;
+        int64_t row = row0 + r;
+        const float *y = l.numbers + row * l.vocab;
+        double loss = 0, wrong = l.labels == TRF_LABELS_ANY ? 0 : 1, dz = 0;
+        for (int64_t c = threadIdx.x; c < l.vocab; c += TRF__CUDA_THREADS) {
+            double x = (double)trf__as_float(z[c]), small = exp(x < 0 ? x : -x);
+            if (l.targets[row] >= 0) {
+                loss += trf__number_loss(l.labels, x, (double)y[c], small, log(1 + small), &dz);
+                wrong += (x >= 0) != (y[c] >= 0.5f);
+            }
+            trf__put_as(&z[c], (float)(dz * each));
+        }
+        loss = trf__block_sum(loss, shared);
+        wrong = trf__block_sum(wrong, shared);
+        if (threadIdx.x != 0) continue;
+        l.row_loss[row] = l.row_nll[row] = loss / (double)l.vocab;
+        hit[row] = l.targets[row] >= 0 && wrong == 0;
+    }
+}
+
 /* One block, so that the sums have one order. */
 TRF__KERNEL void trf__gpu_loss_sums(trf__loss l, const trf__now *now, trf__cuda_loss at)
 {
@@ -221,8 +249,10 @@ TRF__FN void trf__cuda_cross_entropy(const trf__run *run, const trf__loss *l)
             trf__launch(run, "cross_entropy", rows / 2, TRF__OF_ACT(run, trf__gpu_loss_pairs), *l,
                         run->now, at, row0 / 2, rows / 2);
         else
-            trf__launch(run, "cross_entropy", rows, TRF__OF_ACT(run, trf__gpu_loss_rows), *l,
-                        run->now, z.y, at.hit, row0, rows);
+            trf__launch(run, "cross_entropy", rows,
+                        l->labels ? TRF__OF_ACT(run, trf__gpu_number_rows)
+                                  : TRF__OF_ACT(run, trf__gpu_loss_rows),
+                        *l, run->now, z.y, at.hit, row0, rows);
 #if !defined(TRF_NO_TRAIN)
         if (l->dx) {
             trf__linear_dx dx;

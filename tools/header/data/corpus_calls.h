@@ -95,7 +95,7 @@ TRF_API trf_status trf_corpus_add(trf_corpus *corpus, const int32_t *source, int
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
                          "pairs must be added before the first batch, got one after it");
     TRF__TRY(trf__check_pair(corpus->options.max_length, corpus->n_pairs, source, n_source, target,
-                             n_target, err));
+                             n_target, INT32_MIN, err));
     /* both arrays grow before anything changes, so a failure adds nothing */
     n_ids = corpus->n_ids + n_source + n_target;
     TRF__GROW(trf__pair, corpus->pairs, corpus->pair_capacity, corpus->n_pairs + 1,

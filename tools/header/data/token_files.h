@@ -117,15 +117,16 @@ TRF__FN trf_status trf__pair_side(int32_t max_length, int64_t pair, const int32_
     return TRF_OK;
 }
 
+/* least: of labels, -1, or INT32_MIN if they may be numbers (trf_number_label). */
 TRF__FN trf_status trf__check_pair(int32_t max_length, int64_t pair, const int32_t *source,
                                    int32_t n_source, const int32_t *target, int32_t n_target,
-                                   trf_error *err)
+                                   int32_t least, trf_error *err)
 {
     if (pair == INT32_MAX)
         return trf__fail(err, TRF_E_LIMIT, -1, "corpus",
                          "expected at most 2147483647 pairs, got more");
     TRF__TRY(trf__pair_side(max_length, pair, source, n_source, 0, "source", "n_source", err));
-    return trf__pair_side(max_length, pair, target, n_target, -1, "target", "n_target", err);
+    return trf__pair_side(max_length, pair, target, n_target, least, "target", "n_target", err);
 }
 
 /* The fingerprint of the pairs so far and of one more. */

@@ -300,7 +300,7 @@ TRF_API trf_status trf_token_file_add(trf_token_file *file, const int32_t *sourc
     TRF__TRY(trf__token_writable(file, err));
     form = &file->form;
     TRF__TRY(trf__check_pair(form->max_length, form->facts.pairs, source, n_source, target,
-                             n_target, err));
+                             n_target, -1, err));
     TRF__TRY(trf__token_narrow(file, source, n_source, "source", err));
     TRF__TRY(trf__token_narrow(file, target, n_target, "target", err));
     bytes = trf__record_bytes(form, n_source, n_target);

@@ -78,7 +78,8 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     char key[TRF__KEY_SIZE];
     int32_t i;
     trf__metadata_content(notes, trainer->model, "checkpoint",
-                          trainer->options.consistency > 0 ? TRF__FORMAT_TWICE
+                          trainer->options.consistency > 0 || trainer->options.cooldown
+                          ? TRF__FORMAT_MORE
                           : trainer->average || trainer->best ? TRF__FORMAT_LEARN : TRF__FORMAT);
     trf__metadata_int(notes, "trf.step", trainer->step);
     trf__metadata_int(notes, "trf.updates", resume->updates);

@@ -30,13 +30,13 @@
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a checkpoint's
-//                      training has consistency; trf.version, that of the library that wrote the
-//                      file; trf.content = model | checkpoint;
-//                      trf.config.FIELD, each field as decimal text (enumerators as numbers,
-//                      doubles with 17 digits); trf.source_vocab and trf.target_vocab = words |
-//                      characters | sentencepiece | wordpiece | byte_bpe; trf.crc32 of the data,
-//                      and trf.header_crc32 of these texts, names and shapes (>>files). A
+//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of format
+//                      12 is not 0; trf.version, that of the library that wrote the file;
+//                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
+//                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
+//                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
+//                      byte_bpe; trf.crc32 of the data, and trf.header_crc32 of these texts, names
+//                      and shapes (>>files). A
 //                      checkpoint adds trf.train.FIELD, trf.step and trf.updates; for a stage,
 //                      trf.stage.first and .end, the layers that it has; with a corpus,
 //                      trf.corpus.epoch, .batch and .fingerprint; from trf_learn, trf.learn.FIELD
@@ -60,8 +60,9 @@
 
 /* The format number rises with every change that an older reader would misunderstand. The last
    column of the tables is the first format that has a field; in older files it gets its default.
-   Some files of format 6 have fields of format 7, so a field that is there is read. */
-enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_TWICE = 12,
+   Some files of format 6 have fields of format 7, so a field that is there is read. A field of
+   format 12 is written only if it is not 0, and the file then has this format. */
+enum { TRF__FORMAT = 9, TRF__FORMAT_LEARN = 10, TRF__FORMAT_PACKED = 11, TRF__FORMAT_MORE = 12,
        TRF__FORMAT_READ = 2, TRF__NOTE_SIZE = 40 };
 static const char *const trf__vocab_names[2] = {"trf.source_vocab", "trf.target_vocab"};
 
@@ -105,11 +106,13 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
    but double, one half is 0: that tells the types apart. */
 #define TRF__IS_REAL(type) ((type)0.5 != 0)
 #define TRF__NOTE_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, \
+    if ((stored) >= TRF__FORMAT_MORE && (object)->field == 0) {} \
+    else if ((stored) && TRF__IS_REAL(type)) trf__metadata_real(notes, prefix #field, \
                                                            (double)(object)->field); \
     else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if ((stored) && ((stored) <= format || trf_file_metadata(file, prefix #field))) { \
+    if (((stored) && (stored) < TRF__FORMAT_MORE && (stored) <= format) || \
+        ((stored) && trf_file_metadata(file, prefix #field))) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
@@ -144,13 +147,13 @@ TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options
     *c = trf_config_tiny();
     if (ours) {
         TRF__TRY(trf__read_int(file, "trf.format", &format, err));
-        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_TWICE)
+        if (format < TRF__FORMAT_READ || format > TRF__FORMAT_MORE)
             return trf__fail(err, TRF_E_UNSUPPORTED, format, "trf.format",
                              "the file has format %lld, of transformer.h %.20s; this is "
                              TRF_VERSION
                              ", which reads formats %d to %d",
                              (long long)format, version ? version : "0.1", (int)TRF__FORMAT_READ,
-                             (int)TRF__FORMAT_TWICE);
+                             (int)TRF__FORMAT_MORE);
 #define TRF__X(type, field, low, high, stored) \
     TRF__READ_FIELD("trf.config.", c, type, field, stored)
         TRF__CONFIG_FIELDS(TRF__X)
@@ -382,7 +385,7 @@ TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, con
     const trf_config *c = &model->config;
     int32_t i;
     trf__add_metadata(notes, "format", "pt");
-    trf__metadata_int(notes, "trf.format", format);
+    trf__metadata_int(notes, "trf.format", c->label_kind ? TRF__FORMAT_MORE : format);
     trf__add_metadata(notes, "trf.version", TRF_VERSION);
     trf__add_metadata(notes, "trf.content", content);
     if (model->source)

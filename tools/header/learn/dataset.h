@@ -61,6 +61,7 @@ typedef struct trf__split {
     char *used;
     int64_t n, train;
     trf__labels labels;         /* those to learn from */
+    int64_t numbers;            /* how many numbers a pair has, if labels are numbers */
 } trf__split;
 
 /* Ids that a pair, or a part of a text, is made of. */
@@ -111,7 +112,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     return o;
 }
 
-// >>dataset-store  options, and texts with the places where they come from
+// >>dataset-store  options
 
 /* The recipe's special ids are the usual ones, and texts alone end with id 2. */
 TRF__FN trf_status trf__usual_ids(const trf_vocab *vocab, const char *field, trf_error *err)
@@ -141,6 +142,12 @@ TRF__FN int trf__lead_of(const trf_dataset_options *o) { return o->kind == TRF_D
 TRF__FN int trf__is_labelled(const trf_dataset_options *o)
 {
     return o->kind == TRF_DATA_LABELLED || o->kind == TRF_DATA_TAGGED;
+}
+
+/* Labels are numbers. */
+TRF__FN int trf__is_numbered(const trf_dataset_options *o)
+{
+    return o->label_kind == TRF_LABELS_NUMBERS;
 }
 
 /* Pairs that go to the caller, or lie in a file, are encoded by vocabularies that are there. */
@@ -178,6 +185,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, held_out, -1, (double)INT64_MAX);
     TRF__RANGE(o, bare_chunks, 0, 1);
     TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
+    TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
     if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
@@ -202,6 +210,8 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
     }
     return TRF_OK;
 }
+
+// >>dataset-texts  texts, and the places where they come from
 
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {
@@ -363,13 +373,23 @@ TRF__FN trf_status trf__bad_line(trf_dataset *d, trf_fault fault, int side, cons
 /* labels that a model may have, bytes that one may have */
 enum { TRF__MOST_LABELS = 65536, TRF__LONGEST_LABEL = 1000 };
 
-/* Reads the next label of a line, or the next word; *text moves past it. Without `tagged` the whole
-   line is one label, which may contain blanks. Returns 0 at the end. */
-TRF__FN int trf__next_label(trf__label *label, const char **text, int tagged)
+/* What ends a label: whitespace; a comma; nothing, as the whole line is one label. */
+typedef enum trf__label_end { TRF__AT_BLANKS, TRF__AT_COMMAS, TRF__AT_THE_END } trf__label_end;
+
+TRF__FN trf__label_end trf__label_end_of(const trf_dataset_options *o)
 {
+    return o->kind == TRF_DATA_TAGGED ? TRF__AT_BLANKS
+         : o->label_kind == TRF_LABELS_ANY ? TRF__AT_COMMAS : TRF__AT_THE_END;
+}
+
+/* Reads the next label of a line, or the next word; *text moves past it. It may contain blanks,
+   unless they end it. An empty one between commas is none. Returns 0 at the end. */
+TRF__FN int trf__next_label(trf__label *label, const char **text, trf__label_end end)
+{
+    while (end == TRF__AT_COMMAS && (**text == ',' || trf__is_blank(**text))) ++*text;
     label->n = trf__next_token(TRF_WORDS, text, &label->text);
-    if (tagged || !label->n) return label->n > 0;
-    label->n = strlen(label->text);
+    if (end == TRF__AT_BLANKS || !label->n) return label->n > 0;
+    label->n = end == TRF__AT_COMMAS ? strcspn(label->text, ",") : strlen(label->text);
     *text = label->text + label->n;
     while (trf__is_blank(label->text[label->n - 1])) label->n--;
     return 1;
@@ -423,7 +443,7 @@ TRF__FN trf_status trf__labels_add(trf__labels *l, const trf_dataset *d, const c
                                    trf_error *err)
 {
     trf__label label;
-    while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
+    while (trf__next_label(&label, &line, trf__label_end_of(&d->options))) {
         if (label.n > TRF__LONGEST_LABEL) continue;
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);
         l->items[l->n++] = label;
@@ -439,7 +459,7 @@ TRF__FN trf_status trf__labels_insert(trf__labels *l, const trf_dataset *d, cons
 {
     trf__label label;
     int64_t before = l->n;
-    while (trf__next_label(&label, &line, d->options.kind == TRF_DATA_TAGGED)) {
+    while (trf__next_label(&label, &line, trf__label_end_of(&d->options))) {
         int64_t at = trf__label_at(l, &label);
         if (label.n > TRF__LONGEST_LABEL || trf__label_number(l, &label) >= 0) continue;
         TRF__GROW(trf__label, l->items, l->capacity, l->n + 1, &d->options.hooks);

@@ -61,7 +61,8 @@ TRF__FN trf_status trf__dataset_hold_out(const trf_dataset *d, trf__split *s, tr
     }
     given = count > 0;
     if (!given) TRF__TRY(trf__dataset_choose(d, s, &count, err));
-    if (trf__is_labelled(o)) TRF__TRY(trf__labels_keep(d, s, given, &count, err));
+    if (trf__is_labelled(o) && !trf__is_numbered(o))
+        TRF__TRY(trf__labels_keep(d, s, given, &count, err));
     if (o->labels) TRF__TRY(trf__labels_take(&s->labels, o->labels, &o->hooks, err));
     if (count < s->n || o->token_file) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "held_out",
@@ -98,15 +99,34 @@ TRF__FN trf_status trf__dataset_split(const trf_dataset *d, trf__split *s, trf_e
     return TRF_OK;
 }
 
+/* How many numbers each pair has: those of the first pair to learn from that has nothing else. */
+TRF__FN trf_status trf__dataset_numbers(trf__split *s, trf_error *err)
+{
+    trf__label word;
+    int32_t label;
+    int64_t i;
+    int got = -1;
+    for (i = 0; i < s->train && (got < 0 || !s->numbers); i++) {
+        const char *line = s->lines[1][i];
+        for (s->numbers = 0; (got = trf__next_number(&word, &line, &label)) > 0; s->numbers++) {}
+    }
+    if (got == 0 && s->numbers > 0 && s->numbers <= TRF__MOST_LABELS) return TRF_OK;
+    if (got == 0 && s->numbers > 0)
+        return trf__fail(err, TRF_E_LIMIT, i - 1, "labels", "a text has %lld numbers, at most %d",
+                         (long long)s->numbers, (int)TRF__MOST_LABELS);
+    return trf__fail(err, TRF_E_STATE, -1, "labels", "expected numbers, but no text has any");
+}
+
 /* Joins the labels to a text, which the model stores. */
 TRF__FN trf_status trf__dataset_labels(trf_dataset *d, const trf__labels *l, trf_error *err)
 {
     int64_t i;
     char *to;
     if (!trf__is_labelled(&d->options)) return TRF_OK;
-    if (l->n < 2)
-        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected two labels or more, got %d",
-                         (int)l->n);
+    if (trf__is_numbered(&d->options)) return trf__dataset_numbers(&d->split, err);
+    if (l->n < 2 - (d->options.label_kind == TRF_LABELS_ANY))
+        return trf__fail(err, TRF_E_STATE, -1, "labels", "expected %s or more, got %d",
+                         d->options.label_kind ? "a label" : "two labels", (int)l->n);
     d->labels_bytes = 0;
     for (i = 0; i < l->n; i++) d->labels_bytes += l->items[i].n + 1;
     to = d->labels = (char *)trf__alloc(&d->options.hooks, d->labels_bytes);
@@ -263,11 +283,13 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     const trf_token_facts *f = &d->facts[0];
     trf_data_stats *a = &d->stats;
     trf_data_kind kind = d->options.kind;
-    a->kind = d->labels || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
+    a->kind = trf__is_labelled(&d->options) || kind == TRF_DATA_SOURCES ? TRF_ENCODER_ONLY
             : kind == TRF_DATA_TEXTS ? TRF_DECODER_ONLY : TRF_ENCODER_DECODER;
-    if (d->labels) a->head = kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
+    if (trf__is_labelled(&d->options)) a->head =
+        kind == TRF_DATA_TAGGED ? TRF_HEAD_TOKENS : TRF_HEAD_MEAN;
     if (kind == TRF_DATA_SOURCES) a->head = TRF_HEAD_MASKED;
-    a->n_labels = (int32_t)s->labels.n;
+    a->n_labels = (int32_t)(trf__is_numbered(&d->options) ? s->numbers : s->labels.n);
+    a->label_kind = d->options.label_kind;
     a->pairs = f->pairs;
     a->different = f->different < f->pairs ? f->different : f->pairs;
     a->source_tokens = f->source_ids + f->pairs;    /* + 1 mark each, empty sides too */
@@ -498,9 +520,9 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                                      data->stats.longest, err);
     if (status == TRF_OK && data->stream)
         status = trf_model_set_metadata(*model, "trained.stream", "1", err);
-    if (status == TRF_OK && !data->labels)
+    if (status == TRF_OK && !trf__is_labelled(&data->options))
         status = trf__dataset_note(*model, "target.unknown", f->target_unknown, err);
-    if (status == TRF_OK && !data->labels && f->source_ids)
+    if (status == TRF_OK && !trf__is_labelled(&data->options) && f->source_ids)
         status = trf__dataset_note(*model, "trained.ratio",
                                    (int64_t)(1000.0 * (double)f->target_ids /
                                              (double)f->source_ids), err);

@@ -124,42 +124,120 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     return status;
 }
 
+// >>dataset-labels labels as ids: one, several, numbers; those of words
+
+/* The data have no such label. */
+TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
+{
+    char why[200];
+    if (label->n > TRF__LONGEST_LABEL)
+        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label->n,
+                 (int)TRF__LONGEST_LABEL);
+    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
+                  (int)(label->n < 140 ? label->n : 140), label->text);
+    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+}
+
 /* The number of a line's label, or -1. Labels of a caller may have blanks around them. */
 TRF__FN int32_t trf__line_label(const trf_dataset *d, const char *line, trf__misfit *bad)
 {
     trf__label label;
     int32_t number;
-    char why[200];
     label.text = line;
     label.n = strlen(line);
     number = trf__label_number(&d->split.labels, &label);
     if (number >= 0) return number;
-    if (!trf__next_label(&label, &line, 0)) {
+    if (!trf__next_label(&label, &line, TRF__AT_THE_END)) {
         trf__unfit(bad, TRF_FAULT_LABEL, 1, "no label");
         return -1;
     }
     number = trf__label_number(&d->split.labels, &label);
-    if (label.n > TRF__LONGEST_LABEL)
-        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label.n,
-                 (int)TRF__LONGEST_LABEL);
-    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
-                  (int)(label.n < 140 ? label.n : 140), label.text);
-    if (number < 0) trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    if (number < 0) trf__unknown_label(&label, bad);
     return number;
+}
+
+/* The labels of a line that hold, as ascending numbers. */
+TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit *bad,
+                                   trf_error *err)
+{
+    trf__text_ids *to = &d->encoding.ids[1];
+    trf__label label;
+    char why[200];
+    while (trf__next_label(&label, &line, TRF__AT_COMMAS)) {
+        int32_t number = trf__label_number(&d->split.labels, &label), i = to->n;
+        if (number < 0) { trf__unknown_label(&label, bad); return TRF_OK; }
+        TRF__TRY(trf__ids_add(to, &number, 1, &d->options.hooks, err));
+        for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
+        to->ids[i] = number;
+        if (i == 0 || to->ids[i - 1] < number) continue;
+        snprintf(why, sizeof why, "the label '%.*s' is there twice",
+                 (int)(label.n < 140 ? label.n : 140), label.text);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        return TRF_OK;
+    }
+    return TRF_OK;
+}
+
+/* Reads the next number of a line. Returns 1, 0 at the end of the line, or -1: *word is none. */
+TRF__FN int trf__next_number(trf__label *word, const char **line, int32_t *label)
+{
+    char text[96];
+    double x;
+    word->n = trf__next_token(TRF_WORDS, line, &word->text);
+    if (!word->n) return 0;
+    if (word->n >= sizeof text) return -1;
+    memcpy(text, word->text, word->n);
+    text[word->n] = 0;
+    if (!trf__parse_real(text, &x) || !(fabs(x) <= FLT_MAX)) return -1;
+    *label = trf_number_label((float)x);
+    return 1;
+}
+
+/* The numbers of a line, as labels. */
+TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__misfit *bad,
+                                       trf_error *err)
+{
+    trf__text_ids *to = &d->encoding.ids[1];
+    const char *at = line;
+    trf__label word;
+    int32_t label;
+    char why[200];
+    int got;
+    while ((got = trf__next_number(&word, &at, &label)) > 0)
+        TRF__TRY(trf__ids_add(to, &label, 1, &d->options.hooks, err));
+    if (got == 0 && to->n && to->n == d->split.numbers) return TRF_OK;
+    if (got < 0)
+        snprintf(why, sizeof why, "byte %lld of the label: expected a number, got '%.*s'",
+                 (long long)(word.text - line) + 1, (int)(word.n < 100 ? word.n : 100), word.text);
+    else if (!to->n) snprintf(why, sizeof why, "no number");
+    else snprintf(why, sizeof why, "%d number%s, but the first text has %lld", (int)to->n,
+                  trf__plural(to->n), (long long)d->split.numbers);
+    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+    return TRF_OK;
+}
+
+/* The label of a line, or its labels. */
+TRF__FN trf_status trf__encode_label(trf_dataset *d, const char *line, trf__misfit *bad,
+                                     trf_error *err)
+{
+    int32_t number;
+    if (d->options.label_kind == TRF_LABELS_ANY) return trf__encode_any(d, line, bad, err);
+    if (trf__is_numbered(&d->options)) return trf__encode_numbers(d, line, bad, err);
+    number = trf__line_label(d, line, bad);
+    if (number < 0) return TRF_OK;
+    return trf__ids_add(&d->encoding.ids[1], &number, 1, &d->options.hooks, err);
 }
 
 TRF__FN trf_status trf__encode_labelled(trf_dataset *d, const char *const text[2],
                                         trf__misfit *bad, trf_error *err)
 {
     trf__text_ids *ids = d->encoding.ids;
-    int32_t number;
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    number = trf__line_label(d, text[1], bad);
-    if (number < 0) return TRF_OK;
+    TRF__TRY(trf__encode_label(d, text[1], bad, err));
+    if (*bad->why) return TRF_OK;
     TRF__TRY(trf__encode_texts(d, text[0], &ids[0], err));
     if (!ids[0].n) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
-    else if (trf__ids_fit(d, 0, ids[0].n, 0, bad))
-        return trf__ids_add(&ids[1], &number, 1, &d->options.hooks, err);
+    else if (trf__ids_fit(d, 0, ids[0].n, 0, bad)) (void)trf__ids_fit(d, 1, ids[1].n, 0, bad);
     return TRF_OK;
 }
 
@@ -196,14 +274,14 @@ TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2],
     trf__label word, tag;
     char why[120];
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
-    for (; trf__next_label(&word, &words, 1); n_words++) {
-        int more = trf__next_label(&tag, &tags, 1);
+    for (; trf__next_label(&word, &words, TRF__AT_BLANKS); n_words++) {
+        int more = trf__next_label(&tag, &tags, TRF__AT_BLANKS);
         int32_t number = more ? trf__label_number(&d->split.labels, &tag) : -1;
         n_tags += more;
         unknown += more && number < 0;
         TRF__TRY(trf__encode_word(d, &word, number, err));
     }
-    while (trf__next_label(&tag, &tags, 1)) n_tags++;
+    while (trf__next_label(&tag, &tags, TRF__AT_BLANKS)) n_tags++;
     if (n_words != n_tags) {
         snprintf(why, sizeof why, "%ld word%s, but %ld label%s", n_words, trf__plural(n_words),
                  n_tags, trf__plural(n_tags));

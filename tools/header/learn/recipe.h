@@ -117,6 +117,7 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     c->kind = a->kind;
     c->head = a->head;
     c->n_labels = a->n_labels;
+    c->label_kind = a->label_kind;
     c->source_vocab = a->source_vocab;
     c->target_vocab = a->target_vocab;
     if (c->kind == TRF_DECODER_ONLY) c->encoder_layers = 0;
@@ -188,7 +189,9 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     int labels = s->head != TRF_HEAD_NONE && s->head != TRF_HEAD_MASKED;
     TRF__RANGE(s, kind, 0, TRF_KIND_COUNT - 1);
     TRF__RANGE(s, head, decodes ? 0 : TRF_HEAD_MEAN, decodes ? 0 : TRF_HEAD_MASKED);
-    TRF__RANGE(s, n_labels, labels ? 2 : 0, labels ? vocab : 0);
+    int texts = s->head == TRF_HEAD_MEAN || s->head == TRF_HEAD_FIRST;
+    TRF__RANGE(s, label_kind, 0, texts ? TRF_LABEL_KIND_COUNT - 1 : 0);
+    TRF__RANGE(s, n_labels, !labels ? 0 : s->label_kind ? 1 : 2, labels ? vocab : 0);
     TRF__RANGE(s, pairs, 1, most);
     TRF__RANGE(s, different, 0, (double)s->pairs);
     TRF__RANGE(s, source_tokens, 0, most / 4);
@@ -241,8 +244,9 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
         recipe->learning.updates = stats->updates;
         recipe->learning.patience = 0;
     }
-    /* what users want to know: right labels, right answers, or else likely texts */
-    recipe->learning.metric = stats->n_labels ? TRF_METRIC_ACCURACY
+    /* what users want to know: right labels, right answers, or else likely texts. Whole sets of
+       labels are seldom right, and numbers never */
+    recipe->learning.metric = stats->n_labels && !stats->label_kind ? TRF_METRIC_ACCURACY
         : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
         ? TRF_METRIC_ERROR_RATE
         : TRF_METRIC_LOSS;

@@ -154,6 +154,7 @@
 //   >>ops              the contract between the model and the hardware
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
+//                     >>shared-loss
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
@@ -165,8 +166,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
-//                     >>mix >>backpointers
+//                     >>cross_entropy >>number-loss >>clip >>accumulate >>average >>adam
+//                     >>top >>top-merge >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -203,8 +204,8 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
+//                     >>sublayers >>stacks >>acts >>act-lists >>pass-open >>pass-grow >>pass-pack
+//                     >>packed-models >>rows >>row-lists >>row-batch >>forward >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
@@ -227,7 +228,7 @@
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
 //   >>look-inside      scores, states, logits and attention weights, teacher-forced
-//                     >>look-labels >>views >>view-calls
+//                     >>look-labels >>views >>view-calls >>rank
 //   >>files            the safetensors container
 //                     >>file-header >>file-extents >>file-open >>file-read >>file-write
 //                     >>file-save >>file-calls
@@ -243,9 +244,9 @@
 //   >>by-itself        trf_learn: updates until one of the ends
 //                     >>agree >>learn-validate >>learn-update >>learn-fit >>learn-loop
 //   >>dataset          texts, and all that follows from them
-//                     >>dataset-store >>labels >>dataset-ids >>dataset-give >>dataset-add
-//                     >>dataset-read >>hold-out >>dataset-lines >>dataset-finish
-//                     >>dataset-given
+//                     >>dataset-store >>dataset-texts >>labels >>dataset-ids >>dataset-labels
+//                     >>dataset-give >>dataset-add >>dataset-read >>hold-out >>dataset-lines
+//                     >>dataset-finish >>dataset-given
 //   >>blocks           the ops as public functions on the caller's tensors
 //                     >>blocks-embedding >>blocks-linear >>blocks-norm >>blocks-attention
 //                     >>blocks-multi-head >>blocks-feed-forward >>blocks-residual

@@ -118,7 +118,8 @@
 //     Llama     decoder-only      pre, RMS              ROTARY           SiLU, gate
 //
 //     BERT      segments 2; source_bos 1 ([CLS]); head_layer 1 with its heads; mask: [MASK]; both
-//               losses of its pretraining: sequence_labels 2
+//               losses of its pretraining: sequence_labels 2; a cross-encoder: head FIRST, n_labels
+//               1 and a label_kind [trf_rank]
 //     Marian    tying ALL; generator_bias 1; decoder_start PAD; bos -1
 //     BART      tying ALL; source_bos 1; decoder_start EOS; answers begin with BOS: forced_first in
 //               a search, the first id of each target in training

@@ -112,6 +112,20 @@ TRF__FN trf_status trf__pair_fits(int64_t needed, int32_t capacity, int32_t *n, 
                      capacity);
 }
 
+TRF_API int32_t trf_number_label(float number)
+{
+    int32_t label;
+    memcpy(&label, &number, sizeof label);
+    return label;
+}
+
+TRF_API float trf_label_number(int32_t label)
+{
+    float number;
+    memcpy(&number, &label, sizeof number);
+    return number;
+}
+
 /* The second sequence moves first: `ids` may be `first`. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t *ids,

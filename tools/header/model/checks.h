@@ -21,6 +21,8 @@ TRF__FN int trf__pools(const trf_config *c)
 {
     return c->head == TRF_HEAD_MEAN || c->head == TRF_HEAD_FIRST;
 }
+/* How many numbers a row of the loss is compared with; 0: with a label. */
+TRF__FN int64_t trf__wanted_numbers(const trf_config *c) { return c->label_kind ? c->n_labels : 0; }
 /* The id that hides a token from a masked head. */
 TRF__FN int32_t trf__mask_of(const trf_config *c) { return c->mask >= 0 ? c->mask : c->pad; }
 /* Both sides share one embedding; a stack ends with a norm. */

@@ -190,6 +190,7 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
     X(int32_t,            bare_prompts,     0, !source, 9) \
     X(trf_head,           head,             0, target ? 0 : TRF_HEAD_COUNT - 1, 3) \
     X(int32_t,            n_labels,         INT32_MIN, INT32_MAX, 3) \
+    X(trf_label_kind,     label_kind,       0, TRF_LABEL_KIND_COUNT - 1, 12) \
     X(int32_t,            head_layer,       0, 1, 6) \
     X(int32_t,            sequence_labels,  INT32_MIN, INT32_MAX, 7) \
     X(int32_t,            mask,             -1, source ? c->source_vocab - 1 : -1, 6) \
@@ -198,7 +199,11 @@ TRF__FN trf_status trf__special_needed(const trf_config *c, trf_error *err)
 /* The fields that only some heads have. */
 TRF__FN trf_status trf__head_check(const trf_config *c, trf_error *err)
 {
-    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, 2, 1 << 24);
+    if (c->label_kind && !trf__pools(c))
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_kind",
+                         "label_kind must be 0 with head %d, got %d", (int)c->head,
+                         (int)c->label_kind);
+    if (trf__has_labels(c)) TRF__RANGE(c, n_labels, c->label_kind ? 1 : 2, 1 << 24);
     else if (c->n_labels)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "n_labels",
                          "n_labels must be 0 with head %d, got %d", (int)c->head, c->n_labels);

@@ -360,6 +360,9 @@ typedef struct trf__loss {
     trf__mat w;
     const trf_real *bias;               /* or NULL */
     const int32_t *targets;
+    const float *numbers;               /* (rows, vocab) what logits are compared with instead, by
+                                           `labels`; targets then say which rows have a loss */
+    int labels;                         /* a trf_label_kind; not ONE_OF: as in >>number-loss */
     int64_t rows, vocab, d;
     double on, off, entropy;    /* the smoothed target: `on` at the target, `off` elsewhere, 0 at
                                    zero_column; its entropy is subtracted */

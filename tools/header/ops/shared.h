@@ -121,7 +121,7 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
     return span->n_query < most ? span->n_query : most;
 }
 
-/* ---- the loss (paper 5.4) ---- */
+// >>shared-loss    the loss (paper 5.4), its sums, clipping, Adam
 
 /* 2^-25: sums of logits near the largest float, scaled by it, do not overflow; a power of two adds
    no rounding */
@@ -145,6 +145,23 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
 TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
 {
     return l->pairs ? i / 2 + i % 2 * l->pairs : i;
+}
+
+/* What one logit z adds to the loss of a row whose labels are numbers, and the loss's derivative.
+   small: exp(-|z|); log_more: ln(1 + small). Both stay in their ranges for any z, as those of
+   PyTorch's BCEWithLogitsLoss:
+     ANY      max(z, 0) - z y + ln(1 + e^-|z|)     sigmoid(z) - y
+     NUMBERS  (z - y)^2                            2 (z - y) */
+TRF__BOTH double trf__number_loss(int labels, double z, double y, double small, double log_more,
+                                  double *dz)
+{
+    double gap = z - y;
+    if (labels == TRF_LABELS_NUMBERS) {
+        *dz = 2 * gap;
+        return gap * gap;
+    }
+    *dz = (z < 0 ? small : 1) / (1 + small) - y;
+    return (z > 0 ? z * (1 - y) : -z * y) + log_more;
 }
 
 #if !defined(TRF_NO_TRAIN)

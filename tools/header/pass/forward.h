@@ -399,6 +399,8 @@ TRF__FN trf__loss trf__pass_loss(const trf__pass *pass, double smoothing, int ru
     l.w = trf__weight(pass, &pass->layout->outer.generator);
     l.bias = trf__generator_bias(pass);
     l.targets = pass->decoder.device.targets;
+    l.numbers = pass->numbers[1];
+    l.labels = (int)c->label_kind;
     l.rows = pass->decoder.rows;
     l.d = c->d_model;
     trf__scale_states(pass, pass->decoder.out, l.rows);

@@ -30,6 +30,49 @@ TRF__FN int32_t trf__labels_of(const trf_config *c, int32_t k)
     return k < 0 ? c->sequence_labels : trf__n_logits(c);
 }
 
+/* Checks label k of a sequence with label_kind ANY or NUMBERS; `at` is its index in the batch. */
+TRF__FN trf_status trf__check_number(const trf_config *c, const int32_t *ids, int32_t k,
+                                     int32_t sequence, int64_t at, trf_error *err)
+{
+    if (c->label_kind == TRF_LABELS_NUMBERS) {
+        if (trf__is_finite((double)trf_label_number(ids[k]))) return TRF_OK;
+        return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                         "target sequence %d, position %d: a label must be a finite number, or -1 "
+                         "alone", sequence, k);
+    }
+    if (ids[k] < 0 || ids[k] >= c->n_labels)
+        return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                         "target sequence %d, position %d: a label must be 0 to %d, or -1 alone, "
+                         "got %d", sequence, k, c->n_labels - 1, ids[k]);
+    if (k == 0 || ids[k - 1] < ids[k]) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, at, "target",
+                     "target sequence %d, position %d: labels must be ascending, each once, but %d "
+                     "follows %d", sequence, k, ids[k], ids[k - 1]);
+}
+
+/* Checks the labels of each sequence by label_kind ANY or NUMBERS. *wanted: how many sequences have
+   them. */
+TRF__FN trf_status trf__check_numbers(const trf_config *c, const trf_sequences *x, int64_t *wanted,
+                                      trf_error *err)
+{
+    const int numbers = c->label_kind == TRF_LABELS_NUMBERS;
+    int64_t at = 0;
+    int32_t i, k;
+    for (i = 0; i < x->count; at += x->lengths[i++]) {
+        int32_t n = x->lengths[i];
+        if (n > 0 && !x->ids) return trf__fail_null(err, "target");
+        if (n == 1 && x->ids[at] == -1) continue;
+        if (n < 0 || n > c->n_labels || (numbers && n < c->n_labels))
+            return trf__fail(err, TRF_E_INVALID_ARG, i, "target",
+                             "target sequence %d must have %s%d label%s, or -1 alone, got %d", i,
+                             numbers ? "" : "at most ", c->n_labels, trf__plural(c->n_labels), n);
+        for (k = 0; k < n; k++)
+            TRF__TRY(trf__check_number(c, x->ids + at, k, i, at + k, err));
+        ++*wanted;
+    }
+    return TRF_OK;
+}
+
 /* Counts the rows of a head; with `labels` checks these too: *wanted is how many are not -1,
    without those of sequences that lie before labels of tokens. */
 TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, int labels,
@@ -50,6 +93,7 @@ TRF__FN trf_status trf__check_head(const trf_config *c, const trf_batch *batch, 
                          "source has %d sequence%s, but target has labels for %d", count,
                          trf__plural(count), x->count);
     if (count > 0 && !x->lengths) return trf__fail_null(err, "target");
+    if (c->label_kind) return trf__check_numbers(c, x, wanted, err);
     for (i = 0; i < count; i++) {
         n = trf__pools(c) ? 1 : batch->source.lengths[i] + before;
         if (x->lengths[i] != n)
@@ -210,6 +254,24 @@ TRF__FN void trf__fill_rows(const trf__pass *pass, trf__stack *stack, const trf_
     if (pass->training) trf__fill_groups(stack, row * pass->copies < stack->rows);
 }
 
+/* The numbers of a head's rows (trf__loss): those of the labels, or 1 for a label that holds and 0
+   for the others. A target is 0, or -1 for a row that has no loss. */
+TRF__FN void trf__fill_numbers(const trf__pass *pass, const trf_sequences *x)
+{
+    const trf_config *c = pass->config;
+    float *numbers = pass->numbers[0];
+    int32_t *targets = pass->decoder.host.targets, i, k;
+    const int32_t *ids = x->ids;
+    memset(numbers, 0, trf__bytes(pass->decoder.rows, trf__bytes(c->n_labels, sizeof *numbers)));
+    for (i = 0; i < x->count; ids += x->lengths[i++], numbers += c->n_labels) {
+        targets[i] = x->lengths[i] == 1 && *ids == -1 ? -1 : 0;
+        for (k = 0; k < x->lengths[i] && targets[i] == 0; k++)
+            if (c->label_kind == TRF_LABELS_ANY) numbers[ids[k]] = 1;
+            else numbers[k] = trf_label_number(ids[k]);
+    }
+    for (; i < pass->decoder.rows; i++) targets[i] = -1;
+}
+
 /* The targets of a head's rows: the labels, and -1 for BOS, EOS and padding. */
 TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
 {
@@ -231,6 +293,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     memcpy(targets + rows, targets, (size_t)rows * sizeof *targets);
     if (before) memcpy(labels + all, labels, (size_t)all * sizeof *labels);
 }
+
+// >>row-batch      a batch in a pass: room, checks, rows, upload
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
    become longer little by little do not each move everything. */
@@ -349,7 +413,8 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
                          "the block of a batch is larger than planned");
     if (source) trf__fill_rows(pass, &pass->encoder, &batch->source, ordinal, need.longest);
     if (target) trf__fill_rows(pass, &pass->decoder, &batch->target, ordinal, need.longest);
-    if (head && pass->training) trf__fill_labels(pass, &batch->target);
+    if (head && pass->training)
+        (pass->config->label_kind ? trf__fill_numbers : trf__fill_labels)(pass, &batch->target);
     for (i = 0; i < pass->decoder.n_cross; i++) {
         trf__span *span = &pass->decoder.host.cross[i];
         *span = pass->decoder.host.self[i];

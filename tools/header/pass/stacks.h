@@ -171,6 +171,8 @@ typedef struct trf__pass {
     trf__pass_losses loss;
     trf__stack encoder, decoder;
     trf__head_acts head;
+    float *numbers[2];                  /* (rows of the head, n_labels) on host and device: what
+                                           trf__loss.numbers is */
     trf__sequence_head sequence;
     int copies;                         /* of a batch in its rows: 2 while a trainer with
                                            consistency learns, else 1 */
@@ -389,6 +391,8 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
     return cursor.used;
 }
 
+// >>act-lists      the block of a batch: its lists, on the host and on the device
+
 /* Reserves a stack's lists for this number of rows and spans. */
 TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
@@ -419,6 +423,11 @@ TRF__FN size_t trf__block_cut(trf__pass *pass, char *base, int device)
         trf__take_lists(&cursor, device ? &stack->device : &stack->host, pass, stack->rows,
                         stack->n_self, stack->n_cross);
     }
+    pass->numbers[device] = (float *)trf__take(&cursor,
+                                               pass->training && pass->projects
+                                                   ? pass->decoder.rows : 0,
+                                               trf__bytes(trf__wanted_numbers(pass->config),
+                                                          sizeof(float)));
     *(device ? &pass->sequence.device : &pass->sequence.host) =
         (int32_t *)trf__take(&cursor, pass->config->sequence_labels ? pass->encoder.n_self : 0,
                              sizeof(int32_t));

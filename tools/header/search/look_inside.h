@@ -303,12 +303,41 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
+/* What trf_classify gives for the logits of a row. */
+TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
+{
+    int64_t i;
+    if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
+    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
+        double x = (double)z[i], small = exp(x < 0 ? x : -x);
+        z[i] = (trf_real)((x < 0 ? small : 1) / (1 + small));
+    }
+}
+
+/* The same for labels that are numbers or any of several: a weighted mean, of probabilities or of
+   their logits. */
+TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
+                              int64_t n)
+{
+    const trf_config *c = &e->config;
+    double total = 0, x;
+    int64_t i;
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    for (i = 0; i < n; i++) {
+        x = (double)z[i];
+        if (c->label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC)
+            x = 1 / (1 + exp(-x));
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
+    }
+}
+
 /* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
 TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                              int64_t n)
 {
     double most = -HUGE_VAL, sum = 0, w = e->weights[k];
     int64_t i;
+    if (e->config.label_kind) { trf__mix_numbers(e, k, to, z, n); return; }
     for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
     for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
     for (i = 0; i < n; i++) {
@@ -403,7 +432,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
     for (i = 0; i < rows && (e->n == 1 || e->rule == TRF_ENSEMBLE_GEOMETRIC); i++)
-        trf__softmax(out->data + i * n, n);
+        trf__outputs(t->pass.config, out->data + i * n, n);
     return TRF_OK;
 }
 

@@ -164,6 +164,14 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "smoothing_rule",
                          "with a head, whose labels have no padding, smoothing_rule must be 0 to "
                          "2, got %d", (int)o->smoothing_rule);
+    if (c && c->label_kind && o->consistency > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "consistency",
+                         "consistency must be 0 with label_kind %d, whose labels are no "
+                         "distribution, got %.9g", (int)c->label_kind, o->consistency);
+    if (c && c->label_kind && o->label_smoothing > 0)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "label_smoothing",
+                         "label_smoothing must be 0 with label_kind %d, got %.9g",
+                         (int)c->label_kind, o->label_smoothing);
     return trf__hooks_check(&o->hooks, err);
 }
 

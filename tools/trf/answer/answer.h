@@ -8,6 +8,7 @@
 int command_translate(struct settings *s, int argc, char **argv);
 int command_generate(struct settings *s, int argc, char **argv);
 int command_classify(struct settings *s, int argc, char **argv);      /* trf tag too */
+int command_rerank(struct settings *s, int argc, char **argv);
 int command_tokenize(struct settings *s, int argc, char **argv);      /* trf detokenize too */
 int command_embed(struct settings *s, int argc, char **argv);
 int command_score(struct settings *s, int argc, char **argv);

@@ -13,7 +13,9 @@ struct labelling {
     struct ensemble ensemble;
     trf_translator *translator;
     const trf_vocab *vocab;
-    struct labels labels;
+    trf_label_kind kind;
+    int32_t n_labels;
+    struct labels labels;           /* numbers need no names */
     struct batches lines;
     struct word_tokens *words;      /* of each line of the batch, for trf tag */
     struct unknown unknown;
@@ -87,12 +89,53 @@ static int write_attention(struct labelling *t, const struct batch_line *line)
     return DONE;
 }
 
+/* Several labels at once: those with a probability of 1/2 or more, with commas between them. */
+static void write_labels(struct labelling *t, const trf_real *p)
+{
+    FILE *out = t->lines.out;
+    int32_t column, i, n;
+    for (column = !t->s->answer.scores; column < 2; column++) {
+        for (i = n = 0; i < t->labels.n; i++) {
+            if (p[i] < (trf_real)0.5) continue;
+            if (n++) fputc(',', out);
+            if (column) fputs(t->labels.name[i], out);
+            else fprintf(out, "%.6f", (double)p[i]);
+        }
+        fputc(column ? '\n' : '\t', out);
+    }
+}
+
+/* Labels that are numbers. */
+static int write_numbers(struct labelling *t, const trf_real *p, const struct batch_line *line)
+{
+    FILE *out = t->lines.out;
+    int32_t i, n = count_labels(trf_model_config(t->model));
+    if (!t->s->json) {
+        for (i = 0; i < n; i++) fprintf(out, "%s%.6g", i ? " " : "", (double)p[i]);
+        fputc('\n', out);
+        return DONE;
+    }
+    fprintf(out, "{\"line\":%lld", (long long)line->number);
+    print_json_member(out, "text", line->text);
+    fputs(",\"numbers\":[", out);
+    for (i = 0; i < n; i++) {
+        if (i) fputc(',', out);
+        print_json_number(out, (double)p[i]);
+    }
+    fputc(']', out);
+    if (write_attention(t, line)) return FAILED;
+    fputs("}\n", out);
+    return DONE;
+}
+
 /* The labels of a text, the most probable first. */
 static int write_label(struct labelling *t, trf_real *p, const struct batch_line *line)
 {
     FILE *out = t->lines.out;
     int32_t n = t->labels.n, shown = t->s->answer.labels_shown < n
         ? (int32_t)t->s->answer.labels_shown : n, k;
+    if (t->kind == TRF_LABELS_NUMBERS) return write_numbers(t, p, line);
+    if (!t->s->json && t->kind == TRF_LABELS_ANY) { write_labels(t, p); return DONE; }
     if (!t->s->json) {
         int32_t best = best_of(p, n);
         if (t->s->answer.scores) fprintf(out, "%.6f\t", (double)p[best]);
@@ -153,7 +196,8 @@ static void write_nothing(struct labelling *t, const struct batch_line *line)
     if (!t->s->json) { fputc('\n', out); return; }
     fprintf(out, "{\"line\":%lld", (long long)line->number);
     if (!t->tags) print_json_member(out, "text", line->text);
-    fprintf(out, ",\"%s\":[]", t->tags ? "words" : "labels");
+    fprintf(out, ",\"%s\":[]",
+            t->tags ? "words" : t->kind == TRF_LABELS_NUMBERS ? "numbers" : "labels");
     (void)write_attention(t, line);
     fputs("}\n", out);
 }
@@ -169,8 +213,8 @@ static int label_batch(void *user)
     trf_error err;
     int32_t i;
     int status = DONE;
-    t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->labels.n) + 1, sizeof *t->p);
-    out = trf_tensor_of(p = t->p, 2, n, t->labels.n, 0);
+    t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->n_labels) + 1, sizeof *t->p);
+    out = trf_tensor_of(p = t->p, 2, n, t->n_labels, 0);
     if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
                       : trf_classify(t->translator, &sources, &out, &err)))
         return say_batch_failed(b, &err);
@@ -179,7 +223,7 @@ static int label_batch(void *user)
         if (!line->n) write_nothing(t, line);
         else if (t->tags) status = write_tags(t, p, line, &t->words[i]);
         else status = write_label(t, p, line);
-        if (line->n) p += (t->tags ? t->words[i].n : 1) * (int64_t)t->labels.n;
+        if (line->n) p += (t->tags ? t->words[i].n : 1) * (int64_t)t->n_labels;
     }
     return status;
 }
@@ -201,9 +245,15 @@ static int label_lines(struct labelling *t)
     return status || b->broken || b->unusable ? FAILED : DONE;
 }
 
-static int check_head(const struct labelling *t)
+static int check_head(struct labelling *t)
 {
     const trf_config *config = trf_model_config(t->model);
+    t->kind = config->label_kind;
+    t->n_labels = count_labels(config);
+    if (t->kind == TRF_LABELS_NUMBERS && (t->s->answer.scores || is_given(t->s, AT(answer.labels_shown)))) {
+        say("--%s is for labels, but this model gives numbers", t->s->answer.scores ? "scores" : "top");
+        return USAGE;
+    }
     if (t->tags ? config->head == TRF_HEAD_TOKENS : classifies(config)) return DONE;
     say("%s: this model was not trained with --objective %s", t->s->model,
         t->tags ? "tag" : "classify or pretrain");
@@ -233,7 +283,8 @@ int command_classify(struct settings *s, int argc, char **argv)
     if ((status = take_input(s, argc, argv))) return status;
     status = load_model(s, &t.model, &t.vocab, &unused);
     if (!status) status = check_head(&t);
-    if (!status) status = load_labels(t.model, s->model, &t.labels);
+    if (!status && t.kind != TRF_LABELS_NUMBERS)
+        status = load_labels(t.model, s->model, &t.labels);
     if (!status) status = load_ensemble(s, t.model, t.vocab, &t.ensemble);
     if (!status && s->answer.attention) status = shows_one(&t.ensemble, "--attention");
     if (!status && trf_translator_create_ensemble(&t.translator, t.ensemble.models,

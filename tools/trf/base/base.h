@@ -93,7 +93,7 @@ enum normalization { NORMALIZE_AUTO = 0, NORMALIZE_IDENTITY, NORMALIZE_NFC, NORM
 
 enum metric {
     METRIC_AUTO = 0, METRIC_LOSS, METRIC_BLEU, METRIC_CHRF, METRIC_EXACT, METRIC_WER, METRIC_CER,
-    METRIC_ACCURACY, METRIC_F1
+    METRIC_ACCURACY, METRIC_F1, METRIC_PEARSON, METRIC_SPEARMAN
 };
 
 /* What a model learns (objective.c). */
@@ -153,8 +153,8 @@ struct answer_settings {
     int32_t ids, side;              /* of tokenize and detokenize */
     int32_t interactive, scores, token_scores, alignments, attention, truncate, split,
         conll;
-    int64_t labels_shown;
-    const char *prefixes;
+    int64_t labels_shown;           /* or lines, of trf rerank */
+    const char *prefixes, *queries;
 };
 
 /* Tokens that a search must, or must not, write (rules.c). */
@@ -237,7 +237,8 @@ enum {
     TRAIN = 1, TRANSLATE = 2, SCORE = 4, EVAL = 8, INSPECT = 16, AVERAGE = 32, PLOT = 64,
     GENERATE = 128, CLASSIFY = 256, TAG = 512, ATTENTION = 1024, REPORT = 2048,
     QUANTIZE = 4096, EMBED = 8192, IMPORT = 16384, EXPORT = 32768, PREPARE = 65536,
-    RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED,
+    RERANK = 1 << 21,
+    RUN = TRAIN | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT | EMBED | RERANK,
     TOKENIZE = 1 << 18, DETOKENIZE = 1 << 19, DOCTOR = 1 << 20,
     FROM_DATA = 1 << 17         /* without the option the value follows from the data */
 };

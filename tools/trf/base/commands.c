@@ -74,7 +74,9 @@ const struct command commands[] = {
      "Writes the most probable label of each line; the labels are those of trf train --objective\n"
      "classify or pretrain. An empty line gives an empty line. A line that is too long for the\n"
      "model or not UTF-8 gives an empty line, a message, and exit status 1 at the end. A model\n"
-     "with segments reads pairs: two texts with a tab between them.\n"
+     "with segments reads pairs: two texts with a tab between them. A model of --label-kind any\n"
+     "gives all labels with a probability of 1/2 or more, with commas between them; one of\n"
+     "--label-kind number gives its numbers, with blanks between them.\n"
      "\n"
      "    trf classify --model languages.safetensors lines > labels",
      EXIT_TEXT, NULL},
@@ -85,6 +87,17 @@ const struct command commands[] = {
      "invisible characters has no tokens; it gets a label from the words around it.\n"
      "\n"
      "    trf tag --model parts-of-speech.safetensors lines > labels",
+     EXIT_TEXT, NULL},
+    {RERANK, "rerank", "lines in the order in which they answer a query",
+     "trf rerank MODEL --query TEXT [FILE] [options]",
+     "Writes the score of each line, a tab and the line, the best first. Lines with equal scores\n"
+     "keep their order. The model reads the query and a line as a pair and has one output: an\n"
+     "imported cross-encoder, or a model of trf train --objective classify --segments 2\n"
+     "--label-kind number. A pair that is too long for the model loses its last tokens, those of\n"
+     "the longer text first. A line that is not UTF-8 is reported and left out; exit status 1.\n"
+     "\n"
+     "    trf rerank --model minilm.safetensors --query 'who feeds the dog' passages\n"
+     "    trf rerank --model minilm.safetensors --queries questions --top 3 < passages",
      EXIT_TEXT, NULL},
     {TOKENIZE, "tokenize", "show the tokens of each line",
      "trf tokenize MODEL [FILE] [options]",

@@ -6,7 +6,7 @@
 
 #include "options.h"
 
-#define SHOWS (TRANSLATE | CLASSIFY | TAG | EMBED)      /* they have --input */
+#define SHOWS (TRANSLATE | CLASSIFY | TAG | RERANK | EMBED)      /* they have --input */
 #define RUNS (TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED)
 
 static const struct foreign { int commands; const char *theirs, *ours; } foreign[] = {

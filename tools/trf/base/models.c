@@ -172,7 +172,7 @@ void say_no_vocabulary(const char *path, const trf_config *config, const trf_voc
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
                const trf_vocab **target)
 {
-    const char *const read[] = {s->input, s->answer.prefixes, s->source, s->target, s->tsv};
+    const char *const read[] = {s->input, s->answer.prefixes, s->answer.queries, s->source, s->target, s->tsv};
     trf_load_options load = load_options(s);
     trf_error err;
     size_t i;

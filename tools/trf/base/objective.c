@@ -60,6 +60,7 @@ void set_kind(struct settings *s)
         c->head_layer = 0;
     if (c->head != before) c->mask = -1;
     if (s->objective != OBJECTIVE_PRETRAIN) c->sequence_labels = 0;
+    if (s->objective != OBJECTIVE_CLASSIFY) c->label_kind = TRF_LABELS_ONE_OF;
     if (s->objective == OBJECTIVE_CAUSAL) c->target_eos = 0;        /* documents have their own */
     if (!reads_side(s, 0) && !is_given(s, AT(config.encoder_layers))) c->encoder_layers = 0;
     if (!has_decoder(s) && !is_given(s, AT(config.decoder_layers))) c->decoder_layers = 0;
@@ -193,6 +194,7 @@ int check_effects(const struct settings *s)
               {AT(config.source_eos), ENCODES},
               {AT(config.target_eos), TRANSLATES | SPANS},
               {AT(pooling), CLASSIFIES},
+              {AT(config.label_kind), CLASSIFIES},
               {AT(train.next_sentences), CLASSIFIES | PRETRAINS},
               {AT(config.segments), ENCODES},
               {AT(config.head_layer), CLASSIFIES | HIDES},

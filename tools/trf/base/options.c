@@ -77,7 +77,7 @@ const struct row rows[] = {
      "hold out about N training pairs for validation if there are no validation files; 0: none. "
      "Pairs with the same source are held out together if there are at most four of them. With "
      "--documents file: the last N lines (default: a twentieth of the pairs, at most 1,000)", NULL},
-    {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT |
+    {TRAIN | PREPARE | TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | REPORT |
      TOKENIZE | DETOKENIZE | DOCTOR, LONG_COUNT,
      "max-line-bytes", AT(max_line_bytes), "N",
      "longest input line, in bytes. A longer one is handled like a line that is not UTF-8",
@@ -89,7 +89,7 @@ const struct row rows[] = {
      "go on if more than half of the lines cannot be trained on", NULL},
     {TRAIN | PREPARE | DOCTOR, FLAG, "keep-empty", AT(train.keep_empty), NULL,
      "train on pairs with one empty side; without it, they are left out and reported", NULL},
-    {TRANSLATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "input", AT(input), "FILE",
+    {TRANSLATE | CLASSIFY | TAG | RERANK | EMBED | TOKENIZE | DETOKENIZE, TEXT, "input", AT(input), "FILE",
      "input sentences, one per line; --input may be omitted before the file name. Without a file, "
      "or with '-': standard input", NULL},
     {TRANSLATE, TEXT, "prefixes", AT(answer.prefixes), "FILE",
@@ -113,8 +113,8 @@ const struct row rows[] = {
      NULL},
     {TOKENIZE | DETOKENIZE, CHOICE, "side", AT(answer.side), "source|target",
      "the vocabulary of which side, if the model has two", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "model",
-     AT(model), "FILE",
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | TOKENIZE | DETOKENIZE, TEXT,
+     "model", AT(model), "FILE",
      "the model file, written by trf train; --model may be omitted before its name, if this is the "
      "first argument. A checkpoint works too: it has the weights of the last update, without the "
      "average of --ema", NULL},
@@ -369,8 +369,9 @@ const struct row rows[] = {
     {TRAIN | FROM_DATA, CHOICE, "metric", AT(train.metric), METRICS,
      "which score decides that a model is better: the loss; for translations of the validation "
      "pairs, BLEU, chrF, exact matches, word or character error rate; for labels, accuracy or "
-     "macro-averaged F1. If tokens are words, BLEU joins '@@ ' and counts words between spaces, "
-     "otherwise words are counted as in trf eval. auto: accuracy for labels; loss for text alone. "
+     "macro-averaged F1; of --label-kind any the share of texts with all labels right, or "
+     "micro-averaged F1; of number 100 times the correlation of Pearson, or of Spearman. If tokens are words, BLEU joins '@@ ' and counts words between spaces, "
+     "otherwise words are counted as in trf eval. auto: accuracy for labels; loss for text alone, and for --label-kind any and number. "
      "For translations auto is cer if tokens are characters; else bleu if the target vocabulary "
      "has more than 500 entries, at least 90 % of the references have four words or more, and "
      "their mean length is at least six words; else wer for words and chrf for subwords", NULL},
@@ -509,10 +510,11 @@ const struct row rows[] = {
      "what a text is, as in the training. lines: each line; file: the whole file with its line "
      "ends, cut as with --split", NULL},
     {CLASSIFY, FLAG, "scores", AT(answer.scores), NULL,
-     "write the probability and a tab before each label", NULL},
+     "write the probability and a tab before each label; of --label-kind any all probabilities, "
+     "a tab, all labels", NULL},
     {CLASSIFY, FLAG, "json", AT(json), NULL,
-     "write one JSON object per line: all labels with their probabilities, the most probable first",
-     NULL},
+     "write one JSON object per line: all labels with their probabilities, the most probable "
+     "first; or \"numbers\"", NULL},
     {TAG, FLAG, "json", AT(json), NULL,
      "write one JSON object per line: the words, each with its label and the probability of that "
      "label", NULL},
@@ -522,6 +524,13 @@ const struct row rows[] = {
      "of layers, each a list of heads, each a matrix", NULL},
     {CLASSIFY, LONG_COUNT, "top", AT(answer.labels_shown), "N",
      "with --json: only the N most probable labels", NULL},
+    {RERANK, HEADING, "Ranking", 0, NULL, NULL, NULL},
+    {RERANK, TEXT, "query", AT(embed.query), "TEXT", "the text that lines are compared with", NULL},
+    {RERANK, TEXT, "queries", AT(answer.queries), "FILE",
+     "compare all lines with each line of this file; an empty line ends the answers to each", NULL},
+    {RERANK, LONG_COUNT, "top", AT(answer.labels_shown), "N", "write only the N best lines", NULL},
+    {RERANK, FLAG, "json", AT(json), NULL,
+     "write one JSON object per line: its number, with --queries the query, score and text", NULL},
     {TRANSLATE, CHOICE, "unknown", AT(answer.unknown), "count|report|copy|drop",
      "what to do about words that the model does not know. count: report their number at the end "
      "if they are more than 5 % of the tokens; report: report each source line that has some; "
@@ -601,7 +610,8 @@ const struct row rows[] = {
      "widest SIMD registers to use, in bytes: SSE2, AVX2, AVX-512 (default: the widest of this "
      "processor)",
      NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | REPORT, CHOICE, "weights", AT(kept),
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | REPORT, CHOICE, "weights",
+     AT(kept),
      "full|bf16|int8",
      "format of the weights in inference (CPU only). bf16: 16 bits, half the memory; int8: 8 "
      "bits, a quarter of the memory, and faster. Answers differ a little", then_weights},

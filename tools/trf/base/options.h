@@ -22,7 +22,7 @@
 #define EMBEDDING_INITS "normal-d|normal-1|xavier|fan-out"
 #define SMOOTHINGS "uniform|others|others-kl|no-pad-kl"
 #define TOKENS "auto|words|characters|sentencepiece:unigram|sentencepiece:bpe|sentencepiece"
-#define METRICS "auto|loss|bleu|chrf|exact|wer|cer|accuracy|f1"
+#define METRICS "auto|loss|bleu|chrf|exact|wer|cer|accuracy|f1|pearson|spearman"
 #define OBJECTIVES "translate|causal|classify|tag|mask|span|pretrain"
 #define RULES "paper|fairseq|ctranslate2|marian|raw|hugging-face"
 

@@ -117,3 +117,7 @@
      "a layer before the projection to tokens or labels, as BERT has it: for mask, pretrain, and "
      "classify with --pooling first. pretrain has two such layers, one before each projection",
      NULL},
+    {TRAIN | INSPECT, CHOICE, "label-kind", AT(config.label_kind), "one|any|number",
+     "for classify: what stands behind the tab. one: a label; any: the labels that hold, with "
+     "commas between them, or nothing; number: a number, or several with blanks between them "
+     "(grades, scores of pairs)", NULL},

@@ -49,7 +49,7 @@ static const size_t inputs[] = {
     AT(source), AT(target), AT(tsv), AT(train.next_sentences), AT(train.valid_source),
     AT(train.valid_target), AT(train.valid_tsv), AT(train.text), AT(train.valid_text),
     AT(train.init_from), AT(train.vocab_from), AT(train.token_file), AT(input), AT(model),
-    AT(answer.prefixes), AT(embed.index), AT(train.sentencepiece), AT(train.source_sentencepiece),
+    AT(answer.prefixes), AT(answer.queries), AT(embed.index), AT(train.sentencepiece), AT(train.source_sentencepiece),
     AT(train.target_sentencepiece)};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
 

@@ -59,6 +59,10 @@ static int check_fits(const struct settings *s)
         say("--labels is for --objective classify, tag and pretrain");
         return USAGE;
     }
+    if (is_given(s, AT(config.label_kind)) && s->objective != OBJECTIVE_CLASSIFY) {
+        say("--label-kind is for --objective classify");
+        return USAGE;
+    }
     if (is_given(s, AT(pooling)) && s->objective != OBJECTIVE_CLASSIFY) {
         say("--pooling is for --objective classify");
         return USAGE;
@@ -66,7 +70,8 @@ static int check_fits(const struct settings *s)
     if (check_range(s, AT(train.vocab_size), s->train.vocab_size, 5) ||
         check_range(s, AT(train.source_vocab_size), s->train.source_vocab_size, 5) ||
         check_range(s, AT(train.target_vocab_size), s->train.target_vocab_size, 5) ||
-        check_range(s, AT(inspect.labels), s->inspect.labels, 2))
+        check_range(s, AT(inspect.labels), s->inspect.labels,
+                    s->config.label_kind ? 1 : 2))
         return USAGE;
     return DONE;
 }

@@ -149,6 +149,10 @@ static void print_labels(const trf_model *model, int json)
     const char *text = trf_model_metadata(model, "labels");
     int32_t n = count_labels(trf_model_config(model)), i;
     if (n == 0 || (!text && json)) return;
+    if (!text && trf_model_config(model)->label_kind == TRF_LABELS_NUMBERS) {
+        printf("%d number%s for each text\n", (int)n, plural(n));
+        return;
+    }
     if (!text) {
         printf("%d label%s; the file has no texts of labels (the metadata entry 'labels')\n",
                (int)n,

@@ -45,6 +45,12 @@ static int load(struct data *d)
             s->model);
         return FAILED;
     }
+    if (config->label_kind) {
+        say("%s: its labels are %s, which the report does not compare with --data; the log of trf "
+            "train has how good they are", s->model,
+            config->label_kind == TRF_LABELS_ANY ? "several at once" : "numbers");
+        return FAILED;
+    }
     if (d->task == TASK_TEXT && s->columns) {
         say("%s is a language model: each line of --data is a text without columns, and --columns "
             "is for pairs",

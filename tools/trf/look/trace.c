@@ -223,7 +223,9 @@ static void trace_end(struct trace *t, int64_t n)
     snprintf(weights, sizeof weights, "%s (%d, %d)%s", matrix, (int)logits, (int)c->d_model,
              c->generator_bias || c->head ? " and bias" : "");
     step(t, "logits", n, logits, 0, weights);
-    step(t, "softmax: probabilities", n, logits, 0, "");
+    if (c->label_kind != TRF_LABELS_NUMBERS)
+        step(t, c->label_kind ? "sigmoid: probabilities" : "softmax: probabilities", n, logits, 0,
+             "");
     if (c->sequence_labels) trace_second_head(t);
 }
 

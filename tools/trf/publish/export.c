@@ -85,15 +85,42 @@ static int choose(const struct settings *s, const char *path, const trf_model *m
 // >>config         config.json, generation_config.json
 // -----------------------------------------------------------------------------------------------
 
+/* What find_label_kind of trf import reads. The class CrossEncoder makes a score of one label. */
+static void add_problem(const trf_config *c, cJSON *json)
+{
+    const int any = c->label_kind == TRF_LABELS_ANY;
+    cJSON *ours;
+    if (!c->label_kind) return;
+    set_text(json, "problem_type", any ? "multi_label_classification" : "regression");
+    if (c->n_labels != 1) return;
+    ours = cJSON_AddObjectToObject(json, "sentence_transformers");
+    set_text(ours, "activation_fn", any ? "torch.nn.modules.activation.Sigmoid"
+                                        : "torch.nn.modules.linear.Identity");
+}
+
+/* Numbers need no names in our models. */
+static void name_numbers(struct labels *labels, int32_t n)
+{
+    char name[32];
+    while (labels->n < n) {
+        snprintf(name, sizeof name, "LABEL_%d", (int)labels->n);
+        append_label(labels, name, strlen(name));
+    }
+}
+
 static int add_labels(const trf_model *model, const char *path, cJSON *json)
 {
+    const trf_config *c = trf_model_config(model);
     struct labels labels;
     cJSON *names, *ids;
     int32_t i;
     int status = DONE;
-    if (!count_labels(trf_model_config(model))) return DONE;
+    if (!count_labels(c)) return DONE;
+    add_problem(c, json);
     memset(&labels, 0, sizeof labels);
-    status = load_labels(model, path, &labels);
+    if (c->label_kind == TRF_LABELS_NUMBERS && !trf_model_metadata(model, "labels"))
+        name_numbers(&labels, c->n_labels);
+    else status = load_labels(model, path, &labels);
     names = cJSON_AddObjectToObject(json, "id2label");
     ids = cJSON_AddObjectToObject(json, "label2id");
     for (i = 0; i < labels.n && !status; i++) {

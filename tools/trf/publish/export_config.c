@@ -250,6 +250,7 @@ int fit_recipe(const struct recipe *recipe, const trf_config *c, struct fit *fit
     w->head = c->head;
     w->head_layer = c->head_layer;
     w->n_labels = c->n_labels;
+    w->label_kind = c->label_kind;
     w->sequence_labels = c->sequence_labels;
     w->target_eos = c->target_eos;
     w->bare_prompts = c->bare_prompts;

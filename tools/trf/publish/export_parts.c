@@ -126,6 +126,10 @@ cJSON *new_settings(const struct tokenizer *t, int side, const char *class_name)
     set_text(json, "tokenizer_class", class_name);
     set_number(json, "model_max_length", t->longest);
     set_bool(json, "clean_up_tokenization_spaces", 0);
+    if (side == 0 && t->config->segments > 1) {     /* else a tokenizer gives no segments */
+        static const char *const names[] = {"input_ids", "token_type_ids", "attention_mask"};
+        cJSON_AddItemToObject(json, "model_input_names", cJSON_CreateStringArray(names, 3));
+    }
     for (which = 0; which < TRF_SPECIAL_COUNT; which++) {
         int32_t id = trf_vocab_special(vocab, (trf_special)which);
         if (which == TRF_SPECIAL_MASK && id < 0 && masks) id = t->config->pad;

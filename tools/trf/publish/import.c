@@ -323,13 +323,33 @@ static int has_other_head(const char *class_name)
     return 0;
 }
 
+/* What labels of sequences are. "problem_type" says it, or else the class CrossEncoder of
+   sentence-transformers does for one label: its activation makes the score of the logit. Without
+   either, transformers takes one label for regression. */
+static int find_label_kind(const cJSON *json, const char *path, trf_label_kind *kind)
+{
+    const cJSON *ours = cJSON_GetObjectItemCaseSensitive(json, "sentence_transformers");
+    const char *problem = json_text(json, "problem_type"), *name = json_text(ours, "activation_fn");
+    if (!name) name = json_text(json, "sbert_ce_default_activation_function");
+    *kind = TRF_LABELS_ONE_OF;
+    if (problem && !strcmp(problem, "regression")) *kind = TRF_LABELS_NUMBERS;
+    else if (problem && !strcmp(problem, "multi_label_classification")) *kind = TRF_LABELS_ANY;
+    else if (problem && strcmp(problem, "single_label_classification"))
+        return refuse("%s: \"problem_type\" is %s, but trf knows only regression, "
+                      "single_label_classification and multi_label_classification", path, problem);
+    if (problem || count_their_labels(json) != 1) return DONE;
+    *kind = name && ends_with(name, "Sigmoid") ? TRF_LABELS_ANY : TRF_LABELS_NUMBERS;
+    if (!name || *kind == TRF_LABELS_ANY || ends_with(name, "Identity")) return DONE;
+    return refuse("%s: the score is made by %s, but trf builds only Sigmoid and Identity", path,
+                  name);
+}
+
 /* The head that the class of the model has, with its labels. A class that is not listed has none:
    a model without a head. */
 static int find_head(struct importing *m, const cJSON *json)
 {
     const cJSON *classes = cJSON_GetObjectItemCaseSensitive(json, "architectures");
     const char *name = cJSON_GetStringValue(cJSON_GetArrayItem(classes, 0));
-    const char *problem = json_text(json, "problem_type");
     trf_config *c = &m->config;
     for (m->head = m->recipe->heads; m->head->class_name; m->head++)
         if (name && !strcmp(name, m->head->class_name)) break;
@@ -344,15 +364,15 @@ static int find_head(struct importing *m, const cJSON *json)
     if (m->head->gelu && c->activation != TRF_GELU)
         return refuse("%s: the layer of %s has the activation gelu, but \"hidden_act\" is another "
                       "one, and trf builds only one activation for both", m->config_path, name);
-    if (problem && c->head == TRF_HEAD_FIRST && strcmp(problem, "single_label_classification"))
-        return refuse("%s: \"problem_type\" is %s, but trf builds only single_label_classification",
-                      m->config_path, problem);
+    if (c->head == TRF_HEAD_FIRST && find_label_kind(json, m->config_path, &c->label_kind))
+        return FAILED;
     if (c->head == TRF_HEAD_MASKED && !json_true(json, "tie_word_embeddings", 1))
         return refuse("%s: \"tie_word_embeddings\" is false, but trf builds only a masked head "
                       "that is tied", m->config_path);
     if (c->head == TRF_HEAD_NONE || (c->head == TRF_HEAD_MASKED && !c->sequence_labels))
         return DONE;
-    if (read_labels(json, m->config_path, &m->labels, &m->label_order)) return FAILED;
+    if (read_labels(json, m->config_path, c->label_kind, &m->labels, &m->label_order))
+        return FAILED;
     if (c->head != TRF_HEAD_MASKED) c->n_labels = m->labels.n;
     else if (c->sequence_labels != m->labels.n)
         return refuse("%s: %s has %d labels of sequences, but \"id2label\" has %d", m->config_path,

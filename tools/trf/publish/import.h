@@ -296,9 +296,11 @@ int pickle_storages(struct pickle *p, struct torch_storage **storages, size_t *n
 void tell_generation(const cJSON *generation, const cJSON *json, const trf_config *config,
                      const trf_vocab *vocab);
 
-/* import_labels.c: the labels of "id2label", sorted as ours are; order[i] is the number that label
-   i has there. Both are the caller's to free. FAILED after a message. */
-int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order);
+/* import_labels.c: the labels of "id2label", sorted as ours are (numbers keep their order); order[i]
+   is the number that label i has there. Both are the caller's to free. FAILED after a message. */
+int read_labels(const cJSON *json, const char *path, trf_label_kind kind, struct labels *labels,
+                int32_t **order);
+int32_t count_their_labels(const cJSON *json);
 /* The rows of a head in the order of the labels, and the labels in the model's metadata. */
 int set_labels(trf_model *model, const struct labels *labels, const int32_t *order);
 

@@ -30,28 +30,38 @@ static int append_names(const cJSON *names, const char *path, int32_t n, struct 
     return status;
 }
 
-int read_labels(const cJSON *json, const char *path, struct labels *labels, int32_t **order)
+int32_t count_their_labels(const cJSON *json)
+{
+    const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
+    int32_t n = 2;
+    if (cJSON_IsObject(names)) return (int32_t)cJSON_GetArraySize(names);
+    return json_int(json, "", "num_labels", 2, &n) ? 2 : n;
+}
+
+int read_labels(const cJSON *json, const char *path, trf_label_kind kind, struct labels *labels,
+                int32_t **order)
 {
     const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "id2label");
     struct labels theirs = {NULL, 0, 0};
-    int32_t n = 2, i, k;
+    int32_t n = 2, least = kind ? 1 : 2, i, k;
     int status = DONE;
     if (cJSON_IsNull(names)) names = NULL;
     if (names && !cJSON_IsObject(names)) return refuse("%s: expected an object \"id2label\"", path);
     if (names) n = (int32_t)cJSON_GetArraySize(names);
     else if (json_int(json, path, "num_labels", 2, &n)) return FAILED;
-    if (n < 2 || n > 65536)
-        return refuse("%s: the model has %d label%s, but trf builds only classifiers with 2 to "
-                      "65536", path, (int)n, plural(n));
+    if (n < least || n > 65536)
+        return refuse("%s: the model has %d label%s, but trf builds only such classifiers with %d "
+                      "to 65536", path, (int)n, plural(n), (int)least);
     status = append_names(names, path, n, &theirs);
     for (i = 0; i < theirs.n; i++)
         append_label(labels, theirs.name[i], strlen(theirs.name[i]));
-    settle_labels(labels);
+    if (kind != TRF_LABELS_NUMBERS) settle_labels(labels);
     if (!status && labels->n < n)
         status = refuse("%s: expected labels that differ in \"id2label\"", path);
     *order = zeroed((size_t)n, sizeof **order);
     for (i = 0; i < theirs.n && !status; i++) {
-        k = label_number(labels, theirs.name[i], strlen(theirs.name[i]));
+        k = kind == TRF_LABELS_NUMBERS
+            ? i : label_number(labels, theirs.name[i], strlen(theirs.name[i]));
         (*order)[k] = i;
     }
     free_labels(&theirs);

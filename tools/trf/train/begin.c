@@ -81,6 +81,7 @@ static int encode(struct training *t)
     const trf_vocab *const *vocab = (const trf_vocab *const *)t->vocabularies.of;
     trf_dataset_options o;
     int status = load_from(t);
+    if (!status) status = check_label_metric(s);
     if (!status) status = settle_chunk(s);
     if (status) return status;
     t->data.make = make;
@@ -134,8 +135,8 @@ static int make_model(struct training *t, int64_t unknown)
     s->config.source_vocab = t->plan.vocab_size[0];
     s->config.target_vocab = t->plan.vocab_size[1];
     set_longest(t);
-    if (s->objective == OBJECTIVE_PRETRAIN) s->config.sequence_labels = t->labels.n;
-    else s->config.n_labels = t->labels.n;
+    if (s->objective == OBJECTIVE_PRETRAIN) s->config.sequence_labels = t->plan.n_labels;
+    else s->config.n_labels = t->plan.n_labels;
     /* a vocabulary with a mask of its own gives it to a new head */
     if (s->config.head == TRF_HEAD_MASKED && s->config.mask < 0 &&
         !(t->from && trf_model_config(t->from)->head == TRF_HEAD_MASKED))

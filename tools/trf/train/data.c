@@ -366,6 +366,7 @@ trf_dataset_options data_options(struct data *d)
     trf_dataset_options o = trf_dataset_defaults();
     o.kind = kinds[s->objective];
     o.config = &s->config;
+    o.label_kind = s->objective == OBJECTIVE_CLASSIFY ? s->config.label_kind : TRF_LABELS_ONE_OF;
     o.max_length = s->corpus.max_length;
     o.chunk = learns_from_text(s) ? s->train.chunk : 0;
     o.pack = s->train.pack;
@@ -464,7 +465,8 @@ static void hint(struct data *d, const trf_data_lines *lines)
     const struct settings *s = d->s;
     const char *file = training_file(s, 0);
     int64_t n = lines->n + lines->n_held_out, labels = 0;
-    if (s->objective == OBJECTIVE_CLASSIFY) labels = count_different(lines->target, n);
+    if (s->objective == OBJECTIVE_CLASSIFY && !s->config.label_kind)
+        labels = count_different(lines->target, n);
     if (n == 1 && !s->train.token_file)
         tell(d, "one-line", 1, file, 1,
              format_text("%s has one line; each %s has a line of its own", file,
@@ -526,8 +528,10 @@ static int say_unfinished(const struct data *d, const trf_error *err)
     else if (!strcmp(err->what, "labels") && err->status == TRF_E_LIMIT)
         say("more than 65536 labels: is this the column of the labels?");
     else if (!strcmp(err->what, "labels"))
-        say("there %s, but two are needed", strstr(err->message, "got 1") ? "is one label"
-                                                                          : "are no labels");
+        say("%s", s->config.label_kind == TRF_LABELS_NUMBERS ? "no text has numbers as its label"
+                  : s->config.label_kind ? "no text has a label"
+                  : strstr(err->message, "got 1") ? "there is one label, but two are needed"
+                                                  : "there are no labels, but two are needed");
     else say_error(NULL, err);
     if (s->train.token_file && err->status == TRF_E_LIMIT)
         say("give the --max-length of trf prepare, or prepare the text with this one");

@@ -150,6 +150,9 @@ static int rows_agree(const struct training *t, const char *name)
                              trf_model_metadata(t->run.model, "labels")};
     if (!strncmp(name, "head.layer.", 11) || !strncmp(name, "head.norm.", 10))
         return from->head == to->head || (to->head == TRF_HEAD_FIRST && from->sequence_labels);
+    if (has_rows_of_labels(t, name) && (from->label_kind == TRF_LABELS_NUMBERS) !=
+                                           (to->label_kind == TRF_LABELS_NUMBERS))
+        return 0;
     if (has_rows_of_labels(t, name))
         return !labels[0] || !labels[1] || !strcmp(labels[0], labels[1]);
     if (strncmp(name, "tgt_embed.", 10) && strncmp(name, "generator.", 10)) return 1;
@@ -161,7 +164,7 @@ static int copy_rows_of_labels(const struct training *t, const struct labels *ol
                                trf_real *to)
 {
     int32_t at = trf_model_parameter_index(t->from, w.name), i, k;
-    size_t n, each = (size_t)trf_tensor_count(&w) / (size_t)t->labels.n;
+    size_t n, each = (size_t)trf_tensor_count(&w) / (size_t)t->plan.n_labels;
     trf_tensor theirs;
     trf_real *numbers;
     trf_error err;

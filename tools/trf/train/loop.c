@@ -120,6 +120,7 @@ static int validated(struct learning *l, const trf_learn_progress *p)
     struct validation v;
     if (is_first_rank()) {
         memset(&v, 0, sizeof v);
+        if (measure_outputs(&r->validator, &v)) l->failed = 1;
         v.loss = p->loss; v.nll = p->nll; v.accuracy = p->accuracy; v.score = p->score;
         v.label_loss = p->held->sequence_loss;
         v.label_accuracy = p->held->sequence_accuracy;

@@ -4,7 +4,8 @@
 #include "tools/metrics/metrics.h"
 
 static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "exact",
-                                           "wer",  "cer",  "accuracy", "f1"};
+                                           "wer",  "cer",  "accuracy", "f1",
+                                           "pearson", "spearman"};
 
 const char *metric_name(enum metric metric) { return metric_names[metric]; }
 
@@ -39,6 +40,17 @@ char *join_pieces(int cut, char *text)
     }
     *to = 0;
     return text;
+}
+
+int check_label_metric(const struct settings *s)
+{
+    const int numbers = s->objective == OBJECTIVE_CLASSIFY &&
+                        s->config.label_kind == TRF_LABELS_NUMBERS;
+    enum metric metric = metric_of(s);
+    if (metric < METRIC_ACCURACY || numbers == (metric >= METRIC_PEARSON)) return DONE;
+    say("--metric %s does not work with --label-kind %s", metric_name(metric),
+        numbers ? "number" : s->config.label_kind ? "any" : "one");
+    return USAGE;
 }
 
 /* BLEU counts n-grams of up to four words. It is useful if nearly all references have four words
@@ -93,5 +105,6 @@ void settle_metric(struct settings *s, const trf_vocab *vocab, const trf_data_li
         /* the other metrics take no notice of blanks */
         s->train.metric = have_blanks(lines->target, lines->n) ? METRIC_CER
             : (int32_t)translation_metric(vocab, references, held ? held : lines->n);
-    else s->train.metric = is_scored_by_labels(s) ? METRIC_ACCURACY : METRIC_LOSS;
+    else s->train.metric = is_scored_by_labels(s) && !s->config.label_kind ? METRIC_ACCURACY
+                                                                           : METRIC_LOSS;
 }

@@ -16,6 +16,8 @@ int bleu_is_useful(const char *const *references, int64_t n, int cut, int *nothi
 /* Joins pieces of subword-nmt in place: "ein gro@@ ßer Hund" -> "ein großer Hund". cut 0: changes
    nothing. */
 char *join_pieces(int cut, char *text);
+/* Refuses a metric of other labels. */
+int check_label_metric(const struct settings *s);
 /* Replaces --metric auto. vocab: of the target. lines: of all pairs. */
 void settle_metric(struct settings *s, const trf_vocab *vocab, const trf_data_lines *lines);
 

@@ -155,6 +155,7 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
     a.kind = kind_of_model(s);
     a.head = head_of_model(s);
     a.n_labels = hides_words(s) ? 0 : plan->n_labels;
+    a.label_kind = s->config.label_kind;
     a.pairs = plan->facts.pairs;
     a.different = plan->facts.different < a.pairs ? plan->facts.different : a.pairs;
     a.source_tokens = plan->facts.source_ids + plan->facts.pairs;

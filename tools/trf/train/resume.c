@@ -45,8 +45,9 @@ static int check_objective(struct training *t)
     set_kind(&requested);
     if (requested.config.kind == c->kind && requested.config.head == c->head &&
         (t->s->objective == OBJECTIVE_PRETRAIN) == (c->sequence_labels > 0))
-        return learns_labels(t->s) ? load_labels(t->run.model, t->run.checkpoint, &t->labels)
-                                   : DONE;
+        return learns_labels(t->s) && c->label_kind != TRF_LABELS_NUMBERS
+                   ? load_labels(t->run.model, t->run.checkpoint, &t->labels)
+                   : DONE;
     say("%s has another --objective%s", t->run.checkpoint,
         is_given(t->s, AT(pooling)) ? " or --pooling" : "");
     return FAILED;

@@ -63,7 +63,7 @@ void note_data(struct training *t, const trf_vocab *const vocab[2])
     int side;
     plan->facts = *trf_dataset_facts(t->data.set, 0);
     plan->longest = t->data.longest;
-    plan->n_labels = t->labels.n;
+    plan->n_labels = trf_dataset_recipe(t->data.set)->config.n_labels;
     plan->validates = held != NULL;
     if (held) t->run.validator.held = *held;
     t->run.validator.set = t->data.set;
@@ -76,7 +76,7 @@ int make_run(struct training *t)
     struct validator *v = &t->run.validator;
     v->model = t->run.model;
     v->trainer = t->run.trainer;
-    v->n_labels = t->labels.n;
+    v->n_labels = t->plan.n_labels;
     t->run.corpus = trf_dataset_corpus(t->data.set);
     t->run.batches = t->plan.batches;
     t->run.state.cosine_follows = t->plan.cosine_follows;

@@ -6,6 +6,7 @@
 
 #include "validate.h"
 #include "measure.h"
+#include "outputs.h"
 #include "tools/metrics/metrics.h"
 #include "signals.h"
 
@@ -309,9 +310,86 @@ static int label_held_out(struct validator *v, struct validation *result)
     return made && (!status || result->cancelled) ? DONE : FAILED;
 }
 
+// -----------------------------------------------------------------------------------------------
+// >>outputs        labels that are numbers, or several at once
+// -----------------------------------------------------------------------------------------------
+
+/* What is wanted of a text, a number for each output. Returns 0: nothing. */
+static int read_wanted(const trf_config *c, const int32_t *ids, int32_t n, double *to)
+{
+    int32_t k;
+    if (n == 1 && *ids == -1) return 0;
+    for (k = 0; k < c->n_labels; k++) to[k] = 0;
+    for (k = 0; k < n; k++)
+        if (c->label_kind == TRF_LABELS_ANY) to[ids[k]] = 1;
+        else to[k] = (double)trf_label_number(ids[k]);
+    return 1;
+}
+
+/* The outputs of the held-out texts that have labels, and what is wanted: *n rows of each. */
+static trf_status read_outputs(struct validator *v, trf_translator *translator, double *got,
+                               double *wanted, size_t *n, trf_error *err)
+{
+    const trf_config *c = trf_model_config(v->model);
+    const trf_sequences *source = &v->held.source, *target = &v->held.target;
+    const size_t labels = (size_t)c->n_labels;
+    trf_real *p = zeroed(CHUNK * labels, sizeof *p);
+    const int32_t *ids = source->ids, *wants = target->ids;
+    trf_status status = TRF_OK;
+    int32_t i, k, count;
+    for (*n = 0, i = 0; i < source->count && !status; i += count) {
+        trf_sequences some = {ids, source->lengths + i, 0};
+        trf_tensor out;
+        count = source->count - i < CHUNK ? source->count - i : CHUNK;
+        some.count = count;
+        out = trf_tensor_of(p, 2, count, c->n_labels, 0);
+        status = trf_classify(translator, &some, &out, err);
+        for (k = 0; k < count && !status; k++) {
+            size_t j;
+            ids += source->lengths[i + k];
+            for (j = 0; j < labels; j++)
+                got[*n * labels + j] = (double)p[(size_t)k * labels + j];
+            *n += (size_t)read_wanted(c, wants, target->lengths[i + k], wanted + *n * labels);
+            wants += target->lengths[i + k];
+        }
+    }
+    free(p);
+    return status;
+}
+
+int measure_outputs(struct validator *v, struct validation *result)
+{
+    const trf_config *c = trf_model_config(v->model);
+    size_t labels = (size_t)c->n_labels, n = 0;
+    double *got, *wanted;
+    trf_translator *translator;
+    trf_status status;
+    trf_error err;
+    if (!c->label_kind || !count_held(v)) return DONE;
+    if (make_translator(v, &translator)) return FAILED;
+    got = zeroed((count_held(v) + 1) * labels, sizeof *got);
+    wanted = zeroed((count_held(v) + 1) * labels, sizeof *wanted);
+    status = read_outputs(v, translator, got, wanted, &n, &err);
+    if (!status && c->label_kind == TRF_LABELS_ANY) result->f1 = micro_f1(got, wanted, n * labels);
+    else if (!status)
+        measure_numbers(got, wanted, n, labels, &result->pearson, &result->spearman);
+    result->score = metric_of(v->s) == METRIC_F1        ? result->f1
+                    : metric_of(v->s) == METRIC_PEARSON ? 100 * result->pearson
+                                                        : 100 * result->spearman;
+    free(got);
+    free(wanted);
+    trf_translator_destroy(translator);
+    if (status) result->cancelled = cancelled(status, &err);
+    return !status || result->cancelled ? DONE : FAILED;
+}
+
+/* Metrics other than loss and accuracy that need no translations. */
+static int is_labelling(const struct validator *v) { return metric_of(v->s) >= METRIC_F1; }
+
 int score_held_out(struct validator *v, struct validation *result)
 {
-    return metric_of(v->s) == METRIC_F1 ? label_held_out(v, result) : translate_held_out(v, result);
+    if (is_labelling(v) && trf_model_config(v->model)->label_kind) return measure_outputs(v, result);
+    return is_labelling(v) ? label_held_out(v, result) : translate_held_out(v, result);
 }
 
 int validate(struct validator *v, struct validation *result)
@@ -319,8 +397,10 @@ int validate(struct validator *v, struct validation *result)
     int status;
     memset(result, 0, sizeof *result);
     if ((status = mean_loss(v, result)) || result->cancelled) return status;
+    if (measure_outputs(v, result)) return FAILED;
+    if (result->cancelled) return DONE;
     result->score = metric_of(v->s) == METRIC_ACCURACY ? 100 * result->accuracy : result->loss;
-    return metric_of(v->s) == METRIC_F1 || translates(v) ? score_held_out(v, result) : DONE;
+    return is_labelling(v) || translates(v) ? score_held_out(v, result) : DONE;
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -391,11 +471,16 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     FILE *file = log->file;
     const char *name = metric_name(metric_of(v->s));
     int labels = v->s->objective == OBJECTIVE_PRETRAIN;
+    trf_label_kind kind = trf_model_config(v->model)->label_kind;
     end_line();
-    inform("validation: update %lld  loss %.4f  nll %.4f  perplexity %.4g", (long long)update,
-           result->loss, result->nll, exp(result->nll));
-    if (metric_of(v->s) != METRIC_ACCURACY) inform("  accuracy %.2f %%", 100 * result->accuracy);
-    if (metric_of(v->s) != METRIC_LOSS) inform("  %s %.2f%s", name, result->score, metric_unit(metric_of(v->s)));
+    inform("validation: update %lld  loss %.4f", (long long)update, result->loss);
+    if (!kind) inform("  nll %.4f  perplexity %.4g", result->nll, exp(result->nll));
+    if (kind == TRF_LABELS_ANY) inform("  micro-F1 %.2f %%", result->f1);
+    if (kind == TRF_LABELS_NUMBERS)
+        inform("  pearson %.4f  spearman %.4f", result->pearson, result->spearman);
+    if (metric_of(v->s) != METRIC_ACCURACY && kind != TRF_LABELS_NUMBERS)
+        inform("  accuracy %.2f %%", 100 * result->accuracy);
+    if (metric_of(v->s) != METRIC_LOSS && (!kind || metric_of(v->s) == METRIC_ACCURACY)) inform("  %s %.2f%s", name, result->score, metric_unit(metric_of(v->s)));
     if (labels) inform("  labels: loss %.4f accuracy %.2f %%", result->label_loss,
                        100 * result->label_accuracy);
     if (v->cut) inform("  %lld of the answers reached the length limit", (long long)v->cut);
@@ -403,6 +488,9 @@ void show_validation(const struct validator *v, struct log *log, int64_t update,
     if (!file) return;
     fprintf(file, "{\"event\":\"validation\",\"update\":%lld", (long long)update);
     print_json_field(file, "loss", result->loss);
+    if (kind == TRF_LABELS_ANY) print_json_field(file, "micro_f1", result->f1);
+    if (kind == TRF_LABELS_NUMBERS) print_json_field(file, "pearson", result->pearson);
+    if (kind == TRF_LABELS_NUMBERS) print_json_field(file, "spearman", result->spearman);
     print_json_field(file, "nll", result->nll);
     print_json_field(file, "perplexity", exp(result->nll));
     print_json_field(file, "accuracy", result->accuracy);

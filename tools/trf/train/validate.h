@@ -10,6 +10,7 @@
 struct validation {
     double loss, nll, accuracy, score;
     double label_loss, label_accuracy;  /* of --objective pretrain; loss has the former */
+    double f1, pearson, spearman;       /* of outputs (outputs.h), if labels are several or numbers */
     int cancelled;                  /* 1: a signal aborted it */
 };
 
@@ -31,6 +32,8 @@ struct validator {
 int validates(const struct validator *v);       /* whether there are pairs */
 int validate(struct validator *v, struct validation *result);
 int score_held_out(struct validator *v, struct validation *result);     /* other metrics than loss and accuracy */
+/* The figures of outputs, if the model has such labels; score by the metric. */
+int measure_outputs(struct validator *v, struct validation *result);
 int check_translating(
     struct validator *v); /* that it can translate: before training rather than after */
 /* Prints the current answers to three of the pairs. */

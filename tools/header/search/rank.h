@@ -1,0 +1,141 @@
+#pragma once
+#include "api/version.h"
+#include "api/basics.h"
+#include "api/config.h"
+#include "api/batch.h"
+#include "api/model.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "text/vocab_use.h"
+#include "model/checks.h"
+#include "model/batches.h"
+#include "model/model.h"
+#include "search/translator.h"
+#include "search/calls.h"
+#include "search/look_inside.h"
+
+// >>rank           texts in the order in which they answer a query
+
+enum { TRF__RANKED = 32 };          /* pairs of one call of trf_classify */
+
+/* The ids of the query, of a text, and of some pairs one after another. */
+typedef struct trf__ranking {
+    trf__text_ids query, text, pairs;
+    int32_t lengths[TRF__RANKED];
+} trf__ranking;
+
+typedef struct trf__ranked { double score; int32_t text; } trf__ranked;
+
+/* Larger scores first; a NaN is below all numbers. */
+TRF__FN int trf__by_score(const void *a, const void *b)
+{
+    const trf__ranked *x = (const trf__ranked *)a, *y = (const trf__ranked *)b;
+    int nan_x = x->score != x->score, nan_y = y->score != y->score;
+    if (nan_x != nan_y) return nan_x - nan_y;
+    if (x->score != y->score && !nan_x) return x->score > y->score ? -1 : 1;
+    return x->text < y->text ? -1 : x->text > y->text;
+}
+
+/* Whether the model scores pairs. *room: for the ids of both texts. */
+TRF__FN trf_status trf__rank_check(const trf_model *model, int32_t *room, trf_error *err)
+{
+    const trf_config *c = &model->config;
+    int32_t between;
+    if (!c->label_kind || c->n_labels != 1)
+        return trf__fail(err, TRF_E_STATE, -1, "label_kind",
+                         "ranking needs a model with one output (label_kind 1 or 2 and n_labels 1),"
+                         " got label_kind %d and n_labels %d", (int)c->label_kind, c->n_labels);
+    TRF__TRY(trf__separators(c, &between, err));
+    *room = c->max_length - between - trf__source_added(c);
+    if (*room < 0)
+        return trf__fail(err, TRF_E_STATE, -1, "max_length", "max_length %d has no room for a pair",
+                         c->max_length);
+    if (model->source) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "vocab", "the model has no source vocabulary");
+}
+
+/* Appends the pair of the query and a text as pair i. */
+TRF__FN trf_status trf__rank_add(const trf_translator *t, trf__ranking *r, const char *text,
+                                 int32_t room, int32_t i, trf_error *err)
+{
+    const trf_config *c = &t->model->config;
+    const trf_hooks *hooks = &t->pass.run.hooks;
+    int32_t first = r->query.n, second;
+    TRF__TRY(trf__encode_all(t->model->source, text, &r->text, hooks, err));
+    second = r->text.n;
+    trf_shorten_pair(&first, &second, room);
+    TRF__GROW(int32_t, r->pairs.ids, r->pairs.capacity, (int64_t)r->pairs.n + first + second + 2,
+              hooks);
+    TRF__TRY(trf_join(c, r->query.ids, first, r->text.ids, second, r->pairs.ids + r->pairs.n,
+                      first + second + 2, &r->lengths[i], err));
+    r->pairs.n += r->lengths[i];
+    return TRF_OK;
+}
+
+/* Scores n texts, at most TRF__RANKED. first: the number of the first, for errors. */
+TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char *const *texts,
+                                  int32_t n, int32_t room, int32_t first, double *scores,
+                                  trf_error *err)
+{
+    trf_real outputs[TRF__RANKED];
+    trf_tensor out = trf_tensor_of(outputs, 2, n, 1, 1);
+    trf_sequences pairs;
+    int32_t i;
+    r->pairs.n = 0;
+    for (i = 0; i < n; i++) {
+        trf_status status = texts[i] ? trf__rank_add(t, r, texts[i], room, i, err)
+                                     : trf__fail_null(err, "texts");
+        if (status != TRF_OK && err) err->where = first + i;
+        TRF__TRY(status);
+    }
+    pairs.ids = r->pairs.ids; pairs.lengths = r->lengths; pairs.count = n;
+    TRF__TRY(trf_classify(t, &pairs, &out, err));
+    for (i = 0; i < n; i++) scores[i] = (double)outputs[i];
+    return TRF_OK;
+}
+
+TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *order,
+                                   const trf_hooks *hooks, trf_error *err)
+{
+    const size_t bytes = trf__bytes(n, sizeof(trf__ranked));
+    trf__ranked *items = (trf__ranked *)trf__alloc(hooks, bytes);
+    int32_t i;
+    if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
+    for (i = 0; i < n; i++) { items[i].score = scores[i]; items[i].text = i; }
+    trf__sort_items(items, (size_t)n, sizeof *items, trf__by_score);
+    for (i = 0; i < n; i++) order[i] = items[i].text;
+    trf__free(hooks, items, bytes);
+    return TRF_OK;
+}
+
+TRF__COLD
+TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
+                            const char *const *texts, int32_t n, double *scores, int32_t *order,
+                            trf_error *err)
+{
+    const trf_hooks *hooks;
+    trf__ranking r;
+    trf_status status;
+    int32_t room = 0, i, some;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    hooks = &translator->pass.run.hooks;
+    if (!query) return trf__fail_null(err, "query");
+    if (n < 0) return trf__fail_below(err, "n", 0, n);
+    if (!texts && n) return trf__fail_null(err, "texts");
+    if (!scores && n) return trf__fail_null(err, "scores");
+    TRF__TRY(trf__rank_check(translator->model, &room, err));
+    TRF__ZERO(r);
+    status = trf__encode_all(translator->model->source, query, &r.query, hooks, err);
+    if (status != TRF_OK && err) err->where = -1;
+    for (i = 0; i < n && status == TRF_OK; i += some) {
+        some = n - i < TRF__RANKED ? n - i : TRF__RANKED;
+        status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
+    }
+    if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
+    trf__free(hooks, r.query.ids, trf__bytes(r.query.capacity, sizeof(int32_t)));
+    trf__free(hooks, r.text.ids, trf__bytes(r.text.capacity, sizeof(int32_t)));
+    trf__free(hooks, r.pairs.ids, trf__bytes(r.pairs.capacity, sizeof(int32_t)));
+    return status;
+}
