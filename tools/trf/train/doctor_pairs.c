@@ -15,7 +15,7 @@
 // to be exchanged is counted so: then a file shows it even if half of it is exchanged.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRIGRAMS = 1 << 16, LEARNED = 100000, LEAST_TRIGRAMS = 8 };
+enum { TRIGRAMS = 1 << 16, LEARNED = 100000 };
 
 struct profile {
     int32_t count[2][TRIGRAMS];
@@ -53,7 +53,8 @@ static double evidence_of(const struct profile *p, uint32_t slot)
     return a + b < 4 ? 0 : log((a + 0.5) * (p->total[1] + 1) / ((b + 0.5) * (p->total[0] + 1)));
 }
 
-/* The mean evidence that a text is a source; 0 if the text is short. */
+/* The mean evidence that a text is a source, as if it had eight trigrams more that say nothing: a
+   short text shows little. */
 static double source_like(const struct profile *p, const char *text)
 {
     const unsigned char *at = (const unsigned char *)text;
@@ -62,7 +63,7 @@ static double source_like(const struct profile *p, const char *text)
     int n;
     for (n = 0; next_trigram(&at, &slot); n++)
         sum += p->counted ? (double)p->evidence[slot] : evidence_of(p, slot);
-    return n < LEAST_TRIGRAMS ? 0 : sum / n;
+    return sum / (n + 8);
 }
 
 /* Counts the first pairs, each as it seems to be. Returns 1 if most are exchanged. */
@@ -83,7 +84,8 @@ static int learn_languages(struct profile *p, const trf_data_lines *lines, int64
     return 2 * exchanged > n;
 }
 
-/* The threshold is a part of what most pairs show: sides that are alike have none. */
+/* The threshold is a part of what most pairs show. Sides that are alike have none, though in a few
+   pairs chance makes them differ. */
 static void find_languages(struct doctor *d, const trf_data_lines *lines)
 {
     struct profile *p = zeroed(1, sizeof *p);
@@ -94,7 +96,7 @@ static void find_languages(struct doctor *d, const trf_data_lines *lines)
         usual += fabs(source_like(p, lines->source[i]) - source_like(p, lines->target[i])) /
                  (2 * (double)n);
     least = usual / 3;
-    for (i = 0; i < n && usual > 0.3; i++) {
+    for (i = 0; i < n && usual > 0.25 + 2 / sqrt((double)n); i++) {
         double a = sign * source_like(p, lines->source[i]),
                b = sign * source_like(p, lines->target[i]);
         if (a < -least && b > least) note_line(d, EXCHANGED, i, -1, NULL);
@@ -165,16 +167,18 @@ static double correlation(const float *a, const float *b, int64_t n, int64_t fro
     return below > 1e-9 ? (m * sab - sa * sb) / sqrt(below) : 0;
 }
 
-/* How far the targets of a block of lines lie behind its sources, or 0. */
+/* How far the targets of a block of lines lie behind its sources, or 0. By chance a correlation is
+   above four times 1 / sqrt(lines) in one of 30,000 blocks. */
 static int shift_of(const float *a, const float *b, int64_t n, int64_t from, int64_t end)
 {
-    double own = correlation(a, b, n, from, end, 0), most = 0;
+    double own = correlation(a, b, n, from, end, 0), most = 0,
+           least = fmax(0.5, 4 / sqrt((double)(end - from)));
     int offset, best = 0;
     for (offset = -FARTHEST; offset <= FARTHEST && own < 0.3; offset++) {
         double r = offset ? correlation(a, b, n, from, end, offset) : 0;
         if (r > most) { most = r; best = offset; }
     }
-    return most > 0.5 && most - own > 0.4 ? best : 0;
+    return most > least && most - own > 0.4 ? best : 0;
 }
 
 /* The line from which on an offset fits better, between `from` and `end`. */
