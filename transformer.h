@@ -6470,11 +6470,11 @@ TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
 }
 
 /* What one logit z adds to the loss of a row whose labels are numbers, and the loss's derivative.
-   small: exp(-|z|); log_more: ln(1 + small). Both stay in their ranges for any z, as those of
+   less: exp(-|z|); log_more: ln(1 + less). Both stay in their ranges for any z, as those of
    PyTorch's BCEWithLogitsLoss:
      ANY      max(z, 0) - z y + ln(1 + e^-|z|)     sigmoid(z) - y
      NUMBERS  (z - y)^2                            2 (z - y) */
-TRF__BOTH double trf__number_loss(int labels, double z, double y, double small, double log_more,
+TRF__BOTH double trf__number_loss(int labels, double z, double y, double less, double log_more,
                                   double *dz)
 {
     double gap = z - y;
@@ -6482,7 +6482,7 @@ TRF__BOTH double trf__number_loss(int labels, double z, double y, double small, 
         *dz = 2 * gap;
         return gap * gap;
     }
-    *dz = (z < 0 ? small : 1) / (1 + small) - y;
+    *dz = (z < 0 ? less : 1) / (1 + less) - y;
     return (z > 0 ? z * (1 - y) : -z * y) + log_more;
 }
 
@@ -12107,14 +12107,14 @@ TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf
     const int64_t n = l->vocab;
     const float *y = l->numbers + row * n;
     double loss = 0, each = weight / (double)n, dz;
-    trf_real small[TRF__WIDE];
+    trf_real less[TRF__WIDE];
     int64_t c, k;
     *hit = l->targets[row] >= 0 && l->labels == TRF_LABELS_ANY;
     for (c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
         trf__v16 x = trf__load_n(z + c, n - c), minus = trf__sub(trf__set(0), x);
-        trf__store(small, trf__exp(trf__min(x, minus)));
+        trf__store(less, trf__exp(trf__min(x, minus)));
         for (k = c; k < n && k < c + TRF__WIDE; k++) {
-            double e = (double)small[k - c];
+            double e = (double)less[k - c];
             loss += trf__number_loss(l->labels, (double)z[k], (double)y[k], e, trf__ln(1 + e), &dz);
             *hit &= (z[k] >= 0) == (y[k] >= 0.5f);
             z[k] = (trf_real)(dz * each);
@@ -15616,9 +15616,9 @@ TRF__KERNEL void trf__gpu_number_rows(trf__loss l, const trf__now *now, trf__act
         const float *y = l.numbers + row * l.vocab;
         double loss = 0, wrong = l.labels == TRF_LABELS_ANY ? 0 : 1, dz = 0;
         for (int64_t c = threadIdx.x; c < l.vocab; c += TRF__CUDA_THREADS) {
-            double x = (double)trf__as_float(z[c]), small = exp(x < 0 ? x : -x);
+            double x = (double)trf__as_float(z[c]), less = exp(x < 0 ? x : -x);
             if (l.targets[row] >= 0) {
-                loss += trf__number_loss(l.labels, x, (double)y[c], small, log(1 + small), &dz);
+                loss += trf__number_loss(l.labels, x, (double)y[c], less, log(1 + less), &dz);
                 wrong += (x >= 0) != (y[c] >= 0.5f);
             }
             trf__put_as(&z[c], (float)(dz * each));
@@ -32841,8 +32841,8 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
     int64_t i;
     if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
     for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
-        double x = (double)z[i], small = exp(x < 0 ? x : -x);
-        z[i] = (trf_real)((x < 0 ? small : 1) / (1 + small));
+        double x = (double)z[i], less = exp(x < 0 ? x : -x);
+        z[i] = (trf_real)((x < 0 ? less : 1) / (1 + less));
     }
 }
 
@@ -41255,4 +41255,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1149130045
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1666390309

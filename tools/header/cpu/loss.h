@@ -135,14 +135,14 @@ TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf
     const int64_t n = l->vocab;
     const float *y = l->numbers + row * n;
     double loss = 0, each = weight / (double)n, dz;
-    trf_real small[TRF__WIDE];
+    trf_real less[TRF__WIDE];
     int64_t c, k;
     *hit = l->targets[row] >= 0 && l->labels == TRF_LABELS_ANY;
     for (c = 0; c < n && l->targets[row] >= 0; c += TRF__WIDE) {
         trf__v16 x = trf__load_n(z + c, n - c), minus = trf__sub(trf__set(0), x);
-        trf__store(small, trf__exp(trf__min(x, minus)));
+        trf__store(less, trf__exp(trf__min(x, minus)));
         for (k = c; k < n && k < c + TRF__WIDE; k++) {
-            double e = (double)small[k - c];
+            double e = (double)less[k - c];
             loss += trf__number_loss(l->labels, (double)z[k], (double)y[k], e, trf__ln(1 + e), &dz);
             *hit &= (z[k] >= 0) == (y[k] >= 0.5f);
             z[k] = (trf_real)(dz * each);

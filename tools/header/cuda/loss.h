@@ -193,9 +193,9 @@ TRF__KERNEL void trf__gpu_number_rows(trf__loss l, const trf__now *now, trf__act
         const float *y = l.numbers + row * l.vocab;
         double loss = 0, wrong = l.labels == TRF_LABELS_ANY ? 0 : 1, dz = 0;
         for (int64_t c = threadIdx.x; c < l.vocab; c += TRF__CUDA_THREADS) {
-            double x = (double)trf__as_float(z[c]), small = exp(x < 0 ? x : -x);
+            double x = (double)trf__as_float(z[c]), less = exp(x < 0 ? x : -x);
             if (l.targets[row] >= 0) {
-                loss += trf__number_loss(l.labels, x, (double)y[c], small, log(1 + small), &dz);
+                loss += trf__number_loss(l.labels, x, (double)y[c], less, log(1 + less), &dz);
                 wrong += (x >= 0) != (y[c] >= 0.5f);
             }
             trf__put_as(&z[c], (float)(dz * each));

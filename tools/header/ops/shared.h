@@ -148,11 +148,11 @@ TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
 }
 
 /* What one logit z adds to the loss of a row whose labels are numbers, and the loss's derivative.
-   small: exp(-|z|); log_more: ln(1 + small). Both stay in their ranges for any z, as those of
+   less: exp(-|z|); log_more: ln(1 + less). Both stay in their ranges for any z, as those of
    PyTorch's BCEWithLogitsLoss:
      ANY      max(z, 0) - z y + ln(1 + e^-|z|)     sigmoid(z) - y
      NUMBERS  (z - y)^2                            2 (z - y) */
-TRF__BOTH double trf__number_loss(int labels, double z, double y, double small, double log_more,
+TRF__BOTH double trf__number_loss(int labels, double z, double y, double less, double log_more,
                                   double *dz)
 {
     double gap = z - y;
@@ -160,7 +160,7 @@ TRF__BOTH double trf__number_loss(int labels, double z, double y, double small, 
         *dz = 2 * gap;
         return gap * gap;
     }
-    *dz = (z < 0 ? small : 1) / (1 + small) - y;
+    *dz = (z < 0 ? less : 1) / (1 + less) - y;
     return (z > 0 ? z * (1 - y) : -z * y) + log_more;
 }
 

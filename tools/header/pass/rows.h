@@ -7,6 +7,7 @@
 #include "base/memory.h"
 #include "ops/ops.h"
 #include "model/checks.h"
+#include "model/batches.h"
 #include "pass/stacks.h"
 #include "pass/pass.h"
 

@@ -309,8 +309,8 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
     int64_t i;
     if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
     for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
-        double x = (double)z[i], small = exp(x < 0 ? x : -x);
-        z[i] = (trf_real)((x < 0 ? small : 1) / (1 + small));
+        double x = (double)z[i], less = exp(x < 0 ? x : -x);
+        z[i] = (trf_real)((x < 0 ? less : 1) / (1 + less));
     }
 }
 

@@ -610,8 +610,7 @@ const struct row rows[] = {
      "widest SIMD registers to use, in bytes: SSE2, AVX2, AVX-512 (default: the widest of this "
      "processor)",
      NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | REPORT, CHOICE, "weights",
-     AT(kept),
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | RERANK | EMBED | REPORT, CHOICE, "weights", AT(kept),
      "full|bf16|int8",
      "format of the weights in inference (CPU only). bf16: 16 bits, half the memory; int8: 8 "
      "bits, a quarter of the memory, and faster. Answers differ a little", then_weights},
