@@ -68,6 +68,7 @@ extern "C" {
 
 #include "ops/ops.h"
 #include "ops/shared.h"
+#include "ops/phrases.h"
 #include "ops/beam.h"
 #include "ops/beam_step.h"
 #include "ops/rules.h"
@@ -173,6 +174,7 @@ extern "C" {
 #include "search/options.h"
 #include "search/languages.h"
 #include "search/translator.h"
+#include "search/required.h"
 #include "search/hypotheses.h"
 #include "search/rounds.h"
 #include "search/calls.h"

@@ -153,8 +153,9 @@
 //   >>ops              the contract between the model and the hardware
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
+//   >>phrases          what an answer has of the texts that it must contain
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//                     >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
@@ -219,7 +220,8 @@
 //   >>search           the options of a search, and the rules of other systems
 //                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>decode >>rounds >>round-steps >>search-calls
+//                     >>search-rules >>required >>writing >>phrase-copies >>requirements
+//                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin

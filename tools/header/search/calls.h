@@ -153,10 +153,10 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
 // >>search-rounds  all sentences of a call, round by round
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
-   NULL. */
+   NULL. required: NULL, or texts of answers. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
                                       const trf_sequences *prefixes,
-                                   trf_error *err)
+                                      const trf_requirements *required, trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
@@ -164,6 +164,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, prefixes, err));
+    TRF__TRY(trf__require(t, required, leading->count, err));
     TRF__ZERO(round);
     round.sources = sources;
     round.prefixes = prefixes;
@@ -188,6 +189,23 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *prefixes, const trf_requirements *required,
+                                  trf_error *err)
+{
+    const trf_config *c = &translator->model->config;
+    if (!sources) return trf__fail_null(err, "sources");
+    if (c->kind == TRF_ENCODER_ONLY)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_DECODER)
+        return trf__search_rounds(translator, sources, prefixes, required, err);
+    if (!prefixes) return trf__search_rounds(translator, NULL, sources, required, err);
+    return trf__fail(err, TRF_E_STATE, -1, "kind",
+                     "forced prefixes need an encoder-decoder model; a decoder-only model "
+                     "continues its sources");
+}
+
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err)
 {
@@ -199,21 +217,23 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
                          "forced prefixes need an encoder-decoder model; a decoder-only model "
                          "continues its sources");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, prefixes, err);
+    return trf__search_rounds(translator, sources, prefixes, NULL, err);
+}
+
+TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
+                                       const trf_sequences *prefixes,
+                                       const trf_requirements *required, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!required) return trf__fail_null(err, "required");
+    return trf__translate(translator, sources, prefixes, required, err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    if (!sources) return trf__fail_null(err, "sources");
-    c = &translator->model->config;
-    if (c->kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) return trf__search_rounds(translator, sources, NULL, err);
-    return trf__search_rounds(translator, NULL, sources, err);
+    return trf__translate(translator, sources, NULL, NULL, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -288,8 +308,8 @@ TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search 
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
                                             sizeof(trf__pending) + sizeof(void *)));
-    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
-                          trf__phrases_bytes(&rules.phrases));
+    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
+    fixed = trf__add_size(fixed, trf__phrases_memory(search, sentences));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -336,12 +356,6 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
         return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
                          "the answer has %d tokens, but there is room for %d", best->n, capacity);
     return TRF_OK;
-}
-
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
-{
-    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                     "the model has no vocabularies: see trf_model_set_vocabs");
 }
 
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,

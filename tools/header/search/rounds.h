@@ -18,6 +18,7 @@
 #include "pass/rows.h"
 #include "pass/forward.h"
 #include "search/translator.h"
+#include "search/required.h"
 #include "search/hypotheses.h"
 
 // >>rounds         sentences searched together
@@ -146,7 +147,7 @@ TRF__FN int64_t trf__round_arrival(trf_translator *t, const trf__round *round,
     arrival->place = place;
     arrival->source.key = (int32_t)(place * h->area);
     arrival->source.n_key = rows;
-    trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
+    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);

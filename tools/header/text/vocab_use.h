@@ -212,6 +212,44 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
+/* What an id writes behind others, before bytes join into characters: the length is returned, and
+   the text is written to `to`, unless that is NULL. */
+TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
+{
+    const char *token = trf_vocab_token(v, id);
+    int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
+    int unknown = id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN, blank = 0, n;
+    trf__answer text;
+    TRF__ZERO(text);
+    text.text = to;
+    text.size = to ? SIZE_MAX : 0;
+    text.cut = -1;
+    if (v->pieces && unknown) trf__answer_add(&text, 0, 0, v->pieces->unknown,
+                                              v->pieces->n_unknown, 0);
+    else if (type >= TRF__PIECE_BYTE) {
+        if (to) *to = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+        return 1;
+    } else if (v->pieces) {
+        if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
+    } else if (v->byte_bpe) {
+        int spelled = trf__is_spelling(token);
+        for (; *token && v->tokens[id].count != TRF_BPE_SPECIAL; token += n) {
+            n = 1;
+            if (to) to[text.whole] = spelled ? (char)(unsigned char)trf__spelled_byte(token, &n)
+                : *token;
+            else if (spelled) (void)trf__spelled_byte(token, &n);
+            text.whole++;
+        }
+    } else if (v->wordpiece ? unknown || !trf__wordpiece_special(v, id) : id >= TRF__UNK) {
+        int goes_on = v->wordpiece && !strncmp(token, "##", 2);
+        if (v->wordpiece) blank = !(v->wordpiece->cleanup && trf__word_joins(token));
+        else blank = v->kind == TRF_WORDS;
+        trf__answer_add(&text, 0, blank && !goes_on, token + 2 * goes_on,
+                        strlen(token) - 2 * (size_t)goes_on, 0);
+    }
+    return text.whole;
+}
+
 // >>vocab-bytes    tokens added later; the stored bytes
 //
 // Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
