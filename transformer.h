@@ -1392,8 +1392,9 @@ TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe
                                            const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
-   vocabulary is a code point that no text has, such as U+E000. Models have copies, which do not
-   change. TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
+   vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
+   symbol, such as "%s": texts of characters are cut into symbols where they have one, the longest of
+   those that begin at the same character. Models have copies, which do not change. TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
 /* Copies a finished vocabulary, for example a model's. */
@@ -2607,9 +2608,10 @@ typedef enum trf_at_limit {
      - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
        of one that it is in those behind which the rest of a copy is still missing.
      - EOS is not chosen before all tokens are met.
-     - In each step every hypothesis is also continued with the next token of a copy of every phrase
-       that it lacks, however unlikely: as the vocabulary cuts the text, as it does in the middle
-       of a line, with as few tokens as there are, and from any byte of it on. Of 64 such tokens.
+     - In each step every hypothesis is also continued with the first tokens of a copy of every
+       phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
+       64 tokens. A copy of a text is as the vocabulary cuts it, behind a blank or not, and in as
+       few tokens as there are from any byte of it on.
      - The continuations are grouped by how many tokens they have met. The beam's places go to the
        best continuation of each group, in the order of these, and then to the best that are left.
        Before those for which the length limit leaves no room to meet the others, and before those
@@ -6405,8 +6407,8 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 //   - Digits stand together: "10" does not occur in "100" or in "210". So an occurrence whose last
 //     byte is a digit counts only if the next byte is none, and a phrase that begins with a digit
 //     has a state -1: a digit was just read, and it cannot begin here.
-//   - A symbol is a token that stands in phrases alone: one of which no phrase has the text, where
-//     it stands, is one too many.
+//   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
+//     many.
 //
 // trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has written a
 // part of it with tokens of its own can be continued too.
@@ -6447,7 +6449,8 @@ TRF__BOTH void trf__phrase_unit(const trf__phrases *p, const trf__phrase *f, trf
     met->units = trf__phrase_after(units, f->bytes, met->units, unit);
 }
 
-/* Reads one more token; first: it begins the answer. Returns its number of units. */
+/* Reads one more token; first: it begins the answer. Returns its number of units, without a blank
+   before them. */
 TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f, trf__met *met,
                                     int32_t id, int first)
 {
@@ -6458,7 +6461,7 @@ TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f,
     if (first && p->drops_blank && begin < end && p->texts[begin] == ' ') begin++;
     for (i = begin; i < end; i++)
         trf__phrase_unit(p, f, met, (int32_t)(unsigned char)p->texts[i]);
-    return end - begin;
+    return end - begin - (begin < end && p->texts[begin] == ' ');
 }
 
 /* How often a phrase occurs. */
@@ -6497,7 +6500,7 @@ TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before
         const trf__phrase *f = &p->each[k];
         trf__met met = before[k];
         int32_t units = id >= 0 ? trf__phrase_token(p, f, &met, id, first) : 0;
-        if (met.units >= units || met.units == f->n) stray = 0;
+        if (met.units >= units) stray = 0;
         if (f->exactly && trf__phrase_count(f, met) > f->times) much++;
         sum += trf__phrase_tokens(p, f, met);
         if (after) after[k] = met;
@@ -6610,8 +6613,8 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
 //
 // A step sorts continuations into groups, of which each keeps its best ones:
 //     0     those that have too much of a phrase, or a symbol outside phrases
-//     1     those that do not go on with a phrase although the row's likeliest token is an end,
-//           which may not come before all phrases are met
+//     1     those that do not go on with a phrase, though there is room for all, and though the
+//           row's likeliest token is an end, which may not come before all phrases are met
 //     2..   the others, by the tokens of phrases that they have met; the last one: all
 // Without phrases there is one group.
 
@@ -6973,7 +6976,8 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t group, int32_t take, in
 TRF__BOTH int32_t trf__beam_group_for(const trf__beam *beam, int32_t row, int32_t id, int32_t most)
 {
     int32_t met = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id, NULL);
-    return met >= 0 && met <= most ? 1 : trf__beam_group_of(&beam->phrases, met);
+    int room = beam->limit - beam->n - 1 >= beam->phrases.total - met;
+    return met >= 0 && met <= most && room ? 1 : trf__beam_group_of(&beam->phrases, met);
 }
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
@@ -7240,8 +7244,8 @@ TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, i
         const trf__phrase *f = &p->each[k];
         int inside = met[k].units > 0 && met[k].units < f->n;
         if (trf__phrase_count(f, met[k]) >= f->times) continue;
-        for (i = 0; i < (inside ? 1 : 3) && n < rules->n_wishes; i++) {
-            int32_t id = inside ? p->units[f->begin + met[k].units].next : f->first[i];
+        for (i = inside ? -1 : 0; i < 3 && n < rules->n_wishes; i++) {
+            int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
             if (id >= 0) n = trf__add_once(wishes, n, id);
         }
     }
@@ -17500,6 +17504,7 @@ struct trf_vocab {
     trf_hooks hooks;
     trf_token_kind kind;
     int32_t finished;
+    int32_t longest_symbol;                     /* bytes of a token of several characters, or 0 */
     int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
     trf__token *tokens;
     int64_t n_tokens, token_capacity;
@@ -20652,6 +20657,20 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return number + trf__first_id(vocab);
 }
 
+/* The longest symbol with which a text of characters begins, or -1; *length: its bytes. */
+TRF__FN int32_t trf__symbol_at(const trf_vocab *v, const char *text, size_t *length)
+{
+    uint64_t hash = TRF__HASH_START;
+    int32_t best = -1, found;
+    size_t n;
+    for (n = 1; n <= (size_t)v->longest_symbol && text[n - 1]; n++) {
+        hash = trf__hash_more(hash, text + n - 1, 1);
+        found = trf__vocab_find(v, text, n, trf__hash_end(hash));
+        if (found >= 0) { best = found; *length = n; }
+    }
+    return best;
+}
+
 /* Gives the ids of a text: all are counted, as many as fit are stored. */
 TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
                                     trf_error *err)
@@ -20665,7 +20684,10 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
     TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        int32_t number = vocab->longest_symbol ? trf__symbol_at(vocab, token, &length) : -1;
+        if (number < 0)
+            number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        at = token + length;
         trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
     return TRF_OK;
@@ -20829,14 +20851,21 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
-        return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
         return "expected every token once, got one twice";
     return NULL;
+}
+
+/* Appends a token without a fault. One of several characters is a symbol of their vocabulary. */
+TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t length, trf_error *err)
+{
+    TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length &&
+        (int32_t)length > v->longest_symbol) v->longest_symbol = (int32_t)length;
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
@@ -20850,8 +20879,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
                          "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
     if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
-    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
-                             err);
+    return trf__vocab_append(vocab, token, strlen(token), err);
 }
 
 /* The bytes that files store of a finished vocabulary. */
@@ -20881,8 +20909,7 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
                              "id %lld of the vocabulary, byte %lld: %s",
                              (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
                              fault);
-        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
-                                   trf__hash_bytes(token, (size_t)(end - token)), 0, err));
+        TRF__TRY(trf__vocab_append(v, token, (size_t)(end - token), err));
     }
     return TRF_OK;
 }
@@ -29480,7 +29507,8 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     trf__rules r;
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
-    r.phrases.n = r.n_wishes = s->phrases.count;
+    r.phrases.n = s->phrases.count;
+    r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
     r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
@@ -29944,7 +29972,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
             times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
-        wishes += f->bytes ? 3 : 1;
+        wishes += f->bytes ? 4 : 2;
         if (total > TRF__MAX_PHRASE_TOKENS)
             return trf__fail(err, TRF_E_LIMIT, -1, "texts",
                              "the texts of a sentence must have at most %d tokens together",
@@ -40186,4 +40214,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3234393277
+// Made from the files in tools/header by `make header`. CRC of the lines above: 505046953

@@ -257,14 +257,14 @@ static int32_t tokens_of_phrases(const asked *a)
     return sum;
 }
 
-/* Whether a token is the next one of a phrase. */
+/* Whether a token is the next one of a phrase, or its first one. */
 static int is_wished(const asked *a, const sequence *s, int32_t id)
 {
     int32_t k, from = a->hidden < s->n ? a->hidden : s->n, times, left;
     for (k = 0; k < a->search.phrases.count; k++) {
         const int32_t *phrase = phrase_of(a, k, &times);
-        if (count_of_phrase(phrase, a->n_phrases[k], s->ids + from, s->n - from, &left) < times && phrase[left] == id)
-            return 1;
+        if (count_of_phrase(phrase, a->n_phrases[k], s->ids + from, s->n - from, &left) < times &&
+            (phrase[left] == id || phrase[0] == id)) return 1;
     }
     return 0;
 }
@@ -288,12 +288,12 @@ static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32
 }
 
 typedef struct option { double sum, own, pure; int32_t row, id, met, group, number, ends; } option;
-enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + MAX_PHRASES) };
+enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + 2 * MAX_PHRASES) };
 
 /* The continuations of all rows, best first: of each row as many tokens as compete and as there are ends
    (greedy: one more than ends), and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
-                            int32_t least, int32_t forced, int free_token, option *best)
+                            int32_t limit, int32_t least, int32_t forced, int free_token, option *best)
 {
     static double own[WIDE], ruled[WIDE], pure[WIDE];
     static char shown[WIDE];
@@ -318,7 +318,7 @@ static int32_t best_options(const pair_of_models *m, const asked *a, const seque
             x.ids[x.n++] = w;
             new.ends = is_end(a, w) && x.n > forced_of(a);
             new.met = new.ends ? live[r].met : met_of(a, x.ids, x.n);
-            new.group = !a->search.phrases.count ? 0 : late && new.met <= live[r].met ? 1 : 2 + new.met;
+            new.group = !a->search.phrases.count ? 0 : late && new.met <= live[r].met && limit - live[r].n - 1 >= total - new.met ? 1 : 2 + new.met;
             new.sum = live[r].sum + value; new.own = own[w]; new.pure = pure[w]; new.row = r; new.id = w; new.number = 0;
             for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
             best[i] = new;
@@ -379,7 +379,7 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
         int32_t forced = t == limit ? EOS : t >= forced_of(a) ? -1
                        : a->n_prefix ? a->prefix[t] : s->forced_first, n_next = 0;
         int free_token = t < free_of(a) || (t == limit && s->at_limit == TRF_LIMIT_FREE_EOS);
-        int32_t n = best_options(m, a, live, n_live, least, forced, free_token, best);
+        int32_t n = best_options(m, a, live, n_live, limit, least, forced, free_token, best);
         give_places(a, best, n, limit - t - 1, t + 1 == limit && !more, lives);
         for (k = 0; k < n; k++) {
             sequence x = live[best[k].row];

@@ -60,9 +60,10 @@ typedef enum trf_at_limit {
      - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
        of one that it is in those behind which the rest of a copy is still missing.
      - EOS is not chosen before all tokens are met.
-     - In each step every hypothesis is also continued with the next token of a copy of every phrase
-       that it lacks, however unlikely: as the vocabulary cuts the text, as it does in the middle
-       of a line, with as few tokens as there are, and from any byte of it on. Of 64 such tokens.
+     - In each step every hypothesis is also continued with the first tokens of a copy of every
+       phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
+       64 tokens. A copy of a text is as the vocabulary cuts it, behind a blank or not, and in as
+       few tokens as there are from any byte of it on.
      - The continuations are grouped by how many tokens they have met. The beam's places go to the
        best continuation of each group, in the order of these, and then to the best that are left.
        Before those for which the length limit leaves no room to meet the others, and before those

@@ -109,8 +109,8 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
 //
 // A step sorts continuations into groups, of which each keeps its best ones:
 //     0     those that have too much of a phrase, or a symbol outside phrases
-//     1     those that do not go on with a phrase although the row's likeliest token is an end,
-//           which may not come before all phrases are met
+//     1     those that do not go on with a phrase, though there is room for all, and though the
+//           row's likeliest token is an end, which may not come before all phrases are met
 //     2..   the others, by the tokens of phrases that they have met; the last one: all
 // Without phrases there is one group.
 

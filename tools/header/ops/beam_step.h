@@ -102,7 +102,8 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t group, int32_t take, in
 TRF__BOTH int32_t trf__beam_group_for(const trf__beam *beam, int32_t row, int32_t id, int32_t most)
 {
     int32_t met = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id, NULL);
-    return met >= 0 && met <= most ? 1 : trf__beam_group_of(&beam->phrases, met);
+    int room = beam->limit - beam->n - 1 >= beam->phrases.total - met;
+    return met >= 0 && met <= most && room ? 1 : trf__beam_group_of(&beam->phrases, met);
 }
 
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at

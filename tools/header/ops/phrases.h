@@ -15,8 +15,8 @@
 //   - Digits stand together: "10" does not occur in "100" or in "210". So an occurrence whose last
 //     byte is a digit counts only if the next byte is none, and a phrase that begins with a digit
 //     has a state -1: a digit was just read, and it cannot begin here.
-//   - A symbol is a token that stands in phrases alone: one of which no phrase has the text, where
-//     it stands, is one too many.
+//   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
+//     many.
 //
 // trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has written a
 // part of it with tokens of its own can be continued too.
@@ -57,7 +57,8 @@ TRF__BOTH void trf__phrase_unit(const trf__phrases *p, const trf__phrase *f, trf
     met->units = trf__phrase_after(units, f->bytes, met->units, unit);
 }
 
-/* Reads one more token; first: it begins the answer. Returns its number of units. */
+/* Reads one more token; first: it begins the answer. Returns its number of units, without a blank
+   before them. */
 TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f, trf__met *met,
                                     int32_t id, int first)
 {
@@ -68,7 +69,7 @@ TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f,
     if (first && p->drops_blank && begin < end && p->texts[begin] == ' ') begin++;
     for (i = begin; i < end; i++)
         trf__phrase_unit(p, f, met, (int32_t)(unsigned char)p->texts[i]);
-    return end - begin;
+    return end - begin - (begin < end && p->texts[begin] == ' ');
 }
 
 /* How often a phrase occurs. */
@@ -107,7 +108,7 @@ TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before
         const trf__phrase *f = &p->each[k];
         trf__met met = before[k];
         int32_t units = id >= 0 ? trf__phrase_token(p, f, &met, id, first) : 0;
-        if (met.units >= units || met.units == f->n) stray = 0;
+        if (met.units >= units) stray = 0;
         if (f->exactly && trf__phrase_count(f, met) > f->times) much++;
         sum += trf__phrase_tokens(p, f, met);
         if (after) after[k] = met;

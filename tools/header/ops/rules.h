@@ -87,8 +87,8 @@ TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, i
         const trf__phrase *f = &p->each[k];
         int inside = met[k].units > 0 && met[k].units < f->n;
         if (trf__phrase_count(f, met[k]) >= f->times) continue;
-        for (i = 0; i < (inside ? 1 : 3) && n < rules->n_wishes; i++) {
-            int32_t id = inside ? p->units[f->begin + met[k].units].next : f->first[i];
+        for (i = inside ? -1 : 0; i < 3 && n < rules->n_wishes; i++) {
+            int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
             if (id >= 0) n = trf__add_once(wishes, n, id);
         }
     }

@@ -339,7 +339,7 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
             times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
         f->times = (int32_t)trf__min64(times, TRF__NEVER);
         total += times * f->cost;
-        wishes += f->bytes ? 3 : 1;
+        wishes += f->bytes ? 4 : 2;
         if (total > TRF__MAX_PHRASE_TOKENS)
             return trf__fail(err, TRF_E_LIMIT, -1, "texts",
                              "the texts of a sentence must have at most %d tokens together",

@@ -161,7 +161,8 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     trf__rules r;
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
-    r.phrases.n = r.n_wishes = s->phrases.count;
+    r.phrases.n = s->phrases.count;
+    r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
     r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
