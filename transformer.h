@@ -221,6 +221,7 @@
 //                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>required >>writing >>phrase-copies >>requirements
+//                     >>require-call
 //                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
@@ -1393,8 +1394,9 @@ TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
-   symbol, such as "%s": texts of characters are cut into symbols where they have one, the longest of
-   those that begin at the same character. Models have copies, which do not change. TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
+   symbol, such as "%s": texts of characters are cut into symbols where they have one, the longest
+   of those that begin at the same character. Models have copies, which do not change.
+   TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
 /* Copies a finished vocabulary, for example a model's. */
@@ -2596,8 +2598,8 @@ typedef enum trf_at_limit {
 } trf_at_limit;
 
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
-   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation of
-   Post and Vilar 2018.
+   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation
+   of Post and Vilar 2018.
      - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
        text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
        Digits stand together: "10" does not occur in "100". A forced prefix is part of the answer;
@@ -2891,15 +2893,16 @@ typedef struct trf_requirements {
                                    sentence has at most 1,024 different ones, whose copies have at
                                    most 2^20 tokens together */
     int64_t n_texts;
-    const int32_t *symbols;     /* (n_symbols) ids that answers have only as parts of required texts,
-                                   such as "%s": the model cannot add one. NULL: none */
+    const int32_t *symbols;     /* (n_symbols) ids that answers have only as parts of required
+                                   texts, such as "%s": the model cannot add one. NULL: none */
     int32_t n_symbols;
 } trf_requirements;
 /* Translates many sequences whose answers contain texts. Sources are prompts of a decoder-only
    model. prefixes: as in trf_translate_prefixed, or NULL. A text that the vocabulary cannot write
-   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need memory
-   that trf_translator_memory does not count. TRF_E_STATE: the model has no target vocabulary.
-   TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many texts. */
+   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need
+   memory that trf_translator_memory does not count. TRF_E_STATE: the model has no target
+   vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many
+   texts. */
 TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
                                        const trf_sequences *prefixes,
                                        const trf_requirements *required, trf_error *err);
@@ -6410,8 +6413,9 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 //   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
 //     many.
 //
-// trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has written a
-// part of it with tokens of its own can be continued too.
+// trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has
+// written a part of it with tokens of its own can be continued too. They count no blank that digits
+// may need before them.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_WISHES = 64 };
@@ -6708,7 +6712,9 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
                 if (trf__beam_may_live(beam, g, *k)) break;
             if (*k < beam->n_chosen[g] && (best < 0 || trf__beam_first(beam, g, best))) best = g;
         }
-        if (best < 0 || (given > 0 && trf__beam_class(beam, best) == 3 && !beam->share[best])) break;
+        if (best < 0) break;
+        /* those with too much live only if no others do */
+        if (given > 0 && trf__beam_class(beam, best) == 3 && !beam->share[best]) break;
         beam->share[best] = beam->taken[best] + 1;
     }
     for (g = 0; g < n; g++) beam->taken[g] = 0;
@@ -29501,6 +29507,19 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
     r->n_sequences = banned->count - r->n_alone;
 }
 
+/* Tokens of the phrases of a search, at most: one that lies in others occurs there too. */
+TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
+{
+    int64_t total = 0, k = 0, j;
+    int32_t a, b, i;
+    for (a = 0; a < x->count; k += x->lengths[a++])
+        for (b = 0, j = 0; b < x->count; j += x->lengths[b++])
+            for (i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
+                if (!memcmp(x->ids + k, x->ids + j + i, (size_t)x->lengths[a] * sizeof *x->ids))
+                    total += x->lengths[a];
+    return (int32_t)total;
+}
+
 /* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
@@ -29509,7 +29528,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
     r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
-    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
+    r.phrases.total = trf__phrase_tokens_most(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
     r.greedy = s->beam == 1;
@@ -29652,8 +29671,8 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
 // >>required       the phrases of a call, as its beams read them
 //
 // Texts become bytes, and for each byte the token with which a copy goes on there: where the
-// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of a
-// call lie in one block of the device.
+// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
+// a call lie in one block of the device.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -29674,7 +29693,7 @@ TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
     if (n == 0) return 0;
     return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
                          lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
-                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 64);
+                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
 }
 
 TRF__FN void trf__required_free(trf_translator *t)
@@ -29986,6 +30005,8 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
     if (wishes > t->rules.n_wishes) t->rules.n_wishes = (int32_t)wishes;
     return TRF_OK;
 }
+
+// >>require-call   the requirements of a call: checked, copied, given to its sentences
 
 TRF__FN trf_status trf__no_vocabularies(trf_error *err)
 {
@@ -40214,4 +40235,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 505046953
+// Made from the files in tools/header by `make header`. CRC of the lines above: 84477502

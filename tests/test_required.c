@@ -311,7 +311,7 @@ static void always(trf_vocab *v, const char *const *part, int n_parts, int parts
 static void test_always(void **state)
 {
     static const char *const words[] = {"a", "b", "ab", "ba", "10", "100", "%s"};
-    static const char *const letters[] = {"a", "aa"};
+    static const char *const letters[] = {"a", "aa"}, *const marks[] = {"a", "%", "s", "%s"};
     trf_vocab *v[3];
     int i, beam, again;
     (void)state;
@@ -321,7 +321,7 @@ static void test_always(void **state)
     draws = 1000;
     for (again = 0; again < (KIT_AGAIN ? 1 : 6); again++)
         for (beam = 1; beam <= 8; beam *= 2) {
-            always(v[0], pieces, 5, 2, beam);
+            always(v[0], marks, 4, 2, beam);
             always(v[1], words, 7, 1, beam);
             always(v[2], letters, 2, 2, beam);
         }

@@ -48,8 +48,8 @@ typedef enum trf_at_limit {
 } trf_at_limit;
 
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
-   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation of
-   Post and Vilar 2018.
+   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation
+   of Post and Vilar 2018.
      - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
        text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
        Digits stand together: "10" does not occur in "100". A forced prefix is part of the answer;
@@ -343,15 +343,16 @@ typedef struct trf_requirements {
                                    sentence has at most 1,024 different ones, whose copies have at
                                    most 2^20 tokens together */
     int64_t n_texts;
-    const int32_t *symbols;     /* (n_symbols) ids that answers have only as parts of required texts,
-                                   such as "%s": the model cannot add one. NULL: none */
+    const int32_t *symbols;     /* (n_symbols) ids that answers have only as parts of required
+                                   texts, such as "%s": the model cannot add one. NULL: none */
     int32_t n_symbols;
 } trf_requirements;
 /* Translates many sequences whose answers contain texts. Sources are prompts of a decoder-only
    model. prefixes: as in trf_translate_prefixed, or NULL. A text that the vocabulary cannot write
-   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need memory
-   that trf_translator_memory does not count. TRF_E_STATE: the model has no target vocabulary.
-   TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many texts. */
+   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need
+   memory that trf_translator_memory does not count. TRF_E_STATE: the model has no target
+   vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many
+   texts. */
 TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
                                        const trf_sequences *prefixes,
                                        const trf_requirements *required, trf_error *err);

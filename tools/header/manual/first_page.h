@@ -221,6 +221,7 @@
 //                     >>search-fits >>languages
 //   >>translate        encode once, then one token a step for all live hypotheses
 //                     >>search-rules >>required >>writing >>phrase-copies >>requirements
+//                     >>require-call
 //                     >>hypotheses >>decode >>rounds >>round-steps >>search-calls
 //                     >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host

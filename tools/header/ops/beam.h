@@ -204,7 +204,9 @@ TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
                 if (trf__beam_may_live(beam, g, *k)) break;
             if (*k < beam->n_chosen[g] && (best < 0 || trf__beam_first(beam, g, best))) best = g;
         }
-        if (best < 0 || (given > 0 && trf__beam_class(beam, best) == 3 && !beam->share[best])) break;
+        if (best < 0) break;
+        /* those with too much live only if no others do */
+        if (given > 0 && trf__beam_class(beam, best) == 3 && !beam->share[best]) break;
         beam->share[best] = beam->taken[best] + 1;
     }
     for (g = 0; g < n; g++) beam->taken[g] = 0;

@@ -18,8 +18,9 @@
 //   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
 //     many.
 //
-// trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has written a
-// part of it with tokens of its own can be continued too.
+// trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has
+// written a part of it with tokens of its own can be continued too. They count no blank that digits
+// may need before them.
 // -----------------------------------------------------------------------------------------------
 
 enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_WISHES = 64 };

@@ -19,8 +19,8 @@
 // >>required       the phrases of a call, as its beams read them
 //
 // Texts become bytes, and for each byte the token with which a copy goes on there: where the
-// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of a
-// call lie in one block of the device.
+// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
+// a call lie in one block of the device.
 
 enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
 
@@ -41,7 +41,7 @@ TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
     if (n == 0) return 0;
     return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
                          lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
-                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 64);
+                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
 }
 
 TRF__FN void trf__required_free(trf_translator *t)
@@ -353,6 +353,8 @@ TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phras
     if (wishes > t->rules.n_wishes) t->rules.n_wishes = (int32_t)wishes;
     return TRF_OK;
 }
+
+// >>require-call   the requirements of a call: checked, copied, given to its sentences
 
 TRF__FN trf_status trf__no_vocabularies(trf_error *err)
 {

@@ -155,6 +155,19 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
     r->n_sequences = banned->count - r->n_alone;
 }
 
+/* Tokens of the phrases of a search, at most: one that lies in others occurs there too. */
+TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
+{
+    int64_t total = 0, k = 0, j;
+    int32_t a, b, i;
+    for (a = 0; a < x->count; k += x->lengths[a++])
+        for (b = 0, j = 0; b < x->count; j += x->lengths[b++])
+            for (i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
+                if (!memcmp(x->ids + k, x->ids + j + i, (size_t)x->lengths[a] * sizeof *x->ids))
+                    total += x->lengths[a];
+    return (int32_t)total;
+}
+
 /* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
@@ -163,7 +176,7 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
     r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
-    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
+    r.phrases.total = trf__phrase_tokens_most(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
     r.greedy = s->beam == 1;
