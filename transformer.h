@@ -155,8 +155,9 @@
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //                     >>shared-loss
+//   >>phrases          what an answer has of the texts that it must contain
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//                     >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
@@ -223,7 +224,9 @@
 //   >>ensemble         several models, one decoder's list of rows
 //                     >>ensemble-pass
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>translators >>decode >>rounds >>round-steps
+//                     >>search-rules >>required >>writing >>phrase-copies >>requirements
+//                     >>require-call
+//                     >>hypotheses >>translators >>decode >>rounds >>round-steps
 //                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin
@@ -1421,8 +1424,10 @@ TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe
                                            const trf_hooks *hooks, trf_error *err);
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
-   vocabulary is a code point that no text has, such as U+E000. Models have copies, which do not
-   change. TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
+   vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
+   symbol, such as "%s": texts of characters are cut into symbols where they have one, the longest
+   of those that begin at the same character. Models have copies, which do not change.
+   TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
 /* Copies a finished vocabulary, for example a model's. */
@@ -2673,25 +2678,33 @@ typedef enum trf_ensemble_rule {
     TRF_ENSEMBLE_RULE_COUNT
 } trf_ensemble_rule;
 
-/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam
-   allocation of Post and Vilar 2018.
-     - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
-       overlap: "a b" and "b c" are both in "a b c". One that is listed twice may occur once. A
-       forced prefix is part of the answer; forced_first and a decoder-only model's prompt are not.
-     - A hypothesis has met, of each phrase that it contains, all tokens; of each other phrase as
-       many as the longest beginning of the phrase with which it ends now.
+/* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
+   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation
+   of Post and Vilar 2018.
+     - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
+       text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
+       Digits stand together: "10" does not occur in "100". A forced prefix is part of the answer;
+       forced_first and a decoder-only model's prompt are not.
+     - Each phrase has occurrences of its own. If it is listed twice, it must occur twice; one that
+       lies in another phrase of the list must occur once more than the other one has it. Only ends
+       of phrases may overlap: "a b" and "b c" are both in "a b c".
+     - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
+       of one that it is in those behind which the rest of a copy is still missing.
      - EOS is not chosen before all tokens are met.
-     - In each step every hypothesis is also continued with the next token of every phrase that it
-       does not contain, however unlikely.
-     - The continuations are grouped by how many tokens they have met. The beam's places are given
-       to the groups in turns, always to the best continuation that is left: first of the group that
-       has met the most, last of the one that has met the fewest, and again. So a beam wider than
-       the phrases have tokens keeps hypotheses at every stage, and one as wide as all continuations
-       finds the best answer that contains all phrases. With beam 1 the answer begins with the
-       phrases.
-     - Answers that have met more rank before others, whatever their scores. Only answers at the
-       length limit may lack phrases: if there is no room, or if another rule bans a token of one.
-       Such a rule wins, and so does a forced EOS. */
+     - In each step every hypothesis is also continued with the first tokens of a copy of every
+       phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
+       64 tokens. A copy of a text is as the vocabulary cuts it, behind a blank or not, and in as
+       few tokens as there are from any byte of it on.
+     - The continuations are grouped by how many tokens they have met. The beam's places go to the
+       best continuation of each group, in the order of these, and then to the best that are left.
+       Before those for which the length limit leaves no room to meet the others, and before those
+       that do not go on with a phrase though EOS was the likeliest token. A beam as wide as all
+       continuations finds the best answer that contains all phrases. With beam 1 phrases that the
+       model does not write come at its end.
+     - A hypothesis with a phrase too often (trf_required.exactly) lives only if there is no other.
+     - Answers that have met more rank before others, whatever their scores, and those with too much
+       last. Only answers at the length limit may lack phrases: if there is no room, or if another
+       rule bans a token of one. Such a rule wins, and so does a forced EOS. */
 
 /* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
    list. EOS may be among them, and an id may occur twice. n: 0..16. */
@@ -2951,6 +2964,34 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
    which may be empty. TRF_E_STATE: not an encoder-decoder. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
+/* A text that the answer to a sentence of a call must contain (see trf_search above). */
+typedef struct trf_required {
+    int32_t sentence;           /* the number of its source in the call */
+    int32_t times;              /* it must occur so often: 1..2^20 */
+    int32_t exactly;            /* 1: and not more often; 0: or more often */
+    const char *text;           /* UTF-8, at least one byte */
+} trf_required;
+/* What the answers of one call must contain. */
+typedef struct trf_requirements {
+    const trf_required *texts;  /* (n_texts) those of sentence 0 first, then of sentence 1 ... A
+                                   sentence has at most 1,024 different ones, whose copies have at
+                                   most 2^20 tokens together */
+    int64_t n_texts;
+    const int32_t *symbols;     /* (n_symbols) ids that answers have only as parts of required
+                                   texts, such as "%s": the model cannot add one. NULL: none */
+    int32_t n_symbols;
+} trf_requirements;
+/* Translates many sequences whose answers contain texts. Sources are prompts of a decoder-only
+   model. prefixes: as in trf_translate_prefixed, or NULL. A text that the vocabulary cannot write
+   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need
+   memory that trf_translator_memory does not count. TRF_E_STATE: the model has no target
+   vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many
+   texts. */
+TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
+                                       const trf_sequences *prefixes,
+                                       const trf_requirements *required, trf_error *err);
+/* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
+TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
    and NULL. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);
@@ -3241,10 +3282,11 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
 
    The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
    model: sources[k] are those of model k. All have the same count. The length limit of an answer
-   follows from sources[0]. source_first and source_last are the same ids for all. prefixes may be
-   NULL. TRF_E_STATE: the models are not encoder-decoders. */
+   follows from sources[0]. source_first and source_last are the same ids for all. prefixes and
+   required (trf_translate_texts) may be NULL. TRF_E_STATE: the models are not encoder-decoders. */
 TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes, trf_error *err);
+                                      const trf_sequences *prefixes,
+                                      const trf_requirements *required, trf_error *err);
 TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
                                   const trf_sequences *targets, double *log_probabilities,
                                   trf_error *err);
@@ -5620,6 +5662,7 @@ typedef struct trf__shape {
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
     int64_t cache_rows, cache_length, cache_area, cache_self_area;
     int64_t wanted;                     /* the number of best tokens of a row */
+    int64_t wishes, beam_bytes;         /* what phrases add to the search's memory */
 } trf__shape;
 
 /* An object's connection to its device. Objects that compute have one with a state; a model, which
@@ -5976,12 +6019,31 @@ typedef struct trf__pack {
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
-/* Phrases that every answer contains (>>phrases); total: of all ids. All NULL and 0: none. */
+/* What a hypothesis has of a phrase: whole occurrences that have been left behind, and units of the
+   one that it is in; all: it has just read a whole one. -1: none, behind a digit. */
+typedef struct trf__met { int32_t times, units; } trf__met;
+
+/* A unit of a phrase. back: how many units are left if a hypothesis breaks off behind it. next,
+   rest: the token with which a copy goes on here, or -1, and how many tokens it needs from here. */
+typedef struct trf__unit { int32_t unit, back, next, rest; } trf__unit;
+
+/* A phrase: n units, which are bytes of the answer's text or ids. */
+typedef struct trf__phrase {
+    int32_t begin, n, bytes;            /* its units in trf__phrases; bytes 0: ids */
+    int32_t times, exactly;             /* how often it occurs; exactly 0: at least */
+    int32_t first[3];                   /* tokens with which a copy may begin, or -1 */
+    int32_t cost;                       /* tokens of a copy */
+} trf__phrase;
+
+/* The phrases of a sentence (>>phrases), where its beam runs. All NULL and 0: none. */
 typedef struct trf__phrases {
-    const int32_t *ids, *ends;          /* one after the other, and where each ends in ids */
-    const int32_t *back;                /* for each id: with how many ids the phrase begins again in
-                                           those that end here */
-    int32_t n, total;
+    const trf__phrase *each;            /* (n) */
+    const trf__unit *units;             /* of all */
+    const int32_t *symbols;             /* in rising order: ids that stand in phrases alone */
+    const char *texts;                  /* what each id writes, one after the other, */
+    const int32_t *ends;                /* and where each ends */
+    int32_t n, n_symbols, total;        /* total: tokens of copies of all */
+    int32_t drops_blank;                /* 1: an answer does not begin with its first blank */
 } trf__phrases;
 
 /* The rules of a search about the next token (>>rules), and what they say of each row. A row has
@@ -5995,14 +6057,16 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
-    trf__phrases phrases;
-    int32_t *wishes;                    /* (rows, phrases.n) ids that go on with a phrase, or -1; */
+    trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
+                                           the phrases */
+    int32_t n_wishes;
+    int32_t *wishes;                    /* (rows, n_wishes) ids that go on with a phrase, or -1; */
     trf_real *wished;                   /* and their logits */
 } trf__rules;
 
 /* The n best tokens of each row, then its wishes. */
 typedef struct trf__top {
-    double *log_probabilities;          /* (rows, n + rules.phrases.n) best first, twice */
+    double *log_probabilities;          /* (rows, n + rules.n_wishes) best first, twice */
     double *ruled;                      /* the same after the penalty, whose order counts then;
                                            greedy: logits. NULL: there is no penalty */
     int32_t *ids;                       /* likewise; equal logits by lowest id; -1: no more */
@@ -6066,7 +6130,7 @@ typedef struct trf__append_kv {
 typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
 typedef struct trf__finished {
     double sum, score, own;     /* own: the log-probability of EOS */
-    int32_t n, row, met;        /* met: tokens of phrases */
+    int32_t n, row, met;        /* met: tokens of phrases; negative: it has too many */
     trf_ended ended;
 } trf__finished;
 
@@ -6100,10 +6164,10 @@ typedef struct trf__beam {
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
-    int32_t *met;               /* (2, beam, phrases) tokens of each phrase that a live hypothesis
-                                   has met: of even and of odd n */
+    trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
+                                   and how many symbols too many: of even and of odd n */
     trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first; group g has met g tokens of phrases */
+                                   best first, in groups (>>phrases) */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -6600,6 +6664,122 @@ TRF__BOTH trf__adam_job trf__adam_job_of(const trf__adam *a, int64_t missed, dou
 #endif
 
 // -----------------------------------------------------------------------------------------------
+// >>phrases        what an answer has of the texts that it must contain
+//
+// A phrase is counted on the text of an answer, whatever the tokens that write it: each token feeds
+// its bytes to an automaton (Knuth, Morris and Pratt 1977). Without texts a phrase is a sequence of
+// ids, and a token is one unit.
+//
+//     phrase a b a c    back 0 0 1 0    units of x a b: 2, x a b a: 3, x a b a b: 2, x a b a c: 4
+//
+//   - Occurrences do not overlap: after one has ended, the next begins from nothing.
+//   - Digits stand together: "10" does not occur in "100" or in "210". So an occurrence whose last
+//     byte is a digit counts only if the next byte is none, and a phrase that begins with a digit
+//     has a state -1: a digit was just read, and it cannot begin here.
+//   - A symbol is a token that stands in phrases alone: where no phrase has its text, it is one too
+//     many.
+//
+// trf__unit.next and rest say how a copy goes on from each byte of a phrase: a hypothesis that has
+// written a part of it with tokens of its own can be continued too. They count no blank that digits
+// may need before them.
+// -----------------------------------------------------------------------------------------------
+
+enum { TRF__MAX_PHRASE_IDS = 64, TRF__MAX_STAGES = 64, TRF__MAX_WISHES = 64 };
+
+TRF__BOTH int trf__has_phrases(const trf__phrases *p) { return p->n > 0 || p->n_symbols > 0; }
+
+/* Number of groups of a beam with such phrases (>>beam-groups). */
+TRF__BOTH int32_t trf__n_groups(const trf__phrases *p)
+{
+    if (!trf__has_phrases(p)) return 1;
+    return 3 + (p->total < TRF__MAX_STAGES ? p->total : (int32_t)TRF__MAX_STAGES);
+}
+
+TRF__BOTH int trf__is_digit(int32_t unit) { return unit >= '0' && unit <= '9'; }
+
+/* How many units are met after one more, if `met` were before it, and not all: -1 behind a digit if
+   the phrase begins with one. */
+TRF__BOTH int32_t trf__phrase_after(const trf__unit *units, int bytes, int32_t met, int32_t unit)
+{
+    while (met > 0 && units[met].unit != unit) met = units[met - 1].back;
+    if (met >= 0 && units[met].unit == unit) return met + 1;
+    return bytes && trf__is_digit(unit) && trf__is_digit(units[0].unit) ? -1 : 0;
+}
+
+/* Reads one more unit. */
+TRF__BOTH void trf__phrase_unit(const trf__phrases *p, const trf__phrase *f, trf__met *met,
+                                int32_t unit)
+{
+    const trf__unit *units = p->units + f->begin, *last = units + f->n - 1;
+    if (met->units == f->n) {
+        int goes_on = f->bytes && trf__is_digit(last->unit) && trf__is_digit(unit);
+        met->units = goes_on ? last->back : 0;
+        met->times += !goes_on;
+    }
+    met->units = trf__phrase_after(units, f->bytes, met->units, unit);
+}
+
+/* Reads one more token; first: it begins the answer. Returns its number of units, without a blank
+   before them. */
+TRF__BOTH int32_t trf__phrase_token(const trf__phrases *p, const trf__phrase *f, trf__met *met,
+                                    int32_t id, int first)
+{
+    int32_t begin, end, i;
+    if (!f->bytes) { trf__phrase_unit(p, f, met, id); return 1; }
+    begin = id > 0 ? p->ends[id - 1] : 0;
+    end = p->ends[id];
+    if (first && p->drops_blank && begin < end && p->texts[begin] == ' ') begin++;
+    for (i = begin; i < end; i++)
+        trf__phrase_unit(p, f, met, (int32_t)(unsigned char)p->texts[i]);
+    return end - begin - (begin < end && p->texts[begin] == ' ');
+}
+
+/* How often a phrase occurs. */
+TRF__BOTH int32_t trf__phrase_count(const trf__phrase *f, trf__met met)
+{
+    return met.times + (met.units == f->n);
+}
+
+/* How many tokens of its copies are met. */
+TRF__BOTH int32_t trf__phrase_tokens(const trf__phrases *p, const trf__phrase *f, trf__met met)
+{
+    int32_t count = trf__phrase_count(f, met), part = 0;
+    if (count >= f->times) return f->times * f->cost;
+    if (met.units > 0 && met.units < f->n) part = f->cost - p->units[f->begin + met.units].rest;
+    return count * f->cost + (part > 0 ? part : 0);
+}
+
+TRF__BOTH int trf__is_symbol(const trf__phrases *p, int32_t id)
+{
+    int32_t low = 0, high = p->n_symbols;
+    while (low < high) {
+        int32_t middle = low + (high - low) / 2;
+        if (p->symbols[middle] < id) low = middle + 1; else high = middle;
+    }
+    return low < p->n_symbols && p->symbols[low] == id;
+}
+
+/* How many tokens of all phrases are met, from the states `before`, one for each phrase and then
+   the symbols too many; with id >= 0, after this token. Then the new states go to `after` if it is
+   not NULL. Negative: minus what is too much. */
+TRF__BOTH int32_t trf__phrases_met(const trf__phrases *p, const trf__met *before, int32_t id,
+                                   int first, trf__met *after)
+{
+    int32_t sum = 0, much = before[p->n].times, stray = id >= 0 && trf__is_symbol(p, id), k;
+    for (k = 0; k < p->n; k++) {
+        const trf__phrase *f = &p->each[k];
+        trf__met met = before[k];
+        int32_t units = id >= 0 ? trf__phrase_token(p, f, &met, id, first) : 0;
+        if (met.units >= units) stray = 0;
+        if (f->exactly && trf__phrase_count(f, met) > f->times) much++;
+        sum += trf__phrase_tokens(p, f, met);
+        if (after) after[k] = met;
+    }
+    if (after) { after[p->n].times = before[p->n].times + stray; after[p->n].units = 0; }
+    return much + stray > 0 ? -(much + stray) : sum;
+}
+
+// -----------------------------------------------------------------------------------------------
 // >>beam           beam search over one sentence, driven from outside
 //
 // A beam knows no model. Its driver (the translator) calls trf__beam_wanted for the request,
@@ -6667,12 +6847,13 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
-    int64_t groups = (int64_t)beam->phrases.total + 1;
+    int64_t groups = trf__n_groups(&beam->phrases), has = trf__has_phrases(&beam->phrases);
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
     beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->met    = (int32_t *)trf__take(&cursor, 2 * width * beam->phrases.n, sizeof *beam->met);
+    beam->met    = (trf__met *)trf__take(&cursor, has * 2 * width * (beam->phrases.n + 1),
+                                         sizeof *beam->met);
     beam->chosen = (trf__chosen *)trf__take(&cursor, groups * width * beam->search.candidates,
                                             sizeof *beam->chosen);
     beam->n_chosen = (int32_t *)trf__take(&cursor, groups, sizeof *beam->n_chosen);
@@ -6698,45 +6879,45 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
     return trf__beam_places(beam, longest, memory);
 }
 
-// >>phrases        phrases that every answer contains
+// >>beam-groups    continuations that have met more or fewer tokens of phrases
 //
-// How many tokens of a phrase a hypothesis has met follows from its tokens alone: all if the phrase
-// occurs in them, or else the longest beginning of the phrase that is an end of them. One more
-// token changes the number as in Knuth, Morris and Pratt 1977:
-//
-//     phrase a b a c    back 0 0 1 0    met by x a b: 2, x a b a: 3, x a b a b: 2, x a b a c: 4
-//
-// A step sorts continuations into groups by the tokens that they have then met of all phrases
-// together. trf__beam_share gives the groups places in the beam in turns (after the dynamic beam
-// allocation of Post and Vilar 2018). Without phrases there is one group.
+// A step sorts continuations into groups, of which each keeps its best ones:
+//     0     those that have too much of a phrase, or a symbol outside phrases
+//     1     those that do not go on with a phrase, though there is room for all, and though the
+//           row's likeliest token is an end, which may not come before all phrases are met
+//     2..   the others, by the tokens of phrases that they have met; the last one: all
+// Without phrases there is one group.
 
-enum { TRF__MAX_PHRASE_IDS = 64 };
-
-/* How many tokens of phrase k are met after a token, if `met` were before it. */
-TRF__BOTH int32_t trf__phrase_next(const trf__phrases *p, int32_t k, int32_t met, int32_t id)
+/* The phrase states of live row `row` when all have n tokens. */
+TRF__BOTH trf__met *trf__beam_met_at(const trf__beam *beam, int32_t n, int32_t row)
 {
-    int32_t begin = k > 0 ? p->ends[k - 1] : 0;
-    const int32_t *phrase = p->ids + begin;
-    if (met == p->ends[k] - begin) return met;
-    while (met > 0 && phrase[met] != id) met = p->back[begin + met - 1];
-    return met + (phrase[met] == id);
+    return beam->met + (size_t)((n & 1) * beam->search.beam + row) *
+        (size_t)(beam->phrases.n + 1);
 }
 
-/* The number of tokens of each phrase that live row `row` has met when all have n tokens. */
-TRF__BOTH int32_t *trf__beam_met_at(const trf__beam *beam, int32_t n, int32_t row)
+/* How many tokens of phrases a live row has met; with id >= 0, after this token, whose states go to
+   `after` if that is not NULL. Negative: it has too many. */
+TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id, trf__met *after)
 {
-    return beam->met + (size_t)((n & 1) * beam->search.beam + row) * (size_t)beam->phrases.n;
+    if (!trf__has_phrases(&beam->phrases)) return 0;
+    return trf__phrases_met(&beam->phrases, trf__beam_met_at(beam, beam->n, row),
+                            beam->n < beam->hidden ? -1 : id, beam->n == beam->hidden, after);
 }
 
-/* How many tokens of phrases a live row has met; with id >= 0, after this token. */
-TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id)
+/* The group of continuations that have met so many tokens. */
+TRF__BOTH int32_t trf__beam_group_of(const trf__phrases *p, int32_t met)
 {
-    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
-    int32_t sum = 0, k;
-    if (beam->n < beam->hidden) id = -1;
-    for (k = 0; k < beam->phrases.n; k++)
-        sum += id < 0 ? met[k] : trf__phrase_next(&beam->phrases, k, met[k], id);
-    return sum;
+    if (!trf__has_phrases(p) || met < 0) return 0;
+    return 2 + (p->total <= TRF__MAX_STAGES ? met
+                : (int32_t)((int64_t)met * TRF__MAX_STAGES / p->total));
+}
+
+/* The fewest tokens that continuations of a group have met. */
+TRF__BOTH int32_t trf__beam_least_met(const trf__phrases *p, int32_t group)
+{
+    int64_t stage = group - 2;
+    return (int32_t)(p->total <= TRF__MAX_STAGES ? stage
+                     : (stage * p->total + TRF__MAX_STAGES - 1) / TRF__MAX_STAGES);
 }
 
 /* The order of continuations: the larger sum, then the earlier row, then the lower id. */
@@ -6761,21 +6942,48 @@ TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k
         !(last && k >= beam->width);
 }
 
-/* Gives the groups `places` in turns, each time to the best continuation that has none: of the
-   group with the most tokens met, of the one with one fewer, and so on, and again. */
+/* When a group gets places: 0 first; 2: its continuations have no room for what they lack; 3: only
+   if no other group has a continuation. */
+TRF__BOTH int trf__beam_class(const trf__beam *beam, int32_t group)
+{
+    const trf__phrases *p = &beam->phrases;
+    if (!trf__has_phrases(p)) return 0;
+    if (group < 2) return group ? 1 : 3;
+    return beam->limit - beam->n - 1 < p->total - trf__beam_least_met(p, group) ? 2 : 0;
+}
+
+/* Whether group a gets the next place before group b; `taken` is the best continuation of each that
+   has none. */
+TRF__BOTH int trf__beam_first(const trf__beam *beam, int32_t a, int32_t b)
+{
+    int class_a = trf__beam_class(beam, a), class_b = trf__beam_class(beam, b);
+    int has_a = beam->share[a] > 0, has_b = beam->share[b] > 0;
+    if (class_a != class_b) return class_a < class_b;
+    if (has_a != has_b) return has_b;
+    if (class_a == 2) return a > b;
+    return trf__chosen_before(trf__beam_group(beam, a) + beam->taken[a],
+                              trf__beam_group(beam, b) + beam->taken[b]);
+}
+
+/* Gives the groups `places`: of a class one to each, in the order of their best continuations, and
+   the others to the best that are left. */
 TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 {
-    int32_t given = 0, more = 1, g;
-    for (g = 0; g <= beam->phrases.total; g++) beam->share[g] = beam->taken[g] = 0;
-    while (more && given < places)
-        for (more = 0, g = beam->phrases.total; g >= 0 && given < places; g--) {
-            int32_t k = beam->share[g];
-            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k)) k++;
-            if (k == beam->n_chosen[g]) continue;
-            beam->share[g] = k + 1;
-            given++;
-            more = 1;
+    int32_t n = trf__n_groups(&beam->phrases), given, best, g;
+    for (g = 0; g < n; g++) beam->share[g] = 0;
+    for (given = 0; given < places; given++) {
+        for (best = -1, g = 0; g < n; g++) {
+            int32_t *k = &beam->taken[g];
+            for (*k = beam->share[g]; *k < beam->n_chosen[g]; ++*k)
+                if (trf__beam_may_live(beam, g, *k)) break;
+            if (*k < beam->n_chosen[g] && (best < 0 || trf__beam_first(beam, g, best))) best = g;
         }
+        if (best < 0) break;
+        /* those with too much live only if no others do */
+        if (given > 0 && trf__beam_class(beam, best) == 3 && !beam->share[best]) break;
+        beam->share[best] = beam->taken[best] + 1;
+    }
+    for (g = 0; g < n; g++) beam->taken[g] = 0;
 }
 
 /* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
@@ -6784,7 +6992,7 @@ TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
     int32_t from = 0, g;
-    for (g = 0; g <= beam->phrases.total; g++) {
+    for (g = 0; g < trf__n_groups(&beam->phrases); g++) {
         const trf__chosen *head;
         int32_t *k = &beam->taken[g];
         while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k)) ++*k;
@@ -6894,7 +7102,7 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     answer.n = beam->n;
     answer.row = row;
     answer.ended = ended;
-    answer.met = trf__beam_met(beam, row, -1);
+    answer.met = trf__beam_met(beam, row, -1, NULL);
     answer.score = trf__beam_score(beam, sum, length);
     beam->n_finished++;
     if (beam->n_kept < beam->keep) beam->n_kept++;
@@ -6972,7 +7180,8 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
     beam->sum[0] = 0;
-    for (k = 0; k < beam->phrases.n; k++) beam->met[k] = 0;
+    for (k = 0; trf__has_phrases(&beam->phrases) && k <= beam->phrases.n; k++)
+        beam->met[k].times = beam->met[k].units = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
@@ -6989,7 +7198,7 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
     /* more, as EOS and the other ends may be among them and cannot be taken */
     request.count = beam->search.candidates * beam->width +
-        ((eos_forbidden || beam->phrases.n > 0) && !eos_out ? n_ends : 0);
+        ((eos_forbidden || beam->phrases.total > 0) && !eos_out ? n_ends : 0);
     if (request.count > most) request.count = most;
     if (request.forced >= 0) request.count = 1;
     return request;
@@ -7015,10 +7224,9 @@ TRF__BOTH void trf__beam_settle(trf__beam *beam)
 
 /* Inserts a continuation into the sorted list of its group, which has the best `take`. ordered:
    those of a row arrive in their order, whatever their sums are. */
-TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, double sum, double own,
-                                int32_t row, int32_t id)
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t group, int32_t take, int ordered,
+                                double sum, double own, int32_t row, int32_t id)
 {
-    int32_t group = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id);
     trf__chosen *list = trf__beam_group(beam, group), *last = list + take - 1, chosen;
     int32_t i = beam->n_chosen[group];
     chosen.sum = sum;
@@ -7035,6 +7243,15 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
     list[i] = chosen;
 }
 
+/* The group of a continuation. most: of a row that should end but may not, the tokens of phrases
+   that it has met; else -1. */
+TRF__BOTH int32_t trf__beam_group_for(const trf__beam *beam, int32_t row, int32_t id, int32_t most)
+{
+    int32_t met = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id, NULL);
+    int room = beam->limit - beam->n - 1 >= beam->phrases.total - met;
+    return met >= 0 && met <= most && room ? 1 : trf__beam_group_of(&beam->phrases, met);
+}
+
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
    any probability; so they may in greedy search with a penalty, which takes the first one shown
@@ -7042,22 +7259,25 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
    only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const double *rest, const int32_t *ids,
-                                int64_t stride, int32_t count)
+                                int64_t stride, int32_t count, int32_t wishes)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
-        more = forced < 0 ? beam->phrases.n : 0, any = 0, row, j;
+        more = forced < 0 ? wishes : 0, any = 0, row, j;
     int greedy = beam->search.beam == 1;
     int free = beam->n < beam->unscored ||
         (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
-    for (j = 0; j <= beam->phrases.total; j++) beam->n_chosen[j] = 0;
+    for (j = 0; j < trf__n_groups(&beam->phrases); j++) beam->n_chosen[j] = 0;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
         int hides = forced < 0 &&
             count < beam->vocab - (forced == TRF__NOT_EOS ? 1 + beam->search.ends.n : 0);
-        int disordered = hides && ruled && greedy, eos_allowed = forced >= 0 ||
-            (beam->n >= beam->least && trf__beam_met(beam, row, -1) == beam->phrases.total);
+        int32_t met = trf__beam_met(beam, row, -1, NULL), most;
+        int disordered = hides && ruled && greedy, lacks = met >= 0 && met < beam->phrases.total;
+        int eos_allowed = forced >= 0 || (beam->n >= beam->least && !lacks);
         double least = 0, hidden;
+        most = lacks && beam->n >= beam->least && forced < 0 &&
+            trf__beam_ends(beam, ids[row * stride]) ? met : -1;
         for (j = 0; j < count + more; j++) {    /* the wishes come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
@@ -7075,7 +7295,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             if (forced < 0 &&
                 (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
                 continue;
-            trf__beam_choose(beam, take, ruled && greedy, beam->sum[row] + p, own, row, id);
+            trf__beam_choose(beam, trf__beam_group_for(beam, row, id, most), take, ruled && greedy,
+                             beam->sum[row] + p, own, row, id);
             any = 1;
         }
         if (!hides) continue;
@@ -7094,7 +7315,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
 TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 {
     int32_t n = 0, g, k;
-    for (g = 0; g <= beam->phrases.total; g++)
+    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             const trf__chosen *chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id)) continue;
@@ -7116,7 +7337,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     const trf__chosen *chosen;
     if (beam->search.shrink) places = ended < places ? places - ended : 0;
     trf__beam_share(beam, places);
-    for (g = 0; g <= beam->phrases.total; g++)
+    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id) &&
@@ -7124,11 +7345,8 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
                 trf__beam_lose(beam, chosen->sum, chosen->id);
         }
     for (beam->live = 0; (chosen = trf__beam_next(beam)) != NULL; beam->live++) {
-        const int32_t *before = trf__beam_met_at(beam, beam->n, chosen->row);
-        int32_t *after = trf__beam_met_at(beam, beam->n + 1, beam->live);
-        for (k = 0; k < beam->phrases.n; k++)
-            after[k] = beam->n < beam->hidden ? before[k]
-                : trf__phrase_next(&beam->phrases, k, before[k], chosen->id);
+        (void)trf__beam_met(beam, chosen->row, chosen->id,
+                            trf__beam_met_at(beam, beam->n + 1, beam->live));
         beam->sum[beam->live] = chosen->sum;
         beam->token[node + (size_t)beam->live] = chosen->id;
         beam->parent[node + (size_t)beam->live] = chosen->row;
@@ -7138,15 +7356,15 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and its wishes end there with the row; none of either occurs twice. ruled: their
+   them, and its `wishes` end there with the row; none of either occurs twice. ruled: their
    log-probabilities after a penalty, or NULL. rest: of each row what to add to them for the model's
    own (trf__top), or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const double *ruled, const double *rest, const int32_t *ids,
-                                    int64_t stride, int32_t count)
+                                    int64_t stride, int32_t count, int32_t wishes)
 {
-    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count);
+    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, wishes);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;
@@ -7289,13 +7507,20 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
 TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
                                int64_t to)
 {
-    const trf__phrases *p = &rules->phrases;
-    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
-    int32_t *wishes = rules->wishes + to * p->n, begin = 0, n = 0, k;
-    for (k = 0; k < p->n; k++) wishes[k] = -1;
+    const trf__phrases *p = &beam->phrases;
+    const trf__met *met = trf__has_phrases(p) ? trf__beam_met_at(beam, beam->n, row) : NULL;
+    int32_t *wishes = rules->wishes + to * rules->n_wishes, n = 0, k, i;
+    for (k = 0; k < rules->n_wishes; k++) wishes[k] = -1;
     if (trf__beam_wanted(beam).forced >= 0) return;
-    for (k = 0; k < p->n; begin = p->ends[k++])
-        if (begin + met[k] < p->ends[k]) n = trf__add_once(wishes, n, p->ids[begin + met[k]]);
+    for (k = 0; k < p->n; k++) {
+        const trf__phrase *f = &p->each[k];
+        int inside = met[k].units > 0 && met[k].units < f->n;
+        if (trf__phrase_count(f, met[k]) >= f->times) continue;
+        for (i = inside ? -1 : 0; i < 3 && n < rules->n_wishes; i++) {
+            int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
+            if (id >= 0) n = trf__add_once(wishes, n, id);
+        }
+    }
 }
 
 /* Whether an id may be part of an answer. */
@@ -7310,7 +7535,7 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    int64_t at = row * (t->n + r->phrases.n);
+    int64_t at = row * (t->n + r->n_wishes);
     double *own = t->log_probabilities + at, *ruled = t->ruled + at;
     int32_t *ids = t->ids + at, k;
     for (k = 0; k < r->counts[2 * row]; k++) {
@@ -7334,13 +7559,13 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
-    int64_t at = row * (t->n + r->phrases.n), end = t->n, last = t->n + r->phrases.n, i;
+    int64_t at = row * (t->n + r->n_wishes), end = t->n, last = t->n + r->n_wishes, i;
     double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
     int32_t *ids = t->ids + at, k, j;
-    for (k = 0, key = ruled ? ruled : own; k < r->phrases.n; k++) {
-        int32_t id = r->wishes[row * r->phrases.n + k];
+    for (k = 0, key = ruled ? ruled : own; k < r->n_wishes; k++) {
+        int32_t id = r->wishes[row * r->n_wishes + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
-            : (double)r->wished[row * r->phrases.n + k];
+            : (double)r->wished[row * r->n_wishes + k];
         double value = ruled && r->greedy ? z : z - lse;
         if (!(z > -HUGE_VAL)) continue;
         for (j = 0; ruled && j < r->counts[2 * row]; j++)
@@ -7385,7 +7610,7 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
         int64_t at = a->starts[k] * a->wanted;
         trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
                           a->rest ? a->rest + a->starts[k] : NULL, a->found + at, a->wanted,
-                          trf__beam_wanted(beam).count);
+                          trf__beam_wanted(beam).count, a->rules.n_wishes);
     }
     return place;
 }
@@ -7448,7 +7673,7 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
-    for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
+    for (k = 0; k < a->rules.n_wishes; k++) a->rules.wishes[r * a->rules.n_wishes + k] = -1;
 }
 
 #if !TRF__CUDA || defined(TRF_IMPLEMENTATION)      /* a column `cuda` has none of these */
@@ -12614,7 +12839,7 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (k = row * r->phrases.n; k < (row + 1) * r->phrases.n; k++)
+    for (k = row * r->n_wishes; k < (row + 1) * r->n_wishes; k++)
         if (r->wishes[k] >= column && r->wishes[k] < column + columns)
             r->wished[k] = z[r->wishes[k] - column];
     if (!r->ids) return;
@@ -12723,7 +12948,7 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    int64_t at = row * (t->n + t->rules.phrases.n);
+    int64_t at = row * (t->n + t->rules.n_wishes);
     double *to = t->log_probabilities + at, sum = 0, lse;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;
@@ -15895,7 +16120,7 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
             if (id >= 0) z[id] = -INFINITY;
         }
         __syncthreads();
-        for (int64_t k = row * r.phrases.n + threadIdx.x; k < (row + 1) * r.phrases.n;
+        for (int64_t k = row * r.n_wishes + threadIdx.x; k < (row + 1) * r.n_wishes;
              k += TRF__CUDA_THREADS)
             r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
         __syncthreads();
@@ -16002,7 +16227,7 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             last = trf__block_max(next, best);
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            int64_t at = row * (t.n + t.rules.phrases.n) + i;
+            int64_t at = row * (t.n + t.rules.n_wishes) + i;
             t.ids[at] = id;
             double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
             t.log_probabilities[at] = z - lse;
@@ -17959,6 +18184,7 @@ struct trf_vocab {
     trf_hooks hooks;
     trf_token_kind kind;
     int32_t finished;
+    int32_t longest_symbol;                     /* bytes of a token of several characters, or 0 */
     int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
     trf__token *tokens;
     int64_t n_tokens, token_capacity;
@@ -21111,6 +21337,20 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return number + trf__first_id(vocab);
 }
 
+/* The longest symbol with which a text of characters begins, or -1; *length: its bytes. */
+TRF__FN int32_t trf__symbol_at(const trf_vocab *v, const char *text, size_t *length)
+{
+    uint64_t hash = TRF__HASH_START;
+    int32_t best = -1, found;
+    size_t n;
+    for (n = 1; n <= (size_t)v->longest_symbol && text[n - 1]; n++) {
+        hash = trf__hash_more(hash, text + n - 1, 1);
+        found = trf__vocab_find(v, text, n, trf__hash_end(hash));
+        if (found >= 0) { best = found; *length = n; }
+    }
+    return best;
+}
+
 /* Gives the ids of a text: all are counted, as many as fit are stored. */
 TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
                                     trf_error *err)
@@ -21124,7 +21364,10 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
     TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        int32_t number = vocab->longest_symbol ? trf__symbol_at(vocab, token, &length) : -1;
+        if (number < 0)
+            number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        at = token + length;
         trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
     return TRF_OK;
@@ -21240,6 +21483,44 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
+/* What an id writes behind others, before bytes join into characters: the length is returned, and
+   the text is written to `to`, unless that is NULL. */
+TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
+{
+    const char *token = trf_vocab_token(v, id);
+    int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
+    int unknown = id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN, blank = 0, n;
+    trf__answer text;
+    TRF__ZERO(text);
+    text.text = to;
+    text.size = to ? SIZE_MAX : 0;
+    text.cut = -1;
+    if (v->pieces && unknown) trf__answer_add(&text, 0, 0, v->pieces->unknown,
+                                              v->pieces->n_unknown, 0);
+    else if (type >= TRF__PIECE_BYTE) {
+        if (to) *to = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+        return 1;
+    } else if (v->pieces) {
+        if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
+    } else if (v->byte_bpe) {
+        int spelled = trf__is_spelling(token);
+        for (; *token && v->tokens[id].count != TRF_BPE_SPECIAL; token += n) {
+            n = 1;
+            if (to) to[text.whole] = spelled ? (char)(unsigned char)trf__spelled_byte(token, &n)
+                : *token;
+            else if (spelled) (void)trf__spelled_byte(token, &n);
+            text.whole++;
+        }
+    } else if (v->wordpiece ? unknown || !trf__wordpiece_special(v, id) : id >= TRF__UNK) {
+        int goes_on = v->wordpiece && !strncmp(token, "##", 2);
+        if (v->wordpiece) blank = !(v->wordpiece->cleanup && trf__word_joins(token));
+        else blank = v->kind == TRF_WORDS;
+        trf__answer_add(&text, 0, blank && !goes_on, token + 2 * goes_on,
+                        strlen(token) - 2 * (size_t)goes_on, 0);
+    }
+    return text.whole;
+}
+
 // >>vocab-bytes    tokens added later; the stored bytes
 //
 // Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
@@ -21250,14 +21531,21 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
-        return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
         return "expected every token once, got one twice";
     return NULL;
+}
+
+/* Appends a token without a fault. One of several characters is a symbol of their vocabulary. */
+TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t length, trf_error *err)
+{
+    TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length &&
+        (int32_t)length > v->longest_symbol) v->longest_symbol = (int32_t)length;
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
@@ -21271,8 +21559,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
                          "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
     if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
-    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
-                             err);
+    return trf__vocab_append(vocab, token, strlen(token), err);
 }
 
 /* The bytes that files store of a finished vocabulary. */
@@ -21302,8 +21589,7 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
                              "id %lld of the vocabulary, byte %lld: %s",
                              (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
                              fault);
-        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
-                                   trf__hash_bytes(token, (size_t)(end - token)), 0, err));
+        TRF__TRY(trf__vocab_append(v, token, (size_t)(end - token), err));
     }
     return TRF_OK;
 }
@@ -30256,6 +30542,23 @@ typedef struct trf__searches {
 /* A sentence of a call: its number, where its prefix begins, its length for sorting. */
 typedef struct trf__pending { int64_t prefix; int32_t sentence, length; } trf__pending;
 
+/* The phrases of a call (>>required): of each sentence, and the memory into which they point. */
+typedef struct trf__required {
+    int32_t ids[TRF__MAX_PHRASE_IDS], lengths[TRF__MAX_PHRASE_IDS], n_ids;  /* trf_search.phrases */
+    trf__phrases *of; int64_t of_capacity, n_of;        /* of each sentence of the call, or none */
+    trf__phrase *each; int64_t each_capacity, n_each;
+    trf__unit *units; int64_t units_capacity, n_units;
+    int32_t *symbols; int64_t symbols_capacity;
+    char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
+    trf__text_ids cut;                          /* its tokens */
+    void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
+    char *texts; int64_t n_texts;               /* what each target id writes, */
+    int32_t *ends; int64_t n_ends;              /* and where each ends; */
+    int32_t *slots; int64_t n_slots;            /* a hash table of them: ids + 1, or 0 */
+    int32_t longest;
+    void *writes;                               /* ends and texts on the device */
+} trf__required;
+
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
    layout. */
 typedef struct trf__hypotheses {
@@ -30302,7 +30605,7 @@ struct trf_translator {
     double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
-    void *phrases;
+    trf__required required;
     int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
@@ -30344,6 +30647,19 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
     r->n_sequences = banned->count - r->n_alone;
 }
 
+/* Tokens of the phrases of a search, at most: one that lies in others occurs there too. */
+TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
+{
+    int64_t total = 0, k = 0, j;
+    int32_t a, b, i;
+    for (a = 0; a < x->count; k += x->lengths[a++])
+        for (b = 0, j = 0; b < x->count; j += x->lengths[b++])
+            for (i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
+                if (!memcmp(x->ids + k, x->ids + j + i, (size_t)x->lengths[a] * sizeof *x->ids))
+                    total += x->lengths[a];
+    return (int32_t)total;
+}
+
 /* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
@@ -30351,7 +30667,8 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
-    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
+    r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
+    r.phrases.total = trf__phrase_tokens_most(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
     r.greedy = s->beam == 1;
@@ -30373,9 +30690,9 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
-    if (r.phrases.n) {
-        r.wishes = (int32_t *)trf__take(cursor, n * r.phrases.n, sizeof(int32_t));
-        r.wished = trf__take_reals(cursor, n, r.phrases.n);
+    if (r.n_wishes) {
+        r.wishes = (int32_t *)trf__take(cursor, n * r.n_wishes, sizeof(int32_t));
+        r.wished = trf__take_reals(cursor, n, r.n_wishes);
     }
     return r;
 }
@@ -30492,38 +30809,495 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     return status;
 }
 
-TRF__FN size_t trf__phrases_bytes(const trf__phrases *p)
+// >>required       the phrases of a call, as its beams read them
+//
+// Texts become bytes, and for each byte the token with which a copy goes on there: where the
+// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
+// a call lie in one block of the device.
+
+enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
+
+TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
 {
-    return trf__bytes(2 * (int64_t)p->total + p->n, sizeof(int32_t));
+    int32_t n = (int32_t)trf__total_ids(x);
+    r->n_ids = x->count;
+    if (n == 0) return;
+    memcpy(r->ids, x->ids, (size_t)n * sizeof *r->ids);
+    memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
 }
 
-/* Copies phrases to the device: ids, how they begin again, ends. */
-TRF__COLD
-TRF__FN trf_status trf__set_phrases(trf_translator *t, const trf_sequences *x, trf_error *err)
+/* Bytes that the phrases of a search take in a call of so many sentences. */
+TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
 {
+    int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
+    size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
+    if (n == 0) return 0;
+    return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
+                         lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
+                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
+}
+
+TRF__FN void trf__required_free(trf_translator *t)
+{
+    trf__required *r = &t->required;
     const trf__run *run = &t->pass.run;
-    trf__phrases *p = &t->rules.phrases, here = *p;
-    int32_t ids[3 * TRF__MAX_PHRASE_IDS], *back = ids + p->total, *ends = back + p->total;
-    int32_t begin = 0, k, i;
-    if (p->n == 0) return TRF_OK;
-    t->phrases = run->backend->alloc(run, trf__phrases_bytes(p));
-    if (!t->phrases)
-        return trf__fail(err, TRF_E_NOMEM, -1, "phrases", "no memory for %d phrases", (int)p->n);
-    memcpy(ids, x->ids, (size_t)p->total * sizeof *ids);
-    here.ids = ids;
-    here.back = back;
-    here.ends = ends;
-    for (k = 0; k < p->n; begin = ends[k++]) {
-        ends[k] = begin + x->lengths[k];
-        /* the phrase without its first id is read as an answer would be */
-        for (back[begin] = 0, i = begin + 1; i < ends[k]; i++)
-            back[i] = trf__phrase_next(&here, k, back[i - 1], ids[i]);
+    const trf_hooks *hooks = &t->search.hooks;
+    run->backend->release(run, r->device, (size_t)r->device_bytes);
+    run->backend->release(run, r->writes, trf__bytes(r->n_ends, sizeof *r->ends) +
+                          (size_t)r->n_texts);
+    trf__free(hooks, r->of, trf__bytes(r->of_capacity, sizeof *r->of));
+    trf__free(hooks, r->each, trf__bytes(r->each_capacity, sizeof *r->each));
+    trf__free(hooks, r->units, trf__bytes(r->units_capacity, sizeof *r->units));
+    trf__free(hooks, r->symbols, trf__bytes(r->symbols_capacity, sizeof *r->symbols));
+    trf__free(hooks, r->text, (size_t)r->text_capacity);
+    trf__free(hooks, r->cut.ids, trf__bytes(r->cut.capacity, sizeof *r->cut.ids));
+    trf__free(hooks, r->texts, (size_t)r->n_texts);
+    trf__free(hooks, r->ends, trf__bytes(r->n_ends, sizeof *r->ends));
+    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots));
+}
+
+// >>writing        what each id of the target writes
+
+TRF__FN int32_t trf__written_from(const trf__required *r, int32_t id)
+{
+    return id > 0 ? r->ends[id - 1] : 0;
+}
+
+/* The id that writes n bytes, or -1. */
+TRF__FN int32_t trf__id_writing(const trf__required *r, const char *text, int32_t n, uint64_t hash)
+{
+    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
+    for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+        int32_t id = r->slots[at] - 1, from = trf__written_from(r, id);
+        if (r->ends[id] - from == n && !memcmp(r->texts + from, text, (size_t)n)) return id;
     }
-    p->ids = (const int32_t *)t->phrases;
-    p->back = p->ids + p->total;
-    p->ends = p->back + p->total;
-    run->backend->upload(run, t->phrases, ids, trf__phrases_bytes(p));
+    return -1;
+}
+
+/* Enters an id that a copy may use, unless another one writes the same. */
+TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
+{
+    int32_t from = trf__written_from(r, id), n = r->ends[id] - from;
+    uint64_t hash = trf__hash_bytes(r->texts + from, (size_t)n);
+    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
+    if (n == 0 || trf__id_writing(r, r->texts + from, n, hash) >= 0) return;
+    while (r->slots[at]) at = (at + trf__slot_step(hash)) & mask;
+    r->slots[at] = id + 1;
+    if (n > r->longest) r->longest = n;
+}
+
+/* Whether a token is no byte and no piece that SentencePiece does not write itself. */
+TRF__FN int trf__is_plain_token(const trf_vocab *v, int32_t id)
+{
+    int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
+    return !v->pieces || type == TRF__PIECE_NORMAL || type == TRF__PIECE_USER;
+}
+
+/* The text of an id in a model whose vocabulary may have fewer. */
+TRF__FN size_t trf__target_text(const trf_model *model, int32_t id, char *to)
+{
+    return id < trf_vocab_size(model->target) ? trf__token_text(model->target, id, to) : 0;
+}
+
+/* Learns what the ids of the target write, once for a translator. */
+TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
+{
+    const trf_model *model = t->model;
+    const trf_config *c = &model->config;
+    const trf__run *run = &t->pass.run;
+    const trf_hooks *hooks = &t->search.hooks;
+    trf__required *r = &t->required;
+    int64_t n_ends = c->target_vocab, n_texts = 0, n_slots = 2;
+    size_t ends_bytes = trf__bytes(n_ends, sizeof *r->ends);
+    int32_t id, pass;
+    if (r->writes) return TRF_OK;
+    for (id = 0; id < n_ends; id++) n_texts += (int64_t)trf__target_text(model, id, NULL);
+    while (n_slots < 2 * n_ends) n_slots *= 2;
+    if (n_texts < INT32_MAX) {
+        if (!r->ends) r->ends = (int32_t *)trf__alloc(hooks, ends_bytes);
+        if (r->ends) r->n_ends = n_ends;
+        if (!r->texts) r->texts = (char *)trf__alloc(hooks, (size_t)n_texts);
+        if (r->texts) r->n_texts = n_texts;
+        if (!r->slots) r->slots = (int32_t *)trf__alloc_zeroed(hooks, trf__bytes(n_slots,
+                                                                                 sizeof *r->slots));
+        if (r->slots) r->n_slots = n_slots;
+    }
+    if (r->ends && r->texts && r->slots)
+        r->writes = run->backend->alloc(run, ends_bytes + (size_t)n_texts);
+    if (!r->writes)
+        return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
+                         (long long)n_ends);
+    for (n_texts = 0, id = 0; id < n_ends; id++)
+        r->ends[id] = (int32_t)(n_texts += (int64_t)trf__target_text(model, id,
+                                                                     r->texts + n_texts));
+    for (pass = 0; pass < 2; pass++)
+        for (id = 0; id < n_ends && id < trf_vocab_size(model->target); id++)
+            if (id != c->unk && !trf__is_end(c->eos, &t->search.ends, id) &&
+                trf__is_plain_token(model->target, id) == !pass) trf__enter_writing(r, id);
+    run->backend->upload(run, r->writes, r->ends, ends_bytes);
+    run->backend->upload(run, (char *)r->writes + ends_bytes, r->texts, (size_t)n_texts);
     return run->backend->sync(run, err);
+}
+
+// >>phrase-copies  the tokens of a copy
+
+/* The token with which a copy goes on at byte m of a text of n bytes, or -1, and how many tokens it
+   needs then. blank: the token begins with the blank before it. */
+TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_t n, int32_t m,
+                                int blank, const trf__unit *units, int32_t *needed)
+{
+    uint64_t hash = TRF__HASH_START;
+    int32_t length, id = -1;
+    *needed = TRF__NEVER;
+    for (length = 1; length <= r->longest && length <= n - m + blank; length++) {
+        int32_t after = m + length - blank, rest = after < n ? units[after].rest : 0, found;
+        hash = trf__hash_more(hash, text + m - blank + length - 1, 1);
+        if (length <= blank || rest + 1 > *needed) continue;
+        found = trf__id_writing(r, text + m - blank, length, trf__hash_end(hash));
+        if (found >= 0) { id = found; *needed = rest + 1; }
+    }
+    return id;
+}
+
+/* Sets where the vocabulary cuts a text, if its tokens write the text or a blank and the text.
+   Returns the first token that writes a part of it, or -1, and where that part ends. */
+TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *text, int32_t n,
+                             trf__unit *units, int32_t *end)
+{
+    int32_t at, lead, i, first = -1;
+    for (lead = -n, i = 0; i < r->cut.n; i++)
+        lead += r->ends[r->cut.ids[i]] - trf__written_from(r, r->cut.ids[i]);
+    if (lead < 0 || lead > 1) return -1;
+    for (at = -lead, i = 0; i < r->cut.n; i++) {
+        int32_t from = trf__written_from(r, r->cut.ids[i]), length = r->ends[r->cut.ids[i]] - from;
+        if (r->cut.ids[i] == unk || memcmp(r->texts + from, text + at, (size_t)length)) return -1;
+        at += length;
+    }
+    for (at = -lead, i = 0; i < r->cut.n; i++) {
+        int32_t id = r->cut.ids[i], length = r->ends[id] - trf__written_from(r, id);
+        if (at > 0 && length > 0) units[at].next = id;
+        else if (at + length > 0) { first = id; *end = at + length; }
+        at += length;
+    }
+    return first;
+}
+
+/* Sets how copies of a text go on from each of its bytes, and with which tokens they begin. */
+TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
+                             trf__unit *units)
+{
+    int32_t n = f->n, end = n, m, needed[3] = { TRF__NEVER, TRF__NEVER, TRF__NEVER }, k;
+    for (m = 0; m < n; m++) units[m].next = -1;
+    f->first[0] = trf__set_cut(r, unk, text, n, units, &end);
+    for (m = n - 1; m >= 0; m--) {
+        int32_t id = units[m].next, after;
+        if (id < 0) {
+            units[m].next = trf__copy_token(r, text, n, m, 0, units, &units[m].rest);
+            continue;
+        }
+        after = m + r->ends[id] - trf__written_from(r, id);
+        units[m].rest = 1 + (after < n ? units[after].rest : 0);
+    }
+    if (f->first[0] >= 0) needed[0] = 1 + (end < n ? units[end].rest : 0);
+    f->first[1] = trf__copy_token(r, text, n, 0, 0, units, &needed[1]);
+    f->first[2] = trf__copy_token(r, text, n, 0, 1, units, &needed[2]);
+    for (f->cost = TRF__NEVER, k = 0; k < 3; k++) {
+        if (needed[k] >= TRF__NEVER) f->first[k] = -1;
+        else if (needed[k] < f->cost) f->cost = needed[k];
+    }
+}
+
+// >>requirements   the phrases of each sentence of a call
+
+/* Sets what is left of a phrase behind each of its units: the phrase without its first one is read
+   as an answer would be. */
+TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
+{
+    int32_t i;
+    units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
+    for (i = 1; i < f->n; i++)
+        units[i].back = trf__phrase_after(units, f->bytes, units[i - 1].back, units[i].unit);
+}
+
+/* A new phrase of n units at the end of the list. */
+TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f,
+                                   trf__unit **units, trf_error *err)
+{
+    trf__required *r = &t->required;
+    TRF__GROW(trf__phrase, r->each, r->each_capacity, r->n_each + 1, &t->search.hooks);
+    TRF__GROW(trf__unit, r->units, r->units_capacity, r->n_units + n, &t->search.hooks);
+    *f = &r->each[r->n_each];
+    *units = &r->units[r->n_units];
+    TRF__ZERO(**f);
+    (*f)->begin = (int32_t)r->n_units;
+    (*f)->n = (*f)->cost = n;
+    (*f)->first[0] = (*f)->first[1] = (*f)->first[2] = -1;
+    return TRF_OK;
+}
+
+/* Enters the phrase that trf__new_phrase has begun, or counts it with an equal one of the sentence,
+   whose phrases begin at `first`. */
+TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, int32_t exactly)
+{
+    trf__phrase *f = &r->each[r->n_each];
+    int64_t k;
+    int32_t i;
+    for (k = first; k < r->n_each; k++) {
+        trf__phrase *g = &r->each[k];
+        if (g->n != f->n || g->bytes != f->bytes) continue;
+        for (i = 0; i < f->n; i++)
+            if (r->units[g->begin + i].unit != r->units[f->begin + i].unit) break;
+        if (i < f->n) continue;
+        g->times = (int32_t)trf__min64((int64_t)g->times + times, TRF__MAX_PHRASE_TOKENS);
+        g->exactly |= exactly;
+        return;
+    }
+    f->times = times;
+    f->exactly = exactly;
+    trf__set_back(f, r->units + f->begin);
+    r->n_each++;
+    r->n_units += f->n;
+}
+
+/* Adds the phrases that all answers of a translator contain. */
+TRF__FN trf_status trf__require_ids(trf_translator *t, int64_t first, trf_error *err)
+{
+    trf__required *r = &t->required;
+    int32_t k, i, at = 0;
+    for (k = 0; k < r->n_ids; at += r->lengths[k++]) {
+        int32_t n = r->lengths[k];
+        trf__phrase *f;
+        trf__unit *units;
+        TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
+        for (i = 0; i < n; i++) {
+            units[i].unit = units[i].next = r->ids[at + i];
+            units[i].rest = n - i;
+        }
+        f->first[0] = r->ids[at];
+        trf__enter_phrase(r, first, 1, 0);
+    }
+    return TRF_OK;
+}
+
+/* Adds a text, unless the vocabulary cannot write it. */
+TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf_required *x,
+                                     trf_error *err)
+{
+    trf__required *r = &t->required;
+    int32_t n = (int32_t)strlen(x->text), i;
+    trf__phrase *f;
+    trf__unit *units;
+    TRF__GROW(char, r->text, r->text_capacity, (int64_t)n + 2, &t->search.hooks);
+    r->text[0] = ' ';
+    memcpy(r->text + 1, x->text, (size_t)n + 1);
+    TRF__TRY(trf__encode_all(t->model->target, x->text, &r->cut, &t->search.hooks, err));
+    TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
+    f->bytes = 1;
+    for (i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
+    trf__set_copies(r, t->model->config.unk, r->text + 1, f, units);
+    if (f->cost < TRF__NEVER) trf__enter_phrase(r, first, x->times, x->exactly);
+    return TRF_OK;
+}
+
+/* How often phrase f occurs in phrase g. */
+TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, const trf__phrase *g)
+{
+    trf__phrases all;
+    trf__met met = { 0, 0 };
+    int32_t i;
+    TRF__ZERO(all);
+    all.units = r->units;
+    if (f->bytes != g->bytes || f->n >= g->n) return 0;
+    for (i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
+    return trf__phrase_count(f, met);
+}
+
+/* Counts what is required of a sentence, whose phrases begin at `first`: a phrase occurs in others
+   too. */
+TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phrases *p,
+                                    trf_error *err)
+{
+    trf__required *r = &t->required;
+    int64_t total = 0, n = r->n_each - first, k, j, wishes = 0;
+    int32_t own[TRF__MAX_REQUIRED];
+    if (n > TRF__MAX_REQUIRED)
+        return trf__fail(err, TRF_E_LIMIT, -1, "texts",
+                         "a sentence must have at most %d different texts",
+                         (int)TRF__MAX_REQUIRED);
+    for (k = 0; k < n; k++) own[k] = r->each[first + k].times;
+    for (k = 0; k < n; k++) {
+        trf__phrase *f = &r->each[first + k];
+        int64_t times = own[k];
+        for (j = 0; j < n; j++)
+            times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
+        f->times = (int32_t)trf__min64(times, TRF__NEVER);
+        total += times * f->cost;
+        wishes += f->bytes ? 4 : 2;
+        if (total > TRF__MAX_PHRASE_TOKENS)
+            return trf__fail(err, TRF_E_LIMIT, -1, "texts",
+                             "the texts of a sentence must have at most %d tokens together",
+                             (int)TRF__MAX_PHRASE_TOKENS);
+    }
+    p->n = (int32_t)n;
+    p->total = (int32_t)total;
+    if (p->n > t->rules.phrases.n) t->rules.phrases.n = p->n;
+    if (p->total > t->rules.phrases.total) t->rules.phrases.total = p->total;
+    wishes = trf__min64(wishes, TRF__MAX_WISHES);
+    if (wishes > t->rules.n_wishes) t->rules.n_wishes = (int32_t)wishes;
+    return TRF_OK;
+}
+
+// >>require-call   the requirements of a call: checked, copied, given to its sentences
+
+TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
+                     "the model has no vocabularies: see trf_model_set_vocabs");
+}
+
+/* Checks what a call requires of n sentences. */
+TRF__COLD
+TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requirements *x,
+                                       int32_t n, trf_error *err)
+{
+    int64_t k;
+    int32_t before = 0;
+    if (!t->model->target) return trf__no_vocabularies(err);
+    if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
+    if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
+    if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
+    if (x->n_symbols > 0 && !x->symbols) return trf__fail_null(err, "symbols");
+    for (k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
+        const trf_required *y = &x->texts[k];
+        if (y->sentence < before || y->sentence >= n)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "sentence",
+                             "text %lld: sentence must be %d to %d, got %d", (long long)k,
+                             (int)before, (int)n - 1, (int)y->sentence);
+        if (y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "times",
+                             "text %lld: times must be 1 to %d, got %d", (long long)k,
+                             (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
+        if (!y->text) return trf__fail_null(err, "text");
+        if (!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "text",
+                             "text %lld must have 1 to %d bytes, got %llu", (long long)k,
+                             (int)TRF__MAX_PHRASE_TOKENS, (unsigned long long)strlen(y->text));
+        if (trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0)
+            return trf__fail(err, TRF_E_FORMAT, k, "text", "text %lld is not UTF-8", (long long)k);
+    }
+    for (k = 0; k < x->n_symbols; k++)
+        if (x->symbols[k] < 0 || x->symbols[k] >= t->model->config.target_vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "symbols",
+                             "symbol %lld: id must be 0 to %d, got %d", (long long)k,
+                             (int)t->model->config.target_vocab - 1, (int)x->symbols[k]);
+    return TRF_OK;
+}
+
+/* Sorts symbols. There are few. */
+TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
+{
+    trf__required *r = &t->required;
+    int32_t i, k;
+    TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
+    for (i = 0; i < x->n_symbols; i++) {
+        for (k = i; k > 0 && r->symbols[k - 1] > x->symbols[i]; k--)
+            r->symbols[k] = r->symbols[k - 1];
+        r->symbols[k] = x->symbols[i];
+    }
+    return TRF_OK;
+}
+
+/* Copies the lists to the device, and gives each sentence its part. */
+TRF__FN trf_status trf__upload_required(trf_translator *t, int32_t n, int32_t n_symbols,
+                                        trf_error *err)
+{
+    trf__required *r = &t->required;
+    const trf__run *run = &t->pass.run;
+    trf__cursor cursor = trf__cursor_at(NULL);
+    trf__phrase *each;
+    trf__unit *units;
+    int32_t *symbols, i, pass;
+    for (pass = 0; pass < 2; pass++) {
+        each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
+        units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
+        symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
+        if (pass) break;
+        if ((int64_t)cursor.used > r->device_bytes) {
+            run->backend->release(run, r->device, (size_t)r->device_bytes);
+            r->device = run->backend->alloc(run, cursor.used);
+            r->device_bytes = r->device ? (int64_t)cursor.used : 0;
+            if (!r->device)
+                return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
+                                 (long long)r->n_each);
+        }
+        cursor = trf__cursor_at(r->device);
+    }
+    run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
+    run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
+    run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
+    for (i = 0; i < n; i++) {
+        trf__phrases *p = &r->of[i];
+        p->each = each;
+        p->units = units;
+        p->symbols = symbols;
+        p->n_symbols = n_symbols;
+        p->ends = (const int32_t *)r->writes;
+        p->texts = (const char *)r->writes + trf__bytes(r->n_ends, sizeof *r->ends);
+        each += p->n;
+    }
+    return run->backend->sync(run, err);
+}
+
+/* Sets the phrases of all sentences of a call: those of the search, and texts if x is not NULL. */
+TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, int32_t n,
+                                trf_error *err)
+{
+    trf__required *r = &t->required;
+    const trf_vocab *v = t->model->target;
+    int64_t k = 0, first = 0;
+    int32_t i;
+    t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
+    t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
+    r->n_each = r->n_units = r->n_of = 0;
+    if (x) TRF__TRY(trf__check_required(t, x, n, err));
+    if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
+    if (x) TRF__TRY(trf__learn_writing(t, err));
+    if (x) TRF__TRY(trf__copy_symbols(t, x, err));
+    TRF__GROW(trf__phrases, r->of, r->of_capacity, n, &t->search.hooks);
+    for (i = 0; i < n; i++, first = r->n_each) {
+        TRF__ZERO(r->of[i]);
+        r->of[i].drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
+                                     (v->pieces && (v->pieces->dummy_prefix ||
+                                                    v->pieces->remove_extra)));
+        TRF__TRY(trf__require_ids(t, first, err));
+        for (; x && k < x->n_texts && x->texts[k].sentence == i; k++)
+            TRF__TRY(trf__require_text(t, first, &x->texts[k], err));
+        TRF__TRY(trf__require_all(t, first, &r->of[i], err));
+    }
+    TRF__TRY(trf__upload_required(t, n, x ? x->n_symbols : 0, err));
+    r->n_of = n;
+    return TRF_OK;
+}
+
+/* The phrases of a sentence, or NULL. */
+TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
+{
+    return t->required.n_of ? &t->required.of[sentence] : NULL;
+}
+
+TRF_API int32_t trf_text_count(const char *in, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    const char *at = in, *found;
+    int32_t count = 0;
+    if (!in || n == 0) return 0;
+    while ((found = strstr(at, text)) != NULL) {
+        int before = found > in && trf__is_digit(found[-1]) && trf__is_digit(text[0]);
+        int after = trf__is_digit(found[n]) && trf__is_digit(text[n - 1]);
+        at = found + (before || after ? 1 : n);
+        count += !before && !after;
+    }
+    return count;
 }
 
 // >>hypotheses     what a translator keeps of its searches
@@ -30574,7 +31348,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     int64_t n = run->backend->padded(run, h->n_places) * s->beam;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->n_wishes,
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
@@ -30690,8 +31464,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         run->backend->release(run, translator->work.memory, translator->work.bytes);
         run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
                                                                          translator->n_banned));
-        run->backend->release(run, translator->phrases,
-                              trf__phrases_bytes(&translator->rules.phrases));
+        trf__required_free(translator);
         trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
@@ -30777,7 +31550,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
     for (k = 0; status == TRF_OK && k < n; k++)
         trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
-    if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
+    trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -30801,7 +31574,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->pass.decoder;
     trf__reorder a;
-    wanted += h->rules.phrases.n;
+    wanted += h->rules.n_wishes;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -30884,6 +31657,8 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     shape.cache_length = h->length;
     shape.cache_area = h->area;
     shape.wanted = wanted;
+    shape.wishes = h->rules.n_wishes;
+    shape.beam_bytes = (int64_t)h->beam_bytes;
     return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
 }
 
@@ -31045,7 +31820,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
+    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);
@@ -31461,10 +32236,10 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
 // >>search-rounds  all sentences of a call, round by round
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
-   NULL. each: 1 if each model has its own sources. */
+   NULL. each: 1 if each model has its own sources. required: NULL, or texts of answers. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
                                       int32_t each, const trf_sequences *prefixes,
-                                      trf_error *err)
+                                      const trf_requirements *required, trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
@@ -31472,6 +32247,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
+    TRF__TRY(trf__require(t, required, leading->count, err));
     TRF__ZERO(round);
     round.sources = sources;
     round.each = each;
@@ -31497,6 +32273,25 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *prefixes, const trf_requirements *required,
+                                  trf_error *err)
+{
+    const trf_config *c = &translator->model->config;
+    if (!sources) return trf__fail_null(err, "sources");
+    if (c->kind == TRF_ENCODER_ONLY)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_DECODER) {
+        TRF__TRY(trf__same_sources(&translator->ensemble, err));
+        return trf__search_rounds(translator, sources, 0, prefixes, required, err);
+    }
+    if (!prefixes) return trf__search_rounds(translator, NULL, 0, sources, required, err);
+    return trf__fail(err, TRF_E_STATE, -1, "kind",
+                     "forced prefixes need an encoder-decoder model; a decoder-only model "
+                     "continues its sources");
+}
+
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err)
 {
@@ -31509,34 +32304,36 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
                          "continues its sources");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, 0, prefixes, err);
+    return trf__search_rounds(translator, sources, 0, prefixes, NULL, err);
+}
+
+TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
+                                       const trf_sequences *prefixes,
+                                       const trf_requirements *required, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!required) return trf__fail_null(err, "required");
+    return trf__translate(translator, sources, prefixes, required, err);
 }
 
 TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes, trf_error *err)
+                                      const trf_sequences *prefixes,
+                                      const trf_requirements *required, trf_error *err)
 {
     TRF__TRY(trf__begin(translator, "translator", err));
     if (translator->model->config.kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "sources for each model need encoder-decoder models");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, err);
+    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, required,
+                              err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    if (!sources) return trf__fail_null(err, "sources");
-    c = &translator->model->config;
-    if (c->kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind != TRF_ENCODER_DECODER)
-        return trf__search_rounds(translator, NULL, 0, sources, err);
-    TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, 0, NULL, err);
+    return trf__translate(translator, sources, NULL, NULL, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -31633,8 +32430,8 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     if (trf__has_source(config))
         fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, (int64_t)n * sentences),
                                                 sizeof(int64_t)));
-    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
-                          trf__phrases_bytes(&rules.phrases));
+    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
+    fixed = trf__add_size(fixed, trf__phrases_memory(search, sentences));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -31689,12 +32486,6 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
-{
-    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                     "the model has no vocabularies: see trf_model_set_vocabs");
-}
-
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
                                        int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err)
@@ -31743,7 +32534,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, err)
+    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, NULL, err)
                                         : trf_translate_batch(translator, sources, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
@@ -41255,4 +42046,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1666390309
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1027975397

@@ -537,7 +537,7 @@ static void test_scores(void **state)
         OK(trf_translator_create_ensemble(&together, a.list, a.weights, 3, &s, &err));
         OK(trf_score(together, &batch, got, &err));
         OK(trf_score_each(together, sources, &targets, each, &err));
-        OK(trf_translate_each(together, sources, NULL, &err));
+        OK(trf_translate_each(together, sources, NULL, NULL, &err));
         for (i = 0; i < SOURCES; i++) {
             trf_sequences same[MODELS], own[MODELS];
             double want[2] = {0, 0}, l[VOCAB];
@@ -562,7 +562,7 @@ static void test_scores(void **state)
             target += q.prefixes[i];
         }
         sources[2].count--;
-        FAILS(TRF_E_INVALID_ARG, trf_translate_each(together, sources, NULL, &err));
+        FAILS(TRF_E_INVALID_ARG, trf_translate_each(together, sources, NULL, NULL, &err));
         trf_translator_destroy(together);
     }
     part(&a);
@@ -613,7 +613,7 @@ static void test_texts(void **state)
         sources[i] = some(ids[i], &n, 1);
     }
     assert_true(memcmp(ids[0], ids[1], sizeof ids[0]) != 0);
-    OK(trf_translate_each(t, sources, NULL, &err));
+    OK(trf_translate_each(t, sources, NULL, NULL, &err));
     OK(trf_hypothesis_text(t, 0, 0, want, sizeof want, NULL, &err));
     OK(trf_translate_text(t, "a b w3", text, sizeof text, &err));
     assert_string_equal(text, want);

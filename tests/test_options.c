@@ -425,6 +425,11 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, TEXT, "target-language", target_language),
     OPTION(TRANSLATE, TEXTS, "ban", rules.bans),
     OPTION(TRANSLATE, TEXTS, "phrase", rules.phrases),
+    OPTION(TRANSLATE, TEXTS, "keep", rules.keeps),
+    OPTION(TRAIN, TEXTS, "keep", rules.keeps),
+    OPTION(TRANSLATE, TEXT, "phrase-file", rules.phrase_file),
+    OPTION(TRANSLATE, TEXT, "glossary", rules.glossary),
+    OPTION(TRANSLATE, FLAG, "strict", train.strict),
     OPTION(TRANSLATE, TEXT, "ban-file", rules.ban_file),
     OPTION(TRANSLATE, NUMBER, "no-repeat-ngram", search.no_repeat_ngram),
     OPTION(TRANSLATE, REAL, "repetition-penalty", search.repetition_penalty),
@@ -657,6 +662,7 @@ static void fill(struct settings *s, int byte)
 {
     memset(s, byte, sizeof *s);
     s->train.freeze.n = s->eval.references.n = s->rules.bans.n = s->rules.phrases.n = s->rules.ends.n = 0;
+    s->rules.keeps.n = 0;
     s->generate.stops.n = s->with.n = 0;
 }
 

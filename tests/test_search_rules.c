@@ -211,39 +211,60 @@ static void rules_of(const pair_of_models *m, const asked *a, const sequence *s,
     }
 }
 
-/* Of a phrase that is in the answer all tokens; of another as many as its longest beginning that ends
-   the answer. */
-static int32_t met_of_phrase(const int32_t *phrase, int32_t m, const int32_t *ids, int32_t n)
+/* How often a phrase of m ids is in n others, one occurrence behind the other. *left: the ids of its longest beginning
+   that ends what is behind the last one. */
+static int32_t count_of_phrase(const int32_t *phrase, int32_t m, const int32_t *ids, int32_t n, int32_t *left)
 {
-    int32_t i;
-    for (i = 0; i + m <= n; i++) if (!memcmp(ids + i, phrase, (size_t)m * sizeof *ids)) return m;
-    for (i = m - 1; i > 0; i--) if (i <= n && !memcmp(ids + n - i, phrase, (size_t)i * sizeof *ids)) break;
-    return i;
+    int32_t i = 0, from = 0, count = 0;
+    while (i + m <= n)
+        if (memcmp(ids + i, phrase, (size_t)m * sizeof *ids)) i++;
+        else { count++; i += m; from = i; }
+    for (i = m - 1; i > 0; i--) if (i <= n - from && !memcmp(ids + n - i, phrase, (size_t)i * sizeof *ids)) break;
+    *left = i > 0 ? i : 0;
+    return count;
+}
+
+/* Number k of the phrases, and how often it must occur: once for each time that it is listed, and where it lies in
+   longer ones. 0: an equal one has come before. */
+static const int32_t *phrase_of(const asked *a, int32_t k, int32_t *times)
+{
+    int32_t i, j, at[MAX_PHRASES + 1] = {0}, left;
+    for (i = 0; i < a->search.phrases.count; i++) at[i + 1] = at[i] + a->n_phrases[i];
+    for (*times = 0, j = 0; j < a->search.phrases.count; j++) {
+        int equal = a->n_phrases[j] == a->n_phrases[k] &&
+            !memcmp(a->phrases + at[j], a->phrases + at[k], (size_t)a->n_phrases[k] * sizeof *a->phrases);
+        if (equal && j < k) { *times = 0; break; }
+        *times += count_of_phrase(a->phrases + at[k], a->n_phrases[k], a->phrases + at[j], a->n_phrases[j], &left);
+    }
+    return a->phrases + at[k];
 }
 
 static int32_t met_of(const asked *a, const int32_t *ids, int32_t n)
 {
-    int32_t k, at = 0, sum = 0, from = a->hidden < n ? a->hidden : n;
-    for (k = 0; k < a->search.phrases.count; at += a->n_phrases[k++])
-        sum += met_of_phrase(a->phrases + at, a->n_phrases[k], ids + from, n - from);
+    int32_t k, sum = 0, from = a->hidden < n ? a->hidden : n, times, left;
+    for (k = 0; k < a->search.phrases.count; k++) {
+        const int32_t *phrase = phrase_of(a, k, &times);
+        int32_t m = a->n_phrases[k], count = count_of_phrase(phrase, m, ids + from, n - from, &left);
+        sum += count < times ? count * m + left : times * m;
+    }
     return sum;
 }
 
 static int32_t tokens_of_phrases(const asked *a)
 {
-    int32_t k, sum = 0;
-    for (k = 0; k < a->search.phrases.count; k++) sum += a->n_phrases[k];
+    int32_t k, sum = 0, times;
+    for (k = 0; k < a->search.phrases.count; k++) { (void)phrase_of(a, k, &times); sum += times * a->n_phrases[k]; }
     return sum;
 }
 
-/* Whether a token is the next one of a phrase. */
+/* Whether a token is the next one of a phrase, or its first one. */
 static int is_wished(const asked *a, const sequence *s, int32_t id)
 {
-    int32_t k, at = 0;
-    for (k = 0; k < a->search.phrases.count; at += a->n_phrases[k++]) {
-        int32_t m = a->n_phrases[k], from = a->hidden < s->n ? a->hidden : s->n;
-        int32_t met = met_of_phrase(a->phrases + at, m, s->ids + from, s->n - from);
-        if (met < m && a->phrases[at + met] == id) return 1;
+    int32_t k, from = a->hidden < s->n ? a->hidden : s->n, times, left;
+    for (k = 0; k < a->search.phrases.count; k++) {
+        const int32_t *phrase = phrase_of(a, k, &times);
+        if (count_of_phrase(phrase, a->n_phrases[k], s->ids + from, s->n - from, &left) < times &&
+            (phrase[left] == id || phrase[0] == id)) return 1;
     }
     return 0;
 }
@@ -266,24 +287,26 @@ static void finish(const trf_search *s, int32_t uncounted, sequence *done, int32
     if (*n_done < s->beam) ++*n_done;
 }
 
-typedef struct option { double sum, own, pure; int32_t row, id, met, number, ends; } option;
-enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + MAX_PHRASES) };
+typedef struct option { double sum, own, pure; int32_t row, id, met, group, number, ends; } option;
+enum { MAX_OPTIONS = MAX_BEAM * (6 * MAX_BEAM + 5 + 2 * MAX_PHRASES) };
 
 /* The continuations of all rows, best first: of each row as many tokens as compete and as there are ends
    (greedy: one more than ends), and the next ones of phrases. number: which of its group one is. forced: an id, or -1. */
 static int32_t best_options(const pair_of_models *m, const asked *a, const sequence *live, int32_t n_live,
-                            int32_t least, int32_t forced, int free_token, option *best)
+                            int32_t limit, int32_t least, int32_t forced, int free_token, option *best)
 {
     static double own[WIDE], ruled[WIDE], pure[WIDE];
     static char shown[WIDE];
-    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i, k, in_group[MAX_IDS + 1] = {0};
-    int32_t ends = competing(a) - 1, most = (a->search.beam == 1 ? 1 : competing(a) * a->search.beam) + ends;
+    int32_t vocab = trf_model_config(m->model)->target_vocab, n = 0, r, w, i, k, in_group[MAX_IDS + 3] = {0};
+    int32_t total = tokens_of_phrases(a), late, ends = competing(a) - 1, most = (a->search.beam == 1 ? 1 : competing(a) * a->search.beam) + ends;
     for (r = 0; r < n_live; r++) {
         rules_of(m, a, &live[r], least, own, ruled, pure);
         for (w = 0; w < vocab; w++) shown[w] = (char)(forced >= 0 ? w == forced : is_wished(a, &live[r], w));
+        late = 0;
         for (k = 0; k < most && forced < 0; k++) {
             int32_t top = -1;
             for (w = 0; w < vocab; w++) if (shown[w] < 2 && (top < 0 || ruled[w] > ruled[top])) top = w;
+            if (k == 0) late = is_end(a, top) && live[r].n >= least && ruled[top] > -HUGE_VAL && live[r].met < total;
             if (top >= 0) shown[top] = 2;
         }
         for (w = 0; w < vocab; w++) {
@@ -291,37 +314,55 @@ static int32_t best_options(const pair_of_models *m, const asked *a, const seque
             sequence x = live[r];
             option new;
             if (!shown[w] || (forced < 0 && ruled[w] == -HUGE_VAL)) continue;
-            if (is_end(a, w) && forced < 0 && x.met < tokens_of_phrases(a)) continue;
+            if (is_end(a, w) && forced < 0 && x.met < total) continue;
             x.ids[x.n++] = w;
             new.ends = is_end(a, w) && x.n > forced_of(a);
             new.met = new.ends ? live[r].met : met_of(a, x.ids, x.n);
+            new.group = !a->search.phrases.count ? 0 : late && new.met <= live[r].met && limit - live[r].n - 1 >= total - new.met ? 1 : 2 + new.met;
             new.sum = live[r].sum + value; new.own = own[w]; new.pure = pure[w]; new.row = r; new.id = w; new.number = 0;
             for (i = n++; i > 0 && best[i - 1].sum < new.sum; i--) best[i] = best[i - 1];
             best[i] = new;
         }
     }
-    for (i = 0; i < n; i++) best[i].number = in_group[best[i].met]++;
+    for (i = 0; i < n; i++) best[i].number = in_group[best[i].group]++;
     for (i = 0; i < n && a->search.beam == 1; i++)      /* S of greedy search is not penalized */
         if (!free_token) best[i].sum = live[best[i].row].sum + best[i].own;
     return n;
 }
 
-/* Whether a continuation is among those that may live: the places go round the groups. */
-static void give_places(const asked *a, const option *best, int32_t n, int last, char *lives)
+/* 0: its places come first; 1: it should end; 2: the limit leaves no room for the phrases that it lacks. */
+static int class_of(const asked *a, const option *x, int32_t room)
 {
-    int32_t places = a->search.beam, total = tokens_of_phrases(a), kept = a->search.beam == 1 ? 1 : competing(a) * a->search.beam;
-    int32_t g, i, more = 1;
+    if (!a->search.phrases.count) return 0;
+    return x->group == 1 ? 1 : 2 * (room < tokens_of_phrases(a) - x->met);
+}
+
+/* Whether a continuation is among those that may live: of a class one of each group, the best first, and then the best
+   that are left. */
+static void give_places(const asked *a, const option *best, int32_t n, int32_t room, int last, char *lives)
+{
+    int32_t places, kept = a->search.beam == 1 ? 1 : competing(a) * a->search.beam, i, k;
+    char had[MAX_IDS + 3] = {0};
     memset(lives, 0, (size_t)n);
-    while (more && places > 0)
-        for (more = 0, g = total; g >= 0 && places > 0; g--) {
-            for (i = 0; i < n; i++)
-                if (best[i].met == g && !lives[i] && !best[i].ends && best[i].number < kept &&
-                    !(last && best[i].number >= a->search.beam)) break;
-            if (i == n) continue;
-            lives[i] = 1;
-            places--;
-            more = 1;
+    for (places = a->search.beam; places > 0; places--) {
+        int32_t next = -1;
+        for (i = 0; i < n; i++) {
+            int class_i, class_next;
+            if (lives[i] || best[i].ends || best[i].number >= kept || (last && best[i].number >= a->search.beam)) continue;
+            for (k = 0; k < i; k++)         /* only the best of a group that is left */
+                if (best[k].group == best[i].group && !lives[k] && !best[k].ends && best[k].number < kept) break;
+            if (k < i) continue;
+            if (next < 0) { next = i; continue; }
+            class_i = class_of(a, &best[i], room);
+            class_next = class_of(a, &best[next], room);
+            if (class_i != class_next ? class_i < class_next
+                : had[best[i].group] != had[best[next].group] ? had[best[next].group]
+                : class_i == 2 ? best[i].group > best[next].group : best[i].sum > best[next].sum) next = i;
         }
+        if (next < 0) return;
+        lives[next] = 1;
+        had[best[next].group] = 1;
+    }
 }
 
 static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t limit, int32_t least,
@@ -338,8 +379,8 @@ static int32_t plain_search(const pair_of_models *m, const asked *a, int32_t lim
         int32_t forced = t == limit ? EOS : t >= forced_of(a) ? -1
                        : a->n_prefix ? a->prefix[t] : s->forced_first, n_next = 0;
         int free_token = t < free_of(a) || (t == limit && s->at_limit == TRF_LIMIT_FREE_EOS);
-        int32_t n = best_options(m, a, live, n_live, least, forced, free_token, best);
-        give_places(a, best, n, t + 1 == limit && !more, lives);
+        int32_t n = best_options(m, a, live, n_live, limit, least, forced, free_token, best);
+        give_places(a, best, n, limit - t - 1, t + 1 == limit && !more, lives);
         for (k = 0; k < n; k++) {
             sequence x = live[best[k].row];
             x.sum = best[k].sum;
@@ -733,8 +774,8 @@ static void test_phrases_exhaustively(void **state)
     free_models(&m);
 }
 
-/* With beam 1 the answer begins with the phrases, without a blank between them. Nothing is left of a phrase
-   for which the limit has no room. */
+/* With beam 1 phrases come when the model would end, or when the limit leaves room for nothing else. If it leaves less,
+   the answer begins with them. */
 static void test_phrases_of_greedy_search(void **state)
 {
     pair_of_models m = models_of(TRF_ENCODER_DECODER, VOCAB, 0, 1);
@@ -754,8 +795,12 @@ static void test_phrases_of_greedy_search(void **state)
         search_once(&m, &a, &t);
         h = trf_hypothesis_at(t, 0, 0);
         assert_true(h->n == limit || (h->n >= 6 && h->n < limit));
-        /* of two phrases that advance equally it takes the likelier token first */
-        if (limit >= 6) assert_true(!memcmp(h->ids, phrases, 24) || (!memcmp(h->ids, phrases + 4, 8) && !memcmp(h->ids + 2, phrases, 16)));
+        {
+            int32_t left;
+            if (limit >= 6) assert_int_equal(count_of_phrase(phrases, 4, h->ids, h->n, &left), 1);
+            if (limit >= 6) assert_int_equal(count_of_phrase(phrases + 4, 2, h->ids, h->n, &left), 1);
+            if (limit < 6) assert_true(!memcmp(h->ids, phrases, 12) || !memcmp(h->ids, phrases + 4, 8));
+        }
         assert_int_equal(h->proven, 0);
         trf_translator_destroy(t);
     }

@@ -69,6 +69,7 @@ extern "C" {
 
 #include "ops/ops.h"
 #include "ops/shared.h"
+#include "ops/phrases.h"
 #include "ops/beam.h"
 #include "ops/beam_step.h"
 #include "ops/rules.h"
@@ -175,6 +176,7 @@ extern "C" {
 #include "search/languages.h"
 #include "search/ensemble.h"
 #include "search/translator.h"
+#include "search/required.h"
 #include "search/hypotheses.h"
 #include "search/rounds.h"
 #include "search/calls.h"

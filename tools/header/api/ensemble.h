@@ -56,10 +56,11 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
 
    The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
    model: sources[k] are those of model k. All have the same count. The length limit of an answer
-   follows from sources[0]. source_first and source_last are the same ids for all. prefixes may be
-   NULL. TRF_E_STATE: the models are not encoder-decoders. */
+   follows from sources[0]. source_first and source_last are the same ids for all. prefixes and
+   required (trf_translate_texts) may be NULL. TRF_E_STATE: the models are not encoder-decoders. */
 TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes, trf_error *err);
+                                      const trf_sequences *prefixes,
+                                      const trf_requirements *required, trf_error *err);
 TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
                                   const trf_sequences *targets, double *log_probabilities,
                                   trf_error *err);

@@ -58,25 +58,33 @@ typedef enum trf_ensemble_rule {
     TRF_ENSEMBLE_RULE_COUNT
 } trf_ensemble_rule;
 
-/* Phrases that must occur (trf_search.phrases): a rule of our own, after the dynamic beam
-   allocation of Post and Vilar 2018.
-     - An answer contains a phrase if the phrase's tokens follow one another in it. Phrases may
-       overlap: "a b" and "b c" are both in "a b c". One that is listed twice may occur once. A
-       forced prefix is part of the answer; forced_first and a decoder-only model's prompt are not.
-     - A hypothesis has met, of each phrase that it contains, all tokens; of each other phrase as
-       many as the longest beginning of the phrase with which it ends now.
+/* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
+   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation
+   of Post and Vilar 2018.
+     - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
+       text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
+       Digits stand together: "10" does not occur in "100". A forced prefix is part of the answer;
+       forced_first and a decoder-only model's prompt are not.
+     - Each phrase has occurrences of its own. If it is listed twice, it must occur twice; one that
+       lies in another phrase of the list must occur once more than the other one has it. Only ends
+       of phrases may overlap: "a b" and "b c" are both in "a b c".
+     - A hypothesis has met the tokens of a phrase's whole occurrences, as many as are wanted, and
+       of one that it is in those behind which the rest of a copy is still missing.
      - EOS is not chosen before all tokens are met.
-     - In each step every hypothesis is also continued with the next token of every phrase that it
-       does not contain, however unlikely.
-     - The continuations are grouped by how many tokens they have met. The beam's places are given
-       to the groups in turns, always to the best continuation that is left: first of the group that
-       has met the most, last of the one that has met the fewest, and again. So a beam wider than
-       the phrases have tokens keeps hypotheses at every stage, and one as wide as all continuations
-       finds the best answer that contains all phrases. With beam 1 the answer begins with the
-       phrases.
-     - Answers that have met more rank before others, whatever their scores. Only answers at the
-       length limit may lack phrases: if there is no room, or if another rule bans a token of one.
-       Such a rule wins, and so does a forced EOS. */
+     - In each step every hypothesis is also continued with the first tokens of a copy of every
+       phrase that it lacks, and with the next one of a copy that it is in, however unlikely: up to
+       64 tokens. A copy of a text is as the vocabulary cuts it, behind a blank or not, and in as
+       few tokens as there are from any byte of it on.
+     - The continuations are grouped by how many tokens they have met. The beam's places go to the
+       best continuation of each group, in the order of these, and then to the best that are left.
+       Before those for which the length limit leaves no room to meet the others, and before those
+       that do not go on with a phrase though EOS was the likeliest token. A beam as wide as all
+       continuations finds the best answer that contains all phrases. With beam 1 phrases that the
+       model does not write come at its end.
+     - A hypothesis with a phrase too often (trf_required.exactly) lives only if there is no other.
+     - Answers that have met more rank before others, whatever their scores, and those with too much
+       last. Only answers at the length limit may lack phrases: if there is no room, or if another
+       rule bans a token of one. Such a rule wins, and so does a forced EOS. */
 
 /* Ids that end an answer as EOS does, besides EOS: "eos_token_id" of chat models, where that is a
    list. EOS may be among them, and an id may occur twice. n: 0..16. */
@@ -336,6 +344,34 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
    which may be empty. TRF_E_STATE: not an encoder-decoder. */
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err);
+/* A text that the answer to a sentence of a call must contain (see trf_search above). */
+typedef struct trf_required {
+    int32_t sentence;           /* the number of its source in the call */
+    int32_t times;              /* it must occur so often: 1..2^20 */
+    int32_t exactly;            /* 1: and not more often; 0: or more often */
+    const char *text;           /* UTF-8, at least one byte */
+} trf_required;
+/* What the answers of one call must contain. */
+typedef struct trf_requirements {
+    const trf_required *texts;  /* (n_texts) those of sentence 0 first, then of sentence 1 ... A
+                                   sentence has at most 1,024 different ones, whose copies have at
+                                   most 2^20 tokens together */
+    int64_t n_texts;
+    const int32_t *symbols;     /* (n_symbols) ids that answers have only as parts of required
+                                   texts, such as "%s": the model cannot add one. NULL: none */
+    int32_t n_symbols;
+} trf_requirements;
+/* Translates many sequences whose answers contain texts. Sources are prompts of a decoder-only
+   model. prefixes: as in trf_translate_prefixed, or NULL. A text that the vocabulary cannot write
+   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need
+   memory that trf_translator_memory does not count. TRF_E_STATE: the model has no target
+   vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many
+   texts. */
+TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
+                                       const trf_sequences *prefixes,
+                                       const trf_requirements *required, trf_error *err);
+/* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
+TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
    and NULL. */
 TRF_API int32_t trf_hypothesis_count(const trf_translator *translator, int32_t sentence);

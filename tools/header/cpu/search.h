@@ -120,7 +120,7 @@ TRF__FN void trf__top_rule(const trf__rules *r, int64_t row, trf_real *z, int64_
         if (banned >= column && banned < column + columns)
             z[banned - column] = -(trf_real)HUGE_VAL;
     }
-    for (k = row * r->phrases.n; k < (row + 1) * r->phrases.n; k++)
+    for (k = row * r->n_wishes; k < (row + 1) * r->n_wishes; k++)
         if (r->wishes[k] >= column && r->wishes[k] < column + columns)
             r->wished[k] = z[r->wishes[k] - column];
     if (!r->ids) return;
@@ -229,7 +229,7 @@ TRF__FN void trf__top_tile(const trf__run *run, const void *job, int64_t row, in
     const trf_real *sums = j->sums + row * j->slices * 2;
     trf_real *best = j->best + row * j->slices * t->n;
     int32_t *ids = j->ids + row * j->slices * t->n;
-    int64_t at = row * (t->n + t->rules.phrases.n);
+    int64_t at = row * (t->n + t->rules.n_wishes);
     double *to = t->log_probabilities + at, sum = 0, lse;
     trf_real most = sums[0], e[TRF__WIDE];
     int64_t i, k, s, found = 0;

@@ -74,7 +74,7 @@ TRF__KERNEL void trf__gpu_top_rules(trf__top t, trf__top_parts p)
             if (id >= 0) z[id] = -INFINITY;
         }
         __syncthreads();
-        for (int64_t k = row * r.phrases.n + threadIdx.x; k < (row + 1) * r.phrases.n;
+        for (int64_t k = row * r.n_wishes + threadIdx.x; k < (row + 1) * r.n_wishes;
              k += TRF__CUDA_THREADS)
             r.wished[k] = r.wishes[k] < 0 ? -INFINITY : z[r.wishes[k]];
         __syncthreads();
@@ -181,7 +181,7 @@ TRF__KERNEL void trf__gpu_top(trf__top t, trf__top_parts p)
             last = trf__block_max(next, best);
             int32_t id = only >= 0 && i == 0 ? only : last ? (int32_t)~(uint32_t)last : -1;
             if (threadIdx.x != 0) continue;
-            int64_t at = row * (t.n + t.rules.phrases.n) + i;
+            int64_t at = row * (t.n + t.rules.n_wishes) + i;
             t.ids[at] = id;
             double z = id < 0 ? -HUGE_VAL : (double)p.logits[row * t.vocab + id];
             t.log_probabilities[at] = z - lse;

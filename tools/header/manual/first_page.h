@@ -155,8 +155,9 @@
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
 //                     >>shared-loss
+//   >>phrases          what an answer has of the texts that it must contain
 //   >>beam             beam search over one sentence, driven from outside
-//                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
+//                     >>beam-groups >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
 //   >>threads          the threads of an object that computes
 //                     >>tiles >>thread-build >>os-threads >>team >>team-open
@@ -223,7 +224,9 @@
 //   >>ensemble         several models, one decoder's list of rows
 //                     >>ensemble-pass
 //   >>translate        encode once, then one token a step for all live hypotheses
-//                     >>search-rules >>hypotheses >>translators >>decode >>rounds >>round-steps
+//                     >>search-rules >>required >>writing >>phrase-copies >>requirements
+//                     >>require-call
+//                     >>hypotheses >>translators >>decode >>rounds >>round-steps
 //                     >>search-calls >>doubts >>search-rounds >>answers
 //   >>sampling         one token at a time, drawn on the host
 //                     >>draw-rules >>new-text >>window >>sampler >>sampler-begin

@@ -3,6 +3,7 @@
 #include "base/impl.h"
 #include "base/memory.h"
 #include "ops/ops.h"
+#include "ops/phrases.h"
 
 // -----------------------------------------------------------------------------------------------
 // >>beam           beam search over one sentence, driven from outside
@@ -72,12 +73,13 @@ TRF__FN size_t trf__beam_places(trf__beam *beam, int32_t longest, void *memory)
 {
     trf__cursor cursor = trf__cursor_at(memory);
     int64_t width = beam->search.beam, nodes = longest * width;
-    int64_t groups = (int64_t)beam->phrases.total + 1;
+    int64_t groups = trf__n_groups(&beam->phrases), has = trf__has_phrases(&beam->phrases);
     beam->sum    = (double *)trf__take(&cursor, width, sizeof *beam->sum);
     beam->token  = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->token);
     beam->parent = (int32_t *)trf__take(&cursor, nodes, sizeof *beam->parent);
     beam->own    = (double *)trf__take(&cursor, nodes, sizeof *beam->own);
-    beam->met    = (int32_t *)trf__take(&cursor, 2 * width * beam->phrases.n, sizeof *beam->met);
+    beam->met    = (trf__met *)trf__take(&cursor, has * 2 * width * (beam->phrases.n + 1),
+                                         sizeof *beam->met);
     beam->chosen = (trf__chosen *)trf__take(&cursor, groups * width * beam->search.candidates,
                                             sizeof *beam->chosen);
     beam->n_chosen = (int32_t *)trf__take(&cursor, groups, sizeof *beam->n_chosen);
@@ -103,45 +105,45 @@ TRF__FN size_t trf__beam_layout(trf__beam *beam, const trf_search *search,
     return trf__beam_places(beam, longest, memory);
 }
 
-// >>phrases        phrases that every answer contains
+// >>beam-groups    continuations that have met more or fewer tokens of phrases
 //
-// How many tokens of a phrase a hypothesis has met follows from its tokens alone: all if the phrase
-// occurs in them, or else the longest beginning of the phrase that is an end of them. One more
-// token changes the number as in Knuth, Morris and Pratt 1977:
-//
-//     phrase a b a c    back 0 0 1 0    met by x a b: 2, x a b a: 3, x a b a b: 2, x a b a c: 4
-//
-// A step sorts continuations into groups by the tokens that they have then met of all phrases
-// together. trf__beam_share gives the groups places in the beam in turns (after the dynamic beam
-// allocation of Post and Vilar 2018). Without phrases there is one group.
+// A step sorts continuations into groups, of which each keeps its best ones:
+//     0     those that have too much of a phrase, or a symbol outside phrases
+//     1     those that do not go on with a phrase, though there is room for all, and though the
+//           row's likeliest token is an end, which may not come before all phrases are met
+//     2..   the others, by the tokens of phrases that they have met; the last one: all
+// Without phrases there is one group.
 
-enum { TRF__MAX_PHRASE_IDS = 64 };
-
-/* How many tokens of phrase k are met after a token, if `met` were before it. */
-TRF__BOTH int32_t trf__phrase_next(const trf__phrases *p, int32_t k, int32_t met, int32_t id)
+/* The phrase states of live row `row` when all have n tokens. */
+TRF__BOTH trf__met *trf__beam_met_at(const trf__beam *beam, int32_t n, int32_t row)
 {
-    int32_t begin = k > 0 ? p->ends[k - 1] : 0;
-    const int32_t *phrase = p->ids + begin;
-    if (met == p->ends[k] - begin) return met;
-    while (met > 0 && phrase[met] != id) met = p->back[begin + met - 1];
-    return met + (phrase[met] == id);
+    return beam->met + (size_t)((n & 1) * beam->search.beam + row) *
+        (size_t)(beam->phrases.n + 1);
 }
 
-/* The number of tokens of each phrase that live row `row` has met when all have n tokens. */
-TRF__BOTH int32_t *trf__beam_met_at(const trf__beam *beam, int32_t n, int32_t row)
+/* How many tokens of phrases a live row has met; with id >= 0, after this token, whose states go to
+   `after` if that is not NULL. Negative: it has too many. */
+TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id, trf__met *after)
 {
-    return beam->met + (size_t)((n & 1) * beam->search.beam + row) * (size_t)beam->phrases.n;
+    if (!trf__has_phrases(&beam->phrases)) return 0;
+    return trf__phrases_met(&beam->phrases, trf__beam_met_at(beam, beam->n, row),
+                            beam->n < beam->hidden ? -1 : id, beam->n == beam->hidden, after);
 }
 
-/* How many tokens of phrases a live row has met; with id >= 0, after this token. */
-TRF__BOTH int32_t trf__beam_met(const trf__beam *beam, int32_t row, int32_t id)
+/* The group of continuations that have met so many tokens. */
+TRF__BOTH int32_t trf__beam_group_of(const trf__phrases *p, int32_t met)
 {
-    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
-    int32_t sum = 0, k;
-    if (beam->n < beam->hidden) id = -1;
-    for (k = 0; k < beam->phrases.n; k++)
-        sum += id < 0 ? met[k] : trf__phrase_next(&beam->phrases, k, met[k], id);
-    return sum;
+    if (!trf__has_phrases(p) || met < 0) return 0;
+    return 2 + (p->total <= TRF__MAX_STAGES ? met
+                : (int32_t)((int64_t)met * TRF__MAX_STAGES / p->total));
+}
+
+/* The fewest tokens that continuations of a group have met. */
+TRF__BOTH int32_t trf__beam_least_met(const trf__phrases *p, int32_t group)
+{
+    int64_t stage = group - 2;
+    return (int32_t)(p->total <= TRF__MAX_STAGES ? stage
+                     : (stage * p->total + TRF__MAX_STAGES - 1) / TRF__MAX_STAGES);
 }
 
 /* The order of continuations: the larger sum, then the earlier row, then the lower id. */
@@ -166,21 +168,48 @@ TRF__BOTH int trf__beam_may_live(const trf__beam *beam, int32_t group, int32_t k
         !(last && k >= beam->width);
 }
 
-/* Gives the groups `places` in turns, each time to the best continuation that has none: of the
-   group with the most tokens met, of the one with one fewer, and so on, and again. */
+/* When a group gets places: 0 first; 2: its continuations have no room for what they lack; 3: only
+   if no other group has a continuation. */
+TRF__BOTH int trf__beam_class(const trf__beam *beam, int32_t group)
+{
+    const trf__phrases *p = &beam->phrases;
+    if (!trf__has_phrases(p)) return 0;
+    if (group < 2) return group ? 1 : 3;
+    return beam->limit - beam->n - 1 < p->total - trf__beam_least_met(p, group) ? 2 : 0;
+}
+
+/* Whether group a gets the next place before group b; `taken` is the best continuation of each that
+   has none. */
+TRF__BOTH int trf__beam_first(const trf__beam *beam, int32_t a, int32_t b)
+{
+    int class_a = trf__beam_class(beam, a), class_b = trf__beam_class(beam, b);
+    int has_a = beam->share[a] > 0, has_b = beam->share[b] > 0;
+    if (class_a != class_b) return class_a < class_b;
+    if (has_a != has_b) return has_b;
+    if (class_a == 2) return a > b;
+    return trf__chosen_before(trf__beam_group(beam, a) + beam->taken[a],
+                              trf__beam_group(beam, b) + beam->taken[b]);
+}
+
+/* Gives the groups `places`: of a class one to each, in the order of their best continuations, and
+   the others to the best that are left. */
 TRF__BOTH void trf__beam_share(trf__beam *beam, int32_t places)
 {
-    int32_t given = 0, more = 1, g;
-    for (g = 0; g <= beam->phrases.total; g++) beam->share[g] = beam->taken[g] = 0;
-    while (more && given < places)
-        for (more = 0, g = beam->phrases.total; g >= 0 && given < places; g--) {
-            int32_t k = beam->share[g];
-            while (k < beam->n_chosen[g] && !trf__beam_may_live(beam, g, k)) k++;
-            if (k == beam->n_chosen[g]) continue;
-            beam->share[g] = k + 1;
-            given++;
-            more = 1;
+    int32_t n = trf__n_groups(&beam->phrases), given, best, g;
+    for (g = 0; g < n; g++) beam->share[g] = 0;
+    for (given = 0; given < places; given++) {
+        for (best = -1, g = 0; g < n; g++) {
+            int32_t *k = &beam->taken[g];
+            for (*k = beam->share[g]; *k < beam->n_chosen[g]; ++*k)
+                if (trf__beam_may_live(beam, g, *k)) break;
+            if (*k < beam->n_chosen[g] && (best < 0 || trf__beam_first(beam, g, best))) best = g;
         }
+        if (best < 0) break;
+        /* those with too much live only if no others do */
+        if (given > 0 && trf__beam_class(beam, best) == 3 && !beam->share[best]) break;
+        beam->share[best] = beam->taken[best] + 1;
+    }
+    for (g = 0; g < n; g++) beam->taken[g] = 0;
 }
 
 /* The best continuation that has a place and is not taken yet; then it is taken. NULL: there is
@@ -189,7 +218,7 @@ TRF__BOTH const trf__chosen *trf__beam_next(trf__beam *beam)
 {
     const trf__chosen *best = NULL;
     int32_t from = 0, g;
-    for (g = 0; g <= beam->phrases.total; g++) {
+    for (g = 0; g < trf__n_groups(&beam->phrases); g++) {
         const trf__chosen *head;
         int32_t *k = &beam->taken[g];
         while (*k < beam->share[g] && !trf__beam_may_live(beam, g, *k)) ++*k;
@@ -299,7 +328,7 @@ TRF__BOTH void trf__beam_end(trf__beam *beam, double sum, double own, int32_t ro
     answer.n = beam->n;
     answer.row = row;
     answer.ended = ended;
-    answer.met = trf__beam_met(beam, row, -1);
+    answer.met = trf__beam_met(beam, row, -1, NULL);
     answer.score = trf__beam_score(beam, sum, length);
     beam->n_finished++;
     if (beam->n_kept < beam->keep) beam->n_kept++;

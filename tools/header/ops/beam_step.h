@@ -34,7 +34,8 @@ TRF__BOTH void trf__beam_open(trf__beam *beam)
     beam->width = beam->search.beam;
     beam->dropped = TRF__IMPOSSIBLE;
     beam->sum[0] = 0;
-    for (k = 0; k < beam->phrases.n; k++) beam->met[k] = 0;
+    for (k = 0; trf__has_phrases(&beam->phrases) && k <= beam->phrases.n; k++)
+        beam->met[k].times = beam->met[k].units = 0;
     if (trf__beam_stops(beam)) trf__beam_close(beam);
 }
 
@@ -51,7 +52,7 @@ TRF__BOTH trf__beam_request trf__beam_wanted(const trf__beam *beam)
                    : eos_out ? TRF__NOT_EOS : TRF__ANY;
     /* more, as EOS and the other ends may be among them and cannot be taken */
     request.count = beam->search.candidates * beam->width +
-        ((eos_forbidden || beam->phrases.n > 0) && !eos_out ? n_ends : 0);
+        ((eos_forbidden || beam->phrases.total > 0) && !eos_out ? n_ends : 0);
     if (request.count > most) request.count = most;
     if (request.forced >= 0) request.count = 1;
     return request;
@@ -77,10 +78,9 @@ TRF__BOTH void trf__beam_settle(trf__beam *beam)
 
 /* Inserts a continuation into the sorted list of its group, which has the best `take`. ordered:
    those of a row arrive in their order, whatever their sums are. */
-TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, double sum, double own,
-                                int32_t row, int32_t id)
+TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t group, int32_t take, int ordered,
+                                double sum, double own, int32_t row, int32_t id)
 {
-    int32_t group = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id);
     trf__chosen *list = trf__beam_group(beam, group), *last = list + take - 1, chosen;
     int32_t i = beam->n_chosen[group];
     chosen.sum = sum;
@@ -97,6 +97,15 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
     list[i] = chosen;
 }
 
+/* The group of a continuation. most: of a row that should end but may not, the tokens of phrases
+   that it has met; else -1. */
+TRF__BOTH int32_t trf__beam_group_for(const trf__beam *beam, int32_t row, int32_t id, int32_t most)
+{
+    int32_t met = trf__beam_met(beam, row, trf__beam_ends(beam, id) ? -1 : id, NULL);
+    int room = beam->limit - beam->n - 1 >= beam->phrases.total - met;
+    return met >= 0 && met <= most && room ? 1 : trf__beam_group_of(&beam->phrases, met);
+}
+
 /* First half of a step: the best continuations of all rows. Tokens that a row has not shown are at
    most as likely as the least likely of the `count` shown. If one shown was unknown, they may have
    any probability; so they may in greedy search with a penalty, which takes the first one shown
@@ -104,22 +113,25 @@ TRF__BOTH void trf__beam_choose(trf__beam *beam, int32_t take, int ordered, doub
    only one row. A log-probability above zero is a rounding error and counts as 0. */
 TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities,
                                 const double *ruled, const double *rest, const int32_t *ids,
-                                int64_t stride, int32_t count)
+                                int64_t stride, int32_t count, int32_t wishes)
 {
     int32_t forced = trf__beam_wanted(beam).forced, take = beam->search.candidates * beam->width,
-        more = forced < 0 ? beam->phrases.n : 0, any = 0, row, j;
+        more = forced < 0 ? wishes : 0, any = 0, row, j;
     int greedy = beam->search.beam == 1;
     int free = beam->n < beam->unscored ||
         (beam->n == beam->limit && beam->search.at_limit == TRF_LIMIT_FREE_EOS);
     beam->lost_token = beam->lost_eos = TRF__IMPOSSIBLE;
-    for (j = 0; j <= beam->phrases.total; j++) beam->n_chosen[j] = 0;
+    for (j = 0; j < trf__n_groups(&beam->phrases); j++) beam->n_chosen[j] = 0;
     for (row = 0; row < beam->live; row++) {
         /* 1: some tokens are not shown; 2: some are unknown */
         int hides = forced < 0 &&
             count < beam->vocab - (forced == TRF__NOT_EOS ? 1 + beam->search.ends.n : 0);
-        int disordered = hides && ruled && greedy, eos_allowed = forced >= 0 ||
-            (beam->n >= beam->least && trf__beam_met(beam, row, -1) == beam->phrases.total);
+        int32_t met = trf__beam_met(beam, row, -1, NULL), most;
+        int disordered = hides && ruled && greedy, lacks = met >= 0 && met < beam->phrases.total;
+        int eos_allowed = forced >= 0 || (beam->n >= beam->least && !lacks);
         double least = 0, hidden;
+        most = lacks && beam->n >= beam->least && forced < 0 &&
+            trf__beam_ends(beam, ids[row * stride]) ? met : -1;
         for (j = 0; j < count + more; j++) {    /* the wishes come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
@@ -137,7 +149,8 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             if (forced < 0 &&
                 (p == TRF__IMPOSSIBLE || (!eos_allowed && trf__beam_ends(beam, id))))
                 continue;
-            trf__beam_choose(beam, take, ruled && greedy, beam->sum[row] + p, own, row, id);
+            trf__beam_choose(beam, trf__beam_group_for(beam, row, id, most), take, ruled && greedy,
+                             beam->sum[row] + p, own, row, id);
             any = 1;
         }
         if (!hides) continue;
@@ -156,7 +169,7 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
 TRF__BOTH int32_t trf__beam_endings(trf__beam *beam)
 {
     int32_t n = 0, g, k;
-    for (g = 0; g <= beam->phrases.total; g++)
+    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             const trf__chosen *chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id)) continue;
@@ -178,7 +191,7 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
     const trf__chosen *chosen;
     if (beam->search.shrink) places = ended < places ? places - ended : 0;
     trf__beam_share(beam, places);
-    for (g = 0; g <= beam->phrases.total; g++)
+    for (g = 0; g < trf__n_groups(&beam->phrases); g++)
         for (k = 0; k < beam->n_chosen[g]; k++) {
             chosen = trf__beam_group(beam, g) + k;
             if (!trf__beam_ends(beam, chosen->id) &&
@@ -186,11 +199,8 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
                 trf__beam_lose(beam, chosen->sum, chosen->id);
         }
     for (beam->live = 0; (chosen = trf__beam_next(beam)) != NULL; beam->live++) {
-        const int32_t *before = trf__beam_met_at(beam, beam->n, chosen->row);
-        int32_t *after = trf__beam_met_at(beam, beam->n + 1, beam->live);
-        for (k = 0; k < beam->phrases.n; k++)
-            after[k] = beam->n < beam->hidden ? before[k]
-                : trf__phrase_next(&beam->phrases, k, before[k], chosen->id);
+        (void)trf__beam_met(beam, chosen->row, chosen->id,
+                            trf__beam_met_at(beam, beam->n + 1, beam->live));
         beam->sum[beam->live] = chosen->sum;
         beam->token[node + (size_t)beam->live] = chosen->id;
         beam->parent[node + (size_t)beam->live] = chosen->row;
@@ -200,15 +210,15 @@ TRF__BOTH void trf__beam_place(trf__beam *beam)
 }
 
 /* One step. The `count` candidates of row r begin at r * stride, as trf__beam_wanted requested
-   them, and its wishes end there with the row; none of either occurs twice. ruled: their
+   them, and its `wishes` end there with the row; none of either occurs twice. ruled: their
    log-probabilities after a penalty, or NULL. rest: of each row what to add to them for the model's
    own (trf__top), or NULL. Returns the number of rows that live on, 0 when the
    search is done. Row r continues row trf__beam_parents()[r] with token trf__beam_tokens()[r]. */
 TRF__BOTH int32_t trf__beam_advance(trf__beam *beam, const double *log_probabilities,
                                     const double *ruled, const double *rest, const int32_t *ids,
-                                    int64_t stride, int32_t count)
+                                    int64_t stride, int32_t count, int32_t wishes)
 {
-    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count);
+    trf__beam_gather(beam, log_probabilities, ruled, rest, ids, stride, count, wishes);
     trf__beam_place(beam);
     trf__beam_settle(beam);
     if (beam->live > 0) beam->n++;

@@ -92,6 +92,7 @@ typedef struct trf__shape {
     int64_t decoder_rows, decoder_spans, decoder_groups, decoder_longest;
     int64_t cache_rows, cache_length, cache_area, cache_self_area;
     int64_t wanted;                     /* the number of best tokens of a row */
+    int64_t wishes, beam_bytes;         /* what phrases add to the search's memory */
 } trf__shape;
 
 /* An object's connection to its device. Objects that compute have one with a state; a model, which
@@ -448,12 +449,31 @@ typedef struct trf__pack {
 
 enum { TRF__ANY = -1, TRF__NOT_EOS = -2 };      /* values of `only` that are no ids */
 
-/* Phrases that every answer contains (>>phrases); total: of all ids. All NULL and 0: none. */
+/* What a hypothesis has of a phrase: whole occurrences that have been left behind, and units of the
+   one that it is in; all: it has just read a whole one. -1: none, behind a digit. */
+typedef struct trf__met { int32_t times, units; } trf__met;
+
+/* A unit of a phrase. back: how many units are left if a hypothesis breaks off behind it. next,
+   rest: the token with which a copy goes on here, or -1, and how many tokens it needs from here. */
+typedef struct trf__unit { int32_t unit, back, next, rest; } trf__unit;
+
+/* A phrase: n units, which are bytes of the answer's text or ids. */
+typedef struct trf__phrase {
+    int32_t begin, n, bytes;            /* its units in trf__phrases; bytes 0: ids */
+    int32_t times, exactly;             /* how often it occurs; exactly 0: at least */
+    int32_t first[3];                   /* tokens with which a copy may begin, or -1 */
+    int32_t cost;                       /* tokens of a copy */
+} trf__phrase;
+
+/* The phrases of a sentence (>>phrases), where its beam runs. All NULL and 0: none. */
 typedef struct trf__phrases {
-    const int32_t *ids, *ends;          /* one after the other, and where each ends in ids */
-    const int32_t *back;                /* for each id: with how many ids the phrase begins again in
-                                           those that end here */
-    int32_t n, total;
+    const trf__phrase *each;            /* (n) */
+    const trf__unit *units;             /* of all */
+    const int32_t *symbols;             /* in rising order: ids that stand in phrases alone */
+    const char *texts;                  /* what each id writes, one after the other, */
+    const int32_t *ends;                /* and where each ends */
+    int32_t n, n_symbols, total;        /* total: tokens of copies of all */
+    int32_t drops_blank;                /* 1: an answer does not begin with its first blank */
 } trf__phrases;
 
 /* The rules of a search about the next token (>>rules), and what they say of each row. A row has
@@ -467,14 +487,16 @@ typedef struct trf__rules {
     double penalty;
     int32_t *ids, *counts;              /* (rows, stride), (rows, 2) */
     trf_real *kept;                     /* (rows, stride + n_alone) scratch: logits of these ids */
-    trf__phrases phrases;
-    int32_t *wishes;                    /* (rows, phrases.n) ids that go on with a phrase, or -1; */
+    trf__phrases phrases;               /* sizes alone: the most that a sentence has; its beam has
+                                           the phrases */
+    int32_t n_wishes;
+    int32_t *wishes;                    /* (rows, n_wishes) ids that go on with a phrase, or -1; */
     trf_real *wished;                   /* and their logits */
 } trf__rules;
 
 /* The n best tokens of each row, then its wishes. */
 typedef struct trf__top {
-    double *log_probabilities;          /* (rows, n + rules.phrases.n) best first, twice */
+    double *log_probabilities;          /* (rows, n + rules.n_wishes) best first, twice */
     double *ruled;                      /* the same after the penalty, whose order counts then;
                                            greedy: logits. NULL: there is no penalty */
     int32_t *ids;                       /* likewise; equal logits by lowest id; -1: no more */
@@ -538,7 +560,7 @@ typedef struct trf__append_kv {
 typedef struct trf__chosen { double sum, own; int32_t row, id; } trf__chosen;
 typedef struct trf__finished {
     double sum, score, own;     /* own: the log-probability of EOS */
-    int32_t n, row, met;        /* met: tokens of phrases */
+    int32_t n, row, met;        /* met: tokens of phrases; negative: it has too many */
     trf_ended ended;
 } trf__finished;
 
@@ -572,10 +594,10 @@ typedef struct trf__beam {
     double *sum;                /* (beam) log-probability S of each live hypothesis */
     int32_t *token, *parent;    /* (longest, beam) the trellis, */
     double *own;                /* and the log-probability of each of its tokens */
-    int32_t *met;               /* (2, beam, phrases) tokens of each phrase that a live hypothesis
-                                   has met: of even and of odd n */
+    trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
+                                   and how many symbols too many: of even and of odd n */
     trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first; group g has met g tokens of phrases */
+                                   best first, in groups (>>phrases) */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */

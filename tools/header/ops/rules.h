@@ -78,13 +78,20 @@ TRF__BOTH void trf__rules_row(const trf__rules *rules, const trf__beam *beam, in
 TRF__BOTH void trf__wishes_row(const trf__rules *rules, const trf__beam *beam, int32_t row,
                                int64_t to)
 {
-    const trf__phrases *p = &rules->phrases;
-    const int32_t *met = trf__beam_met_at(beam, beam->n, row);
-    int32_t *wishes = rules->wishes + to * p->n, begin = 0, n = 0, k;
-    for (k = 0; k < p->n; k++) wishes[k] = -1;
+    const trf__phrases *p = &beam->phrases;
+    const trf__met *met = trf__has_phrases(p) ? trf__beam_met_at(beam, beam->n, row) : NULL;
+    int32_t *wishes = rules->wishes + to * rules->n_wishes, n = 0, k, i;
+    for (k = 0; k < rules->n_wishes; k++) wishes[k] = -1;
     if (trf__beam_wanted(beam).forced >= 0) return;
-    for (k = 0; k < p->n; begin = p->ends[k++])
-        if (begin + met[k] < p->ends[k]) n = trf__add_once(wishes, n, p->ids[begin + met[k]]);
+    for (k = 0; k < p->n; k++) {
+        const trf__phrase *f = &p->each[k];
+        int inside = met[k].units > 0 && met[k].units < f->n;
+        if (trf__phrase_count(f, met[k]) >= f->times) continue;
+        for (i = inside ? -1 : 0; i < 3 && n < rules->n_wishes; i++) {
+            int32_t id = i < 0 ? p->units[f->begin + met[k].units].next : f->first[i];
+            if (id >= 0) n = trf__add_once(wishes, n, id);
+        }
+    }
 }
 
 /* Whether an id may be part of an answer. */
@@ -99,7 +106,7 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
     const trf_real *kept = r->kept + row * (r->stride + r->n_alone);
-    int64_t at = row * (t->n + r->phrases.n);
+    int64_t at = row * (t->n + r->n_wishes);
     double *own = t->log_probabilities + at, *ruled = t->ruled + at;
     int32_t *ids = t->ids + at, k;
     for (k = 0; k < r->counts[2 * row]; k++) {
@@ -123,13 +130,13 @@ TRF__BOTH void trf__top_penalize(const trf__top *t, int64_t row, double lse)
 TRF__BOTH void trf__top_wishes(const trf__top *t, int64_t row, double lse)
 {
     const trf__rules *r = &t->rules;
-    int64_t at = row * (t->n + r->phrases.n), end = t->n, last = t->n + r->phrases.n, i;
+    int64_t at = row * (t->n + r->n_wishes), end = t->n, last = t->n + r->n_wishes, i;
     double *own = t->log_probabilities + at, *ruled = t->ruled ? t->ruled + at : NULL, *key;
     int32_t *ids = t->ids + at, k, j;
-    for (k = 0, key = ruled ? ruled : own; k < r->phrases.n; k++) {
-        int32_t id = r->wishes[row * r->phrases.n + k];
+    for (k = 0, key = ruled ? ruled : own; k < r->n_wishes; k++) {
+        int32_t id = r->wishes[row * r->n_wishes + k];
         double z = id < 0 || !trf__may_be(t, id) ? -HUGE_VAL
-            : (double)r->wished[row * r->phrases.n + k];
+            : (double)r->wished[row * r->n_wishes + k];
         double value = ruled && r->greedy ? z : z - lse;
         if (!(z > -HUGE_VAL)) continue;
         for (j = 0; ruled && j < r->counts[2 * row]; j++)
@@ -174,7 +181,7 @@ TRF__BOTH int32_t trf__reorder_sentence(const trf__reorder *a, int32_t k)
         int64_t at = a->starts[k] * a->wanted;
         trf__beam_advance(beam, a->log_probabilities + at, a->ruled ? a->ruled + at : NULL,
                           a->rest ? a->rest + a->starts[k] : NULL, a->found + at, a->wanted,
-                          trf__beam_wanted(beam).count);
+                          trf__beam_wanted(beam).count, a->rules.n_wishes);
     }
     return place;
 }
@@ -237,5 +244,5 @@ TRF__BOTH void trf__reorder_nobody(const trf__reorder *a, int64_t r)
     a->parents[r] = a->position[r] = 0;
     a->only[r] = TRF__ANY;
     if (a->rules.ids) a->rules.counts[2 * r] = a->rules.counts[2 * r + 1] = 0;
-    for (k = 0; k < a->rules.phrases.n; k++) a->rules.wishes[r * a->rules.phrases.n + k] = -1;
+    for (k = 0; k < a->rules.n_wishes; k++) a->rules.wishes[r * a->rules.n_wishes + k] = -1;
 }

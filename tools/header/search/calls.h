@@ -179,10 +179,10 @@ TRF__FN int32_t trf__doubts(const trf_hypothesis *h, const int32_t *source, int3
 // >>search-rounds  all sentences of a call, round by round
 
 /* Runs all rounds of a call. sources is NULL for a decoder-only model; for others, prefixes may be
-   NULL. each: 1 if each model has its own sources. */
+   NULL. each: 1 if each model has its own sources. required: NULL, or texts of answers. */
 TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *sources,
                                       int32_t each, const trf_sequences *prefixes,
-                                      trf_error *err)
+                                      const trf_requirements *required, trf_error *err)
 {
     const trf_sequences *leading = sources ? sources : prefixes;
     trf__round round;
@@ -190,6 +190,7 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     int32_t i, k;
     trf__forget_answers(t);
     TRF__TRY(trf__search_prepare(t, sources, each, prefixes, err));
+    TRF__TRY(trf__require(t, required, leading->count, err));
     TRF__ZERO(round);
     round.sources = sources;
     round.each = each;
@@ -215,6 +216,25 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
+                                  const trf_sequences *prefixes, const trf_requirements *required,
+                                  trf_error *err)
+{
+    const trf_config *c = &translator->model->config;
+    if (!sources) return trf__fail_null(err, "sources");
+    if (c->kind == TRF_ENCODER_ONLY)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "an encoder-only model has no decoder: use trf_encode");
+    if (c->kind == TRF_ENCODER_DECODER) {
+        TRF__TRY(trf__same_sources(&translator->ensemble, err));
+        return trf__search_rounds(translator, sources, 0, prefixes, required, err);
+    }
+    if (!prefixes) return trf__search_rounds(translator, NULL, 0, sources, required, err);
+    return trf__fail(err, TRF_E_STATE, -1, "kind",
+                     "forced prefixes need an encoder-decoder model; a decoder-only model "
+                     "continues its sources");
+}
+
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err)
 {
@@ -227,34 +247,36 @@ TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_
                          "continues its sources");
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, 0, prefixes, err);
+    return trf__search_rounds(translator, sources, 0, prefixes, NULL, err);
+}
+
+TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
+                                       const trf_sequences *prefixes,
+                                       const trf_requirements *required, trf_error *err)
+{
+    TRF__TRY(trf__begin(translator, "translator", err));
+    if (!required) return trf__fail_null(err, "required");
+    return trf__translate(translator, sources, prefixes, required, err);
 }
 
 TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes, trf_error *err)
+                                      const trf_sequences *prefixes,
+                                      const trf_requirements *required, trf_error *err)
 {
     TRF__TRY(trf__begin(translator, "translator", err));
     if (translator->model->config.kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "sources for each model need encoder-decoder models");
     if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, err);
+    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, required,
+                              err);
 }
 
 TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
                                        trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    if (!sources) return trf__fail_null(err, "sources");
-    c = &translator->model->config;
-    if (c->kind == TRF_ENCODER_ONLY)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind != TRF_ENCODER_DECODER)
-        return trf__search_rounds(translator, NULL, 0, sources, err);
-    TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, 0, NULL, err);
+    return trf__translate(translator, sources, NULL, NULL, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -351,8 +373,8 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     if (trf__has_source(config))
         fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, (int64_t)n * sentences),
                                                 sizeof(int64_t)));
-    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)) +
-                          trf__phrases_bytes(&rules.phrases));
+    fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
+    fixed = trf__add_size(fixed, trf__phrases_memory(search, sentences));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -407,12 +429,6 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__no_vocabularies(trf_error *err)
-{
-    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
-                     "the model has no vocabularies: see trf_model_set_vocabs");
-}
-
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
                                        int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err)
@@ -461,7 +477,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, err)
+    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, NULL, err)
                                         : trf_translate_batch(translator, sources, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }

@@ -19,6 +19,7 @@
 #include "search/options.h"
 #include "search/ensemble.h"
 #include "search/translator.h"
+#include "search/required.h"
 
 // >>hypotheses     what a translator keeps of its searches
 //
@@ -68,7 +69,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     int64_t n = run->backend->padded(run, h->n_places) * s->beam;
     int64_t length = run->backend->padded(run, h->length);
     trf__cursor device = trf__cursor_at(h->device_arena), host = trf__cursor_at(h->arena);
-    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->phrases.n,
+    size_t found = trf__bytes(trf__max_candidates(c, s) + rules->n_wishes,
                               (rules->penalty != 1 ? 2 : 1) * sizeof(double) + sizeof(int32_t));
     trf__lists *l = &h->lists;
     trf__beam beam;
@@ -184,8 +185,7 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         run->backend->release(run, translator->work.memory, translator->work.bytes);
         run->backend->release(run, translator->banned, trf__banned_bytes(&translator->rules,
                                                                          translator->n_banned));
-        run->backend->release(run, translator->phrases,
-                              trf__phrases_bytes(&translator->rules.phrases));
+        trf__required_free(translator);
         trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
@@ -271,7 +271,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
     for (k = 0; status == TRF_OK && k < n; k++)
         trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
-    if (status == TRF_OK) status = trf__set_phrases(t, &search->phrases, err);
+    trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
     *translator = t;
     return TRF_OK;
@@ -295,7 +295,7 @@ TRF__FN trf__reorder trf__reorder_of(const trf_translator *t, int64_t wanted, in
     const trf__hypotheses *h = &t->hypotheses;
     const trf__stack *stack = &t->pass.decoder;
     trf__reorder a;
-    wanted += h->rules.phrases.n;
+    wanted += h->rules.n_wishes;
     a.beams = h->beams; a.sources = h->sources; a.live = h->there.live; a.starts = h->starts;
     a.progress = h->there.progress; a.arrivals = h->there.arrivals;
     a.log_probabilities = (const double *)(const void *)h->found;
@@ -378,5 +378,7 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     shape.cache_length = h->length;
     shape.cache_area = h->area;
     shape.wanted = wanted;
+    shape.wishes = h->rules.n_wishes;
+    shape.beam_bytes = (int64_t)h->beam_bytes;
     return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
 }

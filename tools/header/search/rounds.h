@@ -19,6 +19,7 @@
 #include "pass/forward.h"
 #include "search/ensemble.h"
 #include "search/translator.h"
+#include "search/required.h"
 #include "search/hypotheses.h"
 
 // >>rounds         sentences searched together
@@ -179,7 +180,7 @@ TRF__FN void trf__round_arrival(trf_translator *t, const trf__round *round,
     int64_t at = place * h->length;
     TRF__ZERO(*arrival);
     arrival->place = place;
-    trf__beam_layout(&arrival->beam, s, &t->rules.phrases, (int32_t)h->length,
+    trf__beam_layout(&arrival->beam, s, trf__phrases_of(t, w->sentence), (int32_t)h->length,
                      h->beam_memory + (size_t)place * h->beam_bytes);
     trf__beam_sentence(&arrival->beam, (int32_t)trf__answer_limit(c, s, n_source, n_prefix),
                        h->there.prefixes + at, forced, c->eos, t->n_choices);

@@ -7,6 +7,7 @@
 #include "base/errors.h"
 #include "base/memory.h"
 #include "ops/ops.h"
+#include "ops/phrases.h"
 #include "ops/beam.h"
 #include "ops/rules.h"
 #include "device/backend.h"
@@ -56,6 +57,23 @@ typedef struct trf__searches {
 /* A sentence of a call: its number, where its prefix begins, its length for sorting. */
 typedef struct trf__pending { int64_t prefix; int32_t sentence, length; } trf__pending;
 
+/* The phrases of a call (>>required): of each sentence, and the memory into which they point. */
+typedef struct trf__required {
+    int32_t ids[TRF__MAX_PHRASE_IDS], lengths[TRF__MAX_PHRASE_IDS], n_ids;  /* trf_search.phrases */
+    trf__phrases *of; int64_t of_capacity, n_of;        /* of each sentence of the call, or none */
+    trf__phrase *each; int64_t each_capacity, n_each;
+    trf__unit *units; int64_t units_capacity, n_units;
+    int32_t *symbols; int64_t symbols_capacity;
+    char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
+    trf__text_ids cut;                          /* its tokens */
+    void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
+    char *texts; int64_t n_texts;               /* what each target id writes, */
+    int32_t *ends; int64_t n_ends;              /* and where each ends; */
+    int32_t *slots; int64_t n_slots;            /* a hash table of them: ids + 1, or 0 */
+    int32_t longest;
+    void *writes;                               /* ends and texts on the device */
+} trf__required;
+
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
    layout. */
 typedef struct trf__hypotheses {
@@ -102,7 +120,7 @@ struct trf_translator {
     double ratio;                               /* "trained.ratio" of the model, or 0 */
     trf__rules rules;                           /* without lists for rows */
     void *banned; int64_t n_banned;             /* ids on the device, into which they point */
-    void *phrases;
+    trf__required required;
     int32_t n_choices;                          /* tokens that no rule bans in every row */
     trf__hypotheses hypotheses;
     double *numbers; int64_t numbers_capacity;          /* copied from the device */
@@ -144,6 +162,19 @@ TRF__FN void trf__count_banned(trf__rules *r, const trf_sequences *banned)
     r->n_sequences = banned->count - r->n_alone;
 }
 
+/* Tokens of the phrases of a search, at most: one that lies in others occurs there too. */
+TRF__FN int32_t trf__phrase_tokens_most(const trf_sequences *x)
+{
+    int64_t total = 0, k = 0, j;
+    int32_t a, b, i;
+    for (a = 0; a < x->count; k += x->lengths[a++])
+        for (b = 0, j = 0; b < x->count; j += x->lengths[b++])
+            for (i = 0; i + x->lengths[a] <= x->lengths[b]; i++)
+                if (!memcmp(x->ids + k, x->ids + j + i, (size_t)x->lengths[a] * sizeof *x->ids))
+                    total += x->lengths[a];
+    return (int32_t)total;
+}
+
 /* The rules of a search about the next token, without their lists. */
 TRF__FN trf__rules trf__rules_of(const trf_search *s)
 {
@@ -151,7 +182,8 @@ TRF__FN trf__rules trf__rules_of(const trf_search *s)
     TRF__ZERO(r);
     trf__count_banned(&r, &s->banned);
     r.phrases.n = s->phrases.count;
-    r.phrases.total = (int32_t)trf__total_ids(&s->phrases);
+    r.n_wishes = (int32_t)trf__min64(2 * (int64_t)r.phrases.n, TRF__MAX_WISHES);
+    r.phrases.total = trf__phrase_tokens_most(&s->phrases);
     r.ngram = s->no_repeat_ngram;
     r.penalty = s->repetition_penalty;
     r.greedy = s->beam == 1;
@@ -173,9 +205,9 @@ TRF__FN trf__rules trf__take_rules(trf__cursor *cursor, const trf__rules *rules,
     }
     if (r.stride + r.n_alone)
         r.kept = trf__take_reals(cursor, n, (int64_t)r.stride + r.n_alone);
-    if (r.phrases.n) {
-        r.wishes = (int32_t *)trf__take(cursor, n * r.phrases.n, sizeof(int32_t));
-        r.wished = trf__take_reals(cursor, n, r.phrases.n);
+    if (r.n_wishes) {
+        r.wishes = (int32_t *)trf__take(cursor, n * r.n_wishes, sizeof(int32_t));
+        r.wished = trf__take_reals(cursor, n, r.n_wishes);
     }
     return r;
 }
@@ -290,38 +322,4 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__free(&run->hooks, (void *)order, sorting);
     trf__free(&run->hooks, ids, bytes);
     return status;
-}
-
-TRF__FN size_t trf__phrases_bytes(const trf__phrases *p)
-{
-    return trf__bytes(2 * (int64_t)p->total + p->n, sizeof(int32_t));
-}
-
-/* Copies phrases to the device: ids, how they begin again, ends. */
-TRF__COLD
-TRF__FN trf_status trf__set_phrases(trf_translator *t, const trf_sequences *x, trf_error *err)
-{
-    const trf__run *run = &t->pass.run;
-    trf__phrases *p = &t->rules.phrases, here = *p;
-    int32_t ids[3 * TRF__MAX_PHRASE_IDS], *back = ids + p->total, *ends = back + p->total;
-    int32_t begin = 0, k, i;
-    if (p->n == 0) return TRF_OK;
-    t->phrases = run->backend->alloc(run, trf__phrases_bytes(p));
-    if (!t->phrases)
-        return trf__fail(err, TRF_E_NOMEM, -1, "phrases", "no memory for %d phrases", (int)p->n);
-    memcpy(ids, x->ids, (size_t)p->total * sizeof *ids);
-    here.ids = ids;
-    here.back = back;
-    here.ends = ends;
-    for (k = 0; k < p->n; begin = ends[k++]) {
-        ends[k] = begin + x->lengths[k];
-        /* the phrase without its first id is read as an answer would be */
-        for (back[begin] = 0, i = begin + 1; i < ends[k]; i++)
-            back[i] = trf__phrase_next(&here, k, back[i - 1], ids[i]);
-    }
-    p->ids = (const int32_t *)t->phrases;
-    p->back = p->ids + p->total;
-    p->ends = p->back + p->total;
-    run->backend->upload(run, t->phrases, ids, trf__phrases_bytes(p));
-    return run->backend->sync(run, err);
 }

@@ -110,6 +110,7 @@ struct trf_vocab {
     trf_hooks hooks;
     trf_token_kind kind;
     int32_t finished;
+    int32_t longest_symbol;                     /* bytes of a token of several characters, or 0 */
     int32_t special[TRF_SPECIAL_COUNT];         /* pad bos eos unk mask cls sep, or -1 */
     trf__token *tokens;
     int64_t n_tokens, token_capacity;

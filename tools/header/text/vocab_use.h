@@ -83,6 +83,20 @@ TRF_API int32_t trf_vocab_id(const trf_vocab *vocab, const char *token)
     return number + trf__first_id(vocab);
 }
 
+/* The longest symbol with which a text of characters begins, or -1; *length: its bytes. */
+TRF__FN int32_t trf__symbol_at(const trf_vocab *v, const char *text, size_t *length)
+{
+    uint64_t hash = TRF__HASH_START;
+    int32_t best = -1, found;
+    size_t n;
+    for (n = 1; n <= (size_t)v->longest_symbol && text[n - 1]; n++) {
+        hash = trf__hash_more(hash, text + n - 1, 1);
+        found = trf__vocab_find(v, text, n, trf__hash_end(hash));
+        if (found >= 0) { best = found; *length = n; }
+    }
+    return best;
+}
+
 /* Gives the ids of a text: all are counted, as many as fit are stored. */
 TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, trf__ids *to,
                                     trf_error *err)
@@ -96,7 +110,10 @@ TRF__FN trf_status trf__encode_text(const trf_vocab *vocab, const char *text, tr
     if (vocab->byte_bpe) return trf__byte_bpe_encode(vocab, text, to, err);
     TRF__TRY(trf__check_utf8(text, "text", err));
     while ((length = trf__next_token(vocab->kind, &at, &token)) > 0) {
-        int32_t number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        int32_t number = vocab->longest_symbol ? trf__symbol_at(vocab, token, &length) : -1;
+        if (number < 0)
+            number = trf__vocab_find(vocab, token, length, trf__hash_bytes(token, length));
+        at = token + length;
         trf__give_id(to, number < 0 ? (int32_t)TRF__UNK : number + TRF__SPECIALS, number < 0);
     }
     return TRF_OK;
@@ -212,6 +229,44 @@ TRF_API trf_status trf_vocab_decode(const trf_vocab *vocab, const int32_t *ids, 
     return TRF_OK;
 }
 
+/* What an id writes behind others, before bytes join into characters: the length is returned, and
+   the text is written to `to`, unless that is NULL. */
+TRF__FN size_t trf__token_text(const trf_vocab *v, int32_t id, char *to)
+{
+    const char *token = trf_vocab_token(v, id);
+    int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
+    int unknown = id == v->special[TRF_SPECIAL_UNK] || type == TRF__PIECE_UNKNOWN, blank = 0, n;
+    trf__answer text;
+    TRF__ZERO(text);
+    text.text = to;
+    text.size = to ? SIZE_MAX : 0;
+    text.cut = -1;
+    if (v->pieces && unknown) trf__answer_add(&text, 0, 0, v->pieces->unknown,
+                                              v->pieces->n_unknown, 0);
+    else if (type >= TRF__PIECE_BYTE) {
+        if (to) *to = (char)(unsigned char)(type - TRF__PIECE_BYTE);
+        return 1;
+    } else if (v->pieces) {
+        if (type != TRF__PIECE_CONTROL) trf__answer_add(&text, 0, 0, token, strlen(token), 1);
+    } else if (v->byte_bpe) {
+        int spelled = trf__is_spelling(token);
+        for (; *token && v->tokens[id].count != TRF_BPE_SPECIAL; token += n) {
+            n = 1;
+            if (to) to[text.whole] = spelled ? (char)(unsigned char)trf__spelled_byte(token, &n)
+                : *token;
+            else if (spelled) (void)trf__spelled_byte(token, &n);
+            text.whole++;
+        }
+    } else if (v->wordpiece ? unknown || !trf__wordpiece_special(v, id) : id >= TRF__UNK) {
+        int goes_on = v->wordpiece && !strncmp(token, "##", 2);
+        if (v->wordpiece) blank = !(v->wordpiece->cleanup && trf__word_joins(token));
+        else blank = v->kind == TRF_WORDS;
+        trf__answer_add(&text, 0, blank && !goes_on, token + 2 * goes_on,
+                        strlen(token) - 2 * (size_t)goes_on, 0);
+    }
+    return text.whole;
+}
+
 // >>vocab-bytes    tokens added later; the stored bytes
 //
 // Bytes from a file may be hostile. Every token passes the checks of trf_vocab_add.
@@ -222,14 +277,21 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
-    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length)
-        return "expected one character, got several";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
     if (trf__vocab_find(v, token, length, trf__hash_bytes(token, length)) >= 0)
         return "expected every token once, got one twice";
     return NULL;
+}
+
+/* Appends a token without a fault. One of several characters is a symbol of their vocabulary. */
+TRF__FN trf_status trf__vocab_append(trf_vocab *v, const char *token, size_t length, trf_error *err)
+{
+    TRF__TRY(trf__vocab_insert(v, token, length, trf__hash_bytes(token, length), 0, err));
+    if (v->kind == TRF_CHARACTERS && (size_t)trf__utf8_at(token, length) != length &&
+        (int32_t)length > v->longest_symbol) v->longest_symbol = (int32_t)length;
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err)
@@ -243,8 +305,7 @@ TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error 
                          "tokens cannot be added to a vocabulary of subwords");
     fault = trf__token_fault(vocab, token, strlen(token));
     if (fault) return trf__fail(err, TRF_E_INVALID_ARG, -1, "token", "%s", fault);
-    return trf__vocab_insert(vocab, token, strlen(token), trf__hash_bytes(token, strlen(token)), 0,
-                             err);
+    return trf__vocab_append(vocab, token, strlen(token), err);
 }
 
 /* The bytes that files store of a finished vocabulary. */
@@ -274,8 +335,7 @@ TRF__FN trf_status trf__vocab_insert_stored(trf_vocab *v, const char *bytes, int
                              "id %lld of the vocabulary, byte %lld: %s",
                              (long long)v->n_tokens + TRF__SPECIALS, (long long)(at + *used),
                              fault);
-        TRF__TRY(trf__vocab_insert(v, token, (size_t)(end - token),
-                                   trf__hash_bytes(token, (size_t)(end - token)), 0, err));
+        TRF__TRY(trf__vocab_append(v, token, (size_t)(end - token), err));
     }
     return TRF_OK;
 }

@@ -117,6 +117,44 @@ int shows_one(const struct ensemble *e, const char *options);       /* fails wit
 void free_ensemble(struct ensemble *e);
 
 // -----------------------------------------------------------------------------------------------
+// Texts that answers must contain (required.c), and terms that have a translation (glossary.c)
+// -----------------------------------------------------------------------------------------------
+
+struct glossary { struct term *term; size_t capacity; int32_t n; };
+
+int read_glossary(struct glossary *g, const char *path);
+/* The translation of the longest term at `at` that is whole words of a text that ends at `end`, and
+   its bytes; or NULL. */
+const char *find_term(const struct glossary *g, const char *text, size_t at, size_t end, size_t *n);
+void free_glossary(struct glossary *g);
+
+struct required {
+    const struct settings *s;
+    int any;                        /* 0: no answer must contain anything */
+    struct patterns patterns;       /* those of the model, and --keep */
+    int has_symbols;                /* 1: those of the model count */
+    int32_t *symbols, n_symbols;
+    struct reader phrases;          /* --phrase-file */
+    const char *fault;              /* of its line */
+    struct glossary glossary;
+    trf_required *item;             /* of the sentences of a batch */
+    size_t capacity, n, checked;
+    int64_t asked, wrong;           /* answers that must contain texts; those that do not */
+};
+
+int open_required(struct required *r, const struct settings *s, const trf_model *model,
+                  const trf_vocab *target);
+const char *next_phrases(struct required *r);   /* the next line of --phrase-file, or "" */
+void require_line(struct required *r, const char *line, const char *phrases, int32_t sentence);
+trf_requirements requirements_of(const struct required *r);
+/* Tells what the best answer to a sentence lacks. Sentences come in their order. */
+void check_answer(struct required *r, const char *name, int64_t line, int32_t sentence,
+                  const char *answer);
+void clear_required(struct required *r);        /* after a batch */
+int say_required(const struct required *r);     /* FAILED with --strict */
+void close_required(struct required *r);
+
+// -----------------------------------------------------------------------------------------------
 // The attention of one kind over one pair (attention_weights.c)
 // -----------------------------------------------------------------------------------------------
 

@@ -40,6 +40,7 @@ struct translating {
     struct unknown unknown;
     struct spans spans;         /* of the line at hand */
     struct rules rules;
+    struct required required;
     int64_t answered, at_limit; /* answers; those that reached the length limit */
     int64_t doubts[N_DOUBTS];   /* those that repeat themselves, or are too short or long */
     int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
@@ -79,11 +80,15 @@ static const char *add_sentence(void *user, char why[300])
     struct side *sources = &t->lines.side, *prefixes = &t->lines.partners;
     const struct reader *in = &t->lines.in;
     const int32_t limit = least_of(&t->ensemble, longest_rows) - 1 - before_prefix(t).n;
-    const char *prefix = next_prefix(t);
+    const char *prefix = next_prefix(t), *phrases = next_phrases(&t->required);
     char fault[300];
     int32_t n, prefix_tokens;
     if (in->fault) return in->fault;
     if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
+    if (t->required.fault) {
+        snprintf(why, 300, "its line of --phrase-file: %.199s", t->required.fault);
+        return why;
+    }
     if (add_text(sources, t->source_vocab, in->line, t->limit, &n, why)) return why;
     if (add_each(t->s, &t->ensemble, sources, in->line, 0, why)) {
         drop_last(sources);
@@ -99,7 +104,8 @@ static const char *add_sentence(void *user, char why[300])
         drop_last(sources);
         drop_each(&t->ensemble);
         drop_last(prefixes);
-    }
+    } else if (t->required.any)
+        require_line(&t->required, in->line, phrases, (int32_t)sources->count - 1);
     note_unknown(&t->unknown, t->source_vocab, in->line, in->number);
     return NULL;
 }
@@ -368,6 +374,15 @@ static int write_object(struct translating *t, const struct batch_line *line, co
 // >>loop           batches of lines
 // -----------------------------------------------------------------------------------------------
 
+static int check_required(struct translating *t, const struct batch_line *line,
+                          const int32_t *source, int32_t n_source, const struct answer *best)
+{
+    const char *text = answer_text(t, source, n_source, best);
+    if (!text) return FAILED;
+    check_answer(&t->required, t->lines.in.name, line->number, line->first, text);
+    return DONE;
+}
+
 /* Writes the answers of a batch in the order of its lines. */
 static int write_batch(struct translating *t)
 {
@@ -391,10 +406,13 @@ static int write_batch(struct translating *t)
             report_unknown(&t->spans, b->in.name, line->number);
         status = (t->s->json ? write_object : write_lines)(t, line, source, n, t->answers + begin,
                                                            end[i] - begin);
+        if (!status && line->n && end[i] > begin && t->required.any)
+            status = check_required(t, line, source, n, t->answers + begin);
         source += n;
     }
     free(end);
     forget_answers(t);
+    clear_required(&t->required);
     return status;
 }
 
@@ -404,13 +422,19 @@ static int translate_batch(void *user)
     trf_sequences sources[TRF_MAX_MODELS];
     trf_sequences prefixes = sequences_of(&t->lines.partners);
     const trf_sequences *given = t->prefix.file ? &prefixes : NULL;
+    trf_requirements required = requirements_of(&t->required);
+    trf_status status = TRF_OK;
     trf_error err;
     all_sources(&t->ensemble, &t->lines.side, sources);
-    if (sources->count &&
-        (reads_each(&t->ensemble) ? trf_translate_each(t->translator, sources, given, &err)
-         : given ? trf_translate_prefixed(t->translator, sources, given, &err)
-                 : trf_translate_batch(t->translator, sources, &err)))
-        return say_batch_failed(&t->lines, &err);
+    if (sources->count && reads_each(&t->ensemble))
+        status = trf_translate_each(t->translator, sources, given, t->required.any ? &required
+                                    : NULL, &err);
+    else if (sources->count && t->required.any)
+        status = trf_translate_texts(t->translator, sources, given, &required, &err);
+    else if (sources->count)
+        status = given ? trf_translate_prefixed(t->translator, sources, given, &err)
+                       : trf_translate_batch(t->translator, sources, &err);
+    if (status) return say_batch_failed(&t->lines, &err);
     return write_batch(t);
 }
 
@@ -466,7 +490,7 @@ static int translate_lines(struct translating *t)
     report_limit(t);
     report_doubts(t);
     say_unknown_share(&t->unknown, "the input", 0.05);
-    return b->broken || b->unusable ? FAILED : DONE;
+    return say_required(&t->required) || b->broken || b->unusable ? FAILED : DONE;
 }
 
 /* Fails if attention is asked for although the search replaces the start token. */
@@ -540,6 +564,7 @@ static int load_translator(struct translating *t)
         status = shows_one(&t->ensemble, "--alignments, --attention or --unknown copy");
     if (!status) status = read_rules(s, t->model, t->source_vocab, t->target_vocab,
                                      &t->rules);
+    if (!status) status = open_required(&t->required, s, t->model, t->target_vocab);
     if (!status) status = check_attention(s, t->target_vocab);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->answer.unknown != UNKNOWN_COPY)
@@ -576,6 +601,7 @@ static void free_translating(struct translating *t)
     free(t->mean);
     free(t->spans.item);
     free_rules(&t->rules);
+    close_required(&t->required);
     free(t->text);
     trf_translator_destroy(t->translator);
     free_ensemble(&t->ensemble);

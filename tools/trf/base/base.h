@@ -9,6 +9,9 @@
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE     /* getline, getopt_long, strchrnul, fileno, clock_gettime, sigaction */
 #endif
+#include <sys/types.h>
+
+#include <regex.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,7 +163,8 @@ struct answer_settings {
 /* Tokens that a search must, or must not, write (rules.c). */
 struct rule_settings {
     const char *start, *forced_first, *source_first, *source_last, *ban_file;
-    struct texts bans, phrases, ends;
+    const char *phrase_file, *glossary;
+    struct texts bans, phrases, ends, keeps;
 };
 
 struct generate_settings {
@@ -308,6 +312,24 @@ void print_json_options(FILE *file, const struct settings *s, size_t member, siz
 int distance(const char *a, const char *b);     /* Levenshtein's, for "did you mean" */
 /* Fills s from argv. Returns -1 to run the command, or the exit status. */
 int parse_command_line(const struct command *command, struct settings *s, int argc, char **argv);
+
+// -----------------------------------------------------------------------------------------------
+// Text that must survive a translation (keep.c)
+// -----------------------------------------------------------------------------------------------
+
+/* A regular expression, and its next match in the text at hand. */
+struct pattern { regex_t regex; size_t begin, end; };
+struct patterns { struct pattern *item; size_t capacity; int n; };
+
+extern const char keep_key[], symbols_key[];    /* metadata of models: a pattern, a text a line */
+/* Adds a regular expression or a name (printf, html, ...). where: the option, or a file's name. */
+int add_pattern(struct patterns *p, const char *where, const char *text);
+int add_patterns(struct patterns *p, const char *where, const char *lines);     /* NULL: none */
+/* The first match of any pattern in a text from `from` on, the longest if several begin there.
+   Returns 0 if there is none. A text is begun with from 0; then from does not become smaller. */
+int next_match(struct patterns *p, const char *text, size_t from, size_t *begin, size_t *end);
+void free_patterns(struct patterns *p);
+char *joined_texts(const char *const *item, int n);     /* one a line; malloc'd */
 
 // -----------------------------------------------------------------------------------------------
 // Lines, pairs of lines (lines.c)

@@ -51,7 +51,7 @@ const struct command commands[] = {
      "    trf translate --model de-en.safetensors new.de --beam 5 --n-best 5",
      EXIT_TEXT,
      " input output model n-best scores json alignments unknown search-rule beam "
-     "alpha max-length-b source-language target-language prefixes ban phrase "
+     "alpha max-length-b source-language target-language prefixes ban phrase keep glossary "
      "interactive weights threads "},
     {GENERATE, "generate", "continue a text", "trf generate MODEL [TEXT] [options]",
      "Continues --prompt or each line of --input with a language model (trf train --objective\n"

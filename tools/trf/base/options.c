@@ -98,6 +98,15 @@ const struct row rows[] = {
      "The tag of the target language, or the token with which an imported model begins its "
      "answers, comes first",
      NULL},
+    {TRANSLATE, TEXT, "phrase-file", AT(rules.phrase_file), "FILE",
+     "line n has texts that the translation of line n must contain, with tabs between them, as "
+     "--phrase", NULL},
+    {TRANSLATE, TEXT, "glossary", AT(rules.glossary), "FILE",
+     "lines of a term, a tab and its translation. If a line has a term, as whole words and not "
+     "inside a longer one, its translation must contain the other", NULL},
+    {TRANSLATE, FLAG, "strict", AT(train.strict), NULL,
+     "exit status 1 if an answer lacks a text that it must contain (--keep, --phrase, --glossary) or "
+     "has a kept one too often; without it, only a message tells so", NULL},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | EMBED | TOKENIZE | DETOKENIZE, TEXT, "output",
      AT(output), "FILE",
      "file for the results; without it, or with '-': standard output", NULL},
@@ -171,6 +180,10 @@ const struct row rows[] = {
      "the same for the target only", NULL},
     {TRAIN, LONG_COUNT, "min-count", AT(train.min_count), "N",
      "leave out words and characters that occur fewer than N times", NULL},
+    {TRAIN, TEXTS, "keep", AT(rules.keeps), "PATTERN",
+     "text that a translation must leave as it is: a POSIX extended regular expression, or printf, "
+     "python, icu, html, url, number or escape; may be given several times. Frequent matches become "
+     "tokens, and the model remembers the patterns: trf translate copies what they match", NULL},
     {TRAIN, CHOICE, "normalization", AT(train.normalization), "auto|identity|nfc|nfkc",
      "how to normalize text for subwords that are learned here. identity: not at all; nfc: a "
      "letter and its mark become one character (Unicode NFC), and a tab becomes a space; nfkc: "

@@ -80,9 +80,13 @@
     {TRANSLATE, TEXT, "ban-file", AT(rules.ban_file), "FILE", "more such texts, one per line",
      NULL},
     {TRANSLATE, TEXTS, "phrase", AT(rules.phrases), "TEXT",
-     "a text that every answer must contain, tokenized as for --ban; may be given several times. "
-     "Answers at the length limit may lack it. With --beam 1 it comes first; with a beam larger "
-     "than the tokens of all phrases, where it scores best", NULL},
+     "a text that every answer must contain, whatever its tokens; may be given several times. One "
+     "that is given twice must occur twice. An answer may lack one only if there is no room for it, "
+     "and then a message tells so", NULL},
+    {TRANSLATE, TEXTS, "keep", AT(rules.keeps), "PATTERN",
+     "copy what matches PATTERN (as in trf train --keep) from each line to its answer, as often as "
+     "it is there, besides the model's own patterns; may be given several times. none: not even "
+     "those", NULL},
     {TRANSLATE, NUMBER, "no-repeat-ngram", AT(search.no_repeat_ngram), "N",
      "never write the same N tokens in a row twice; 0: off", NULL},
     {TRANSLATE, REAL, "repetition-penalty", AT(search.repetition_penalty), "X",

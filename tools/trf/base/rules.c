@@ -282,6 +282,5 @@ int read_rules(struct settings *s, const trf_model *model, const trf_vocab *sour
     for (k = 0; k < s->rules.phrases.n && !status; k++)
         status = add_listed(&rules->phrases, target, "--phrase", s->rules.phrases.item[k]);
     s->search.banned = sequences_of(&rules->banned);
-    s->search.phrases = sequences_of(&rules->phrases);
     return status;
 }

@@ -146,6 +146,7 @@ static int make_model(struct training *t, int64_t unknown)
         return refused("model", &err);
     return store_labels(t->run.model, &t->labels) || store_longest(t) ||
                    store_ratio(t) || store_blanks(t) ||
+                   note_symbols(&t->vocabularies, t->from, t->run.model) ||
                    (trf_dataset_stream(t->data.set) && note(t->run.model, stream_key, "1")) ||
                    store_unknown(t, unknown) ||
                    (t->from && store_origin(t)) ||

@@ -49,6 +49,11 @@ extern "C" int subwords_learn(const struct subwords_options *o, const char *(*ne
 {
     std::string learned, own;
     for (int32_t i = 0; i < o->sentinels; i++) own += ",<extra_id_" + std::to_string(i) + ">";
+    for (int i = 0; i < o->n_symbols; i++) {
+        own += ",\"";
+        for (const char *c = o->symbols[i]; *c; c++) own += *c == '"' ? "\"\"" : std::string(1, *c);
+        own += "\"";
+    }
     if (o->tab) own += ",\t";
     if (o->line_end) own += ",\n";
     if (o->reserved) own += "," + reserved;

@@ -16,6 +16,8 @@ struct subwords_options {
     int bpe;                /* 0: unigram */
     int32_t size;           /* with the unknown one and with those below */
     int32_t sentinels;      /* so many are "<extra_id_0>" and so on */
+    const char *const *symbols;     /* texts that are a subword wherever they stand */
+    int n_symbols;
     int tab, line_end;      /* 1: it is a subword, which stands alone; */
     int reserved;           /* so is U+2585, which SentencePiece keeps for itself */
     int verbatim;           /* 1: no blank is put before a line */

@@ -185,6 +185,8 @@ int learn_subwords(const struct settings *s, struct vocabularies *v, const trf_d
     o.bpe = (first_side ? s->train.target_tokens : s->train.source_tokens) == TOKENS_BPE;
     o.size = size - UNUSED;
     o.sentinels = n_sentinels(s);
+    o.symbols = (const char *const *)v->symbols;
+    o.n_symbols = v->n_symbols;
     map = composing_map(any_line(text, first_side, last_side, has_hangul), &o.map_bytes);
     rule = decide_normalization(s, text, first_side, last_side, map);
     o.rule = rules[rule];
@@ -371,4 +373,9 @@ void free_subwords(struct vocabularies *v)
     if (v->pieces[1] != v->pieces[0]) free(v->pieces[1]);
     free(v->pieces[0]);
     v->pieces[0] = v->pieces[1] = NULL;
+    for (; v->n_symbols > 0; v->n_symbols--) free(v->symbols[v->n_symbols - 1]);
+    free((void *)v->symbols);
+    free(v->patterns);
+    v->symbols = NULL;
+    v->patterns = NULL;
 }

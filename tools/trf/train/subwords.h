@@ -11,6 +11,9 @@ struct vocabularies {
     trf_vocab *of[2];
     char *pieces[2];                /* the bytes of their SentencePiece models, or NULL */
     size_t pieces_bytes[2];
+    char *patterns;                 /* of --keep, one a line, or NULL */
+    char **symbols;                 /* what they match often: tokens of both sides */
+    int n_symbols;
 };
 
 int subwords_can_be_learned(void);
@@ -27,5 +30,10 @@ int stored_subwords(const struct settings *s, struct vocabularies *v, int side, 
 int sample_subwords(const struct vocabularies *v, int side, const trf_data_lines *lines,
                     const trf_vocab *vocab, double alpha, uint32_t seed, struct side *ids);
 void free_subwords(struct vocabularies *v);
+
+/* symbols.c: what --keep matches often in the source, where the target has it too. */
+int find_symbols(const struct settings *s, struct vocabularies *v, const trf_data_lines *lines);
+int add_symbols(const struct vocabularies *v, trf_vocab *vocab);    /* of words or characters */
+int note_symbols(const struct vocabularies *v, const trf_model *from, trf_model *model);
 
 #endif

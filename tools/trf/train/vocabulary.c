@@ -49,9 +49,10 @@ static int make_vocabulary(const struct settings *s, struct vocabularies *v,
     if (file) return read_subwords(v, first_side, last_side, file, &v->of[first_side]);
     if (tokens == TOKENS_UNIGRAM || tokens == TOKENS_BPE)
         return learn_subwords(s, v, lines, first_side, last_side);
-    return learn_tokens(s, lines, first_side, last_side,
-                        tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
-                        &v->of[first_side]);
+    if ((tokens = learn_tokens(s, lines, first_side, last_side,
+                               tokens == TOKENS_CHARACTERS ? TRF_CHARACTERS : TRF_WORDS,
+                               &v->of[first_side]))) return tokens;
+    return add_symbols(v, v->of[first_side]);
 }
 
 /* Fails if the command line wants other tokens than the vocabularies have. */
@@ -185,6 +186,11 @@ int make_vocabularies(struct settings *s, struct vocabularies *v, const trf_data
         if ((status = decide_tokens(s, lines, (const trf_vocab *const *)v->of, plan)))
             return status;
     if ((status = check_made(s, v))) return status;
+    if (s->rules.keeps.n && s->objective != OBJECTIVE_TRANSLATE) {
+        say("--keep is for --objective translate");
+        return USAGE;
+    }
+    if (s->rules.keeps.n && (status = find_symbols(s, v, lines))) return status;
     if (s->objective != OBJECTIVE_TRANSLATE) return make_one_vocabulary(s, v, lines);
     if (inherited) {
         status = v->of[0] ? DONE : make_vocabulary(s, v, lines, 0, 0);

@@ -1,0 +1,508 @@
+#pragma once
+#include "api/basics.h"
+#include "api/batch.h"
+#include "api/translate.h"
+#include "base/impl.h"
+#include "base/errors.h"
+#include "base/memory.h"
+#include "system/text.h"
+#include "ops/ops.h"
+#include "ops/phrases.h"
+#include "ops/beam.h"
+#include "device/backend.h"
+#include "text/vocab.h"
+#include "text/pieces.h"
+#include "text/vocab_use.h"
+#include "model/model.h"
+#include "search/translator.h"
+
+// >>required       the phrases of a call, as its beams read them
+//
+// Texts become bytes, and for each byte the token with which a copy goes on there: where the
+// vocabulary cuts the text, as it does; elsewhere so that the fewest tokens follow. All phrases of
+// a call lie in one block of the device.
+
+enum { TRF__NEVER = 1 << 28, TRF__MAX_REQUIRED = 1024, TRF__MAX_PHRASE_TOKENS = 1 << 20 };
+
+TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
+{
+    int32_t n = (int32_t)trf__total_ids(x);
+    r->n_ids = x->count;
+    if (n == 0) return;
+    memcpy(r->ids, x->ids, (size_t)n * sizeof *r->ids);
+    memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
+}
+
+/* Bytes that the phrases of a search take in a call of so many sentences. */
+TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
+{
+    int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
+    size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
+    if (n == 0) return 0;
+    return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
+                         lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
+                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
+}
+
+TRF__FN void trf__required_free(trf_translator *t)
+{
+    trf__required *r = &t->required;
+    const trf__run *run = &t->pass.run;
+    const trf_hooks *hooks = &t->search.hooks;
+    run->backend->release(run, r->device, (size_t)r->device_bytes);
+    run->backend->release(run, r->writes, trf__bytes(r->n_ends, sizeof *r->ends) +
+                          (size_t)r->n_texts);
+    trf__free(hooks, r->of, trf__bytes(r->of_capacity, sizeof *r->of));
+    trf__free(hooks, r->each, trf__bytes(r->each_capacity, sizeof *r->each));
+    trf__free(hooks, r->units, trf__bytes(r->units_capacity, sizeof *r->units));
+    trf__free(hooks, r->symbols, trf__bytes(r->symbols_capacity, sizeof *r->symbols));
+    trf__free(hooks, r->text, (size_t)r->text_capacity);
+    trf__free(hooks, r->cut.ids, trf__bytes(r->cut.capacity, sizeof *r->cut.ids));
+    trf__free(hooks, r->texts, (size_t)r->n_texts);
+    trf__free(hooks, r->ends, trf__bytes(r->n_ends, sizeof *r->ends));
+    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots));
+}
+
+// >>writing        what each id of the target writes
+
+TRF__FN int32_t trf__written_from(const trf__required *r, int32_t id)
+{
+    return id > 0 ? r->ends[id - 1] : 0;
+}
+
+/* The id that writes n bytes, or -1. */
+TRF__FN int32_t trf__id_writing(const trf__required *r, const char *text, int32_t n, uint64_t hash)
+{
+    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
+    for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
+        int32_t id = r->slots[at] - 1, from = trf__written_from(r, id);
+        if (r->ends[id] - from == n && !memcmp(r->texts + from, text, (size_t)n)) return id;
+    }
+    return -1;
+}
+
+/* Enters an id that a copy may use, unless another one writes the same. */
+TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
+{
+    int32_t from = trf__written_from(r, id), n = r->ends[id] - from;
+    uint64_t hash = trf__hash_bytes(r->texts + from, (size_t)n);
+    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
+    if (n == 0 || trf__id_writing(r, r->texts + from, n, hash) >= 0) return;
+    while (r->slots[at]) at = (at + trf__slot_step(hash)) & mask;
+    r->slots[at] = id + 1;
+    if (n > r->longest) r->longest = n;
+}
+
+/* Whether a token is no byte and no piece that SentencePiece does not write itself. */
+TRF__FN int trf__is_plain_token(const trf_vocab *v, int32_t id)
+{
+    int32_t type = v->pieces ? trf__type_of(v->pieces, trf__token_of(v, id)) : 0;
+    return !v->pieces || type == TRF__PIECE_NORMAL || type == TRF__PIECE_USER;
+}
+
+/* The text of an id in a model whose vocabulary may have fewer. */
+TRF__FN size_t trf__target_text(const trf_model *model, int32_t id, char *to)
+{
+    return id < trf_vocab_size(model->target) ? trf__token_text(model->target, id, to) : 0;
+}
+
+/* Learns what the ids of the target write, once for a translator. */
+TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
+{
+    const trf_model *model = t->model;
+    const trf_config *c = &model->config;
+    const trf__run *run = &t->pass.run;
+    const trf_hooks *hooks = &t->search.hooks;
+    trf__required *r = &t->required;
+    int64_t n_ends = c->target_vocab, n_texts = 0, n_slots = 2;
+    size_t ends_bytes = trf__bytes(n_ends, sizeof *r->ends);
+    int32_t id, pass;
+    if (r->writes) return TRF_OK;
+    for (id = 0; id < n_ends; id++) n_texts += (int64_t)trf__target_text(model, id, NULL);
+    while (n_slots < 2 * n_ends) n_slots *= 2;
+    if (n_texts < INT32_MAX) {
+        if (!r->ends) r->ends = (int32_t *)trf__alloc(hooks, ends_bytes);
+        if (r->ends) r->n_ends = n_ends;
+        if (!r->texts) r->texts = (char *)trf__alloc(hooks, (size_t)n_texts);
+        if (r->texts) r->n_texts = n_texts;
+        if (!r->slots) r->slots = (int32_t *)trf__alloc_zeroed(hooks, trf__bytes(n_slots,
+                                                                                 sizeof *r->slots));
+        if (r->slots) r->n_slots = n_slots;
+    }
+    if (r->ends && r->texts && r->slots)
+        r->writes = run->backend->alloc(run, ends_bytes + (size_t)n_texts);
+    if (!r->writes)
+        return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
+                         (long long)n_ends);
+    for (n_texts = 0, id = 0; id < n_ends; id++)
+        r->ends[id] = (int32_t)(n_texts += (int64_t)trf__target_text(model, id,
+                                                                     r->texts + n_texts));
+    for (pass = 0; pass < 2; pass++)
+        for (id = 0; id < n_ends && id < trf_vocab_size(model->target); id++)
+            if (id != c->unk && !trf__is_end(c->eos, &t->search.ends, id) &&
+                trf__is_plain_token(model->target, id) == !pass) trf__enter_writing(r, id);
+    run->backend->upload(run, r->writes, r->ends, ends_bytes);
+    run->backend->upload(run, (char *)r->writes + ends_bytes, r->texts, (size_t)n_texts);
+    return run->backend->sync(run, err);
+}
+
+// >>phrase-copies  the tokens of a copy
+
+/* The token with which a copy goes on at byte m of a text of n bytes, or -1, and how many tokens it
+   needs then. blank: the token begins with the blank before it. */
+TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_t n, int32_t m,
+                                int blank, const trf__unit *units, int32_t *needed)
+{
+    uint64_t hash = TRF__HASH_START;
+    int32_t length, id = -1;
+    *needed = TRF__NEVER;
+    for (length = 1; length <= r->longest && length <= n - m + blank; length++) {
+        int32_t after = m + length - blank, rest = after < n ? units[after].rest : 0, found;
+        hash = trf__hash_more(hash, text + m - blank + length - 1, 1);
+        if (length <= blank || rest + 1 > *needed) continue;
+        found = trf__id_writing(r, text + m - blank, length, trf__hash_end(hash));
+        if (found >= 0) { id = found; *needed = rest + 1; }
+    }
+    return id;
+}
+
+/* Sets where the vocabulary cuts a text, if its tokens write the text or a blank and the text.
+   Returns the first token that writes a part of it, or -1, and where that part ends. */
+TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *text, int32_t n,
+                             trf__unit *units, int32_t *end)
+{
+    int32_t at, lead, i, first = -1;
+    for (lead = -n, i = 0; i < r->cut.n; i++)
+        lead += r->ends[r->cut.ids[i]] - trf__written_from(r, r->cut.ids[i]);
+    if (lead < 0 || lead > 1) return -1;
+    for (at = -lead, i = 0; i < r->cut.n; i++) {
+        int32_t from = trf__written_from(r, r->cut.ids[i]), length = r->ends[r->cut.ids[i]] - from;
+        if (r->cut.ids[i] == unk || memcmp(r->texts + from, text + at, (size_t)length)) return -1;
+        at += length;
+    }
+    for (at = -lead, i = 0; i < r->cut.n; i++) {
+        int32_t id = r->cut.ids[i], length = r->ends[id] - trf__written_from(r, id);
+        if (at > 0 && length > 0) units[at].next = id;
+        else if (at + length > 0) { first = id; *end = at + length; }
+        at += length;
+    }
+    return first;
+}
+
+/* Sets how copies of a text go on from each of its bytes, and with which tokens they begin. */
+TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
+                             trf__unit *units)
+{
+    int32_t n = f->n, end = n, m, needed[3] = { TRF__NEVER, TRF__NEVER, TRF__NEVER }, k;
+    for (m = 0; m < n; m++) units[m].next = -1;
+    f->first[0] = trf__set_cut(r, unk, text, n, units, &end);
+    for (m = n - 1; m >= 0; m--) {
+        int32_t id = units[m].next, after;
+        if (id < 0) {
+            units[m].next = trf__copy_token(r, text, n, m, 0, units, &units[m].rest);
+            continue;
+        }
+        after = m + r->ends[id] - trf__written_from(r, id);
+        units[m].rest = 1 + (after < n ? units[after].rest : 0);
+    }
+    if (f->first[0] >= 0) needed[0] = 1 + (end < n ? units[end].rest : 0);
+    f->first[1] = trf__copy_token(r, text, n, 0, 0, units, &needed[1]);
+    f->first[2] = trf__copy_token(r, text, n, 0, 1, units, &needed[2]);
+    for (f->cost = TRF__NEVER, k = 0; k < 3; k++) {
+        if (needed[k] >= TRF__NEVER) f->first[k] = -1;
+        else if (needed[k] < f->cost) f->cost = needed[k];
+    }
+}
+
+// >>requirements   the phrases of each sentence of a call
+
+/* Sets what is left of a phrase behind each of its units: the phrase without its first one is read
+   as an answer would be. */
+TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
+{
+    int32_t i;
+    units[0].back = f->bytes && trf__is_digit(units[0].unit) ? -1 : 0;
+    for (i = 1; i < f->n; i++)
+        units[i].back = trf__phrase_after(units, f->bytes, units[i - 1].back, units[i].unit);
+}
+
+/* A new phrase of n units at the end of the list. */
+TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f,
+                                   trf__unit **units, trf_error *err)
+{
+    trf__required *r = &t->required;
+    TRF__GROW(trf__phrase, r->each, r->each_capacity, r->n_each + 1, &t->search.hooks);
+    TRF__GROW(trf__unit, r->units, r->units_capacity, r->n_units + n, &t->search.hooks);
+    *f = &r->each[r->n_each];
+    *units = &r->units[r->n_units];
+    TRF__ZERO(**f);
+    (*f)->begin = (int32_t)r->n_units;
+    (*f)->n = (*f)->cost = n;
+    (*f)->first[0] = (*f)->first[1] = (*f)->first[2] = -1;
+    return TRF_OK;
+}
+
+/* Enters the phrase that trf__new_phrase has begun, or counts it with an equal one of the sentence,
+   whose phrases begin at `first`. */
+TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, int32_t exactly)
+{
+    trf__phrase *f = &r->each[r->n_each];
+    int64_t k;
+    int32_t i;
+    for (k = first; k < r->n_each; k++) {
+        trf__phrase *g = &r->each[k];
+        if (g->n != f->n || g->bytes != f->bytes) continue;
+        for (i = 0; i < f->n; i++)
+            if (r->units[g->begin + i].unit != r->units[f->begin + i].unit) break;
+        if (i < f->n) continue;
+        g->times = (int32_t)trf__min64((int64_t)g->times + times, TRF__MAX_PHRASE_TOKENS);
+        g->exactly |= exactly;
+        return;
+    }
+    f->times = times;
+    f->exactly = exactly;
+    trf__set_back(f, r->units + f->begin);
+    r->n_each++;
+    r->n_units += f->n;
+}
+
+/* Adds the phrases that all answers of a translator contain. */
+TRF__FN trf_status trf__require_ids(trf_translator *t, int64_t first, trf_error *err)
+{
+    trf__required *r = &t->required;
+    int32_t k, i, at = 0;
+    for (k = 0; k < r->n_ids; at += r->lengths[k++]) {
+        int32_t n = r->lengths[k];
+        trf__phrase *f;
+        trf__unit *units;
+        TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
+        for (i = 0; i < n; i++) {
+            units[i].unit = units[i].next = r->ids[at + i];
+            units[i].rest = n - i;
+        }
+        f->first[0] = r->ids[at];
+        trf__enter_phrase(r, first, 1, 0);
+    }
+    return TRF_OK;
+}
+
+/* Adds a text, unless the vocabulary cannot write it. */
+TRF__FN trf_status trf__require_text(trf_translator *t, int64_t first, const trf_required *x,
+                                     trf_error *err)
+{
+    trf__required *r = &t->required;
+    int32_t n = (int32_t)strlen(x->text), i;
+    trf__phrase *f;
+    trf__unit *units;
+    TRF__GROW(char, r->text, r->text_capacity, (int64_t)n + 2, &t->search.hooks);
+    r->text[0] = ' ';
+    memcpy(r->text + 1, x->text, (size_t)n + 1);
+    TRF__TRY(trf__encode_all(t->model->target, x->text, &r->cut, &t->search.hooks, err));
+    TRF__TRY(trf__new_phrase(t, n, &f, &units, err));
+    f->bytes = 1;
+    for (i = 0; i < n; i++) units[i].unit = (unsigned char)x->text[i];
+    trf__set_copies(r, t->model->config.unk, r->text + 1, f, units);
+    if (f->cost < TRF__NEVER) trf__enter_phrase(r, first, x->times, x->exactly);
+    return TRF_OK;
+}
+
+/* How often phrase f occurs in phrase g. */
+TRF__FN int32_t trf__phrase_in(const trf__required *r, const trf__phrase *f, const trf__phrase *g)
+{
+    trf__phrases all;
+    trf__met met = { 0, 0 };
+    int32_t i;
+    TRF__ZERO(all);
+    all.units = r->units;
+    if (f->bytes != g->bytes || f->n >= g->n) return 0;
+    for (i = 0; i < g->n; i++) trf__phrase_unit(&all, f, &met, r->units[g->begin + i].unit);
+    return trf__phrase_count(f, met);
+}
+
+/* Counts what is required of a sentence, whose phrases begin at `first`: a phrase occurs in others
+   too. */
+TRF__FN trf_status trf__require_all(trf_translator *t, int64_t first, trf__phrases *p,
+                                    trf_error *err)
+{
+    trf__required *r = &t->required;
+    int64_t total = 0, n = r->n_each - first, k, j, wishes = 0;
+    int32_t own[TRF__MAX_REQUIRED];
+    if (n > TRF__MAX_REQUIRED)
+        return trf__fail(err, TRF_E_LIMIT, -1, "texts",
+                         "a sentence must have at most %d different texts",
+                         (int)TRF__MAX_REQUIRED);
+    for (k = 0; k < n; k++) own[k] = r->each[first + k].times;
+    for (k = 0; k < n; k++) {
+        trf__phrase *f = &r->each[first + k];
+        int64_t times = own[k];
+        for (j = 0; j < n; j++)
+            times += (int64_t)own[j] * trf__phrase_in(r, f, &r->each[first + j]);
+        f->times = (int32_t)trf__min64(times, TRF__NEVER);
+        total += times * f->cost;
+        wishes += f->bytes ? 4 : 2;
+        if (total > TRF__MAX_PHRASE_TOKENS)
+            return trf__fail(err, TRF_E_LIMIT, -1, "texts",
+                             "the texts of a sentence must have at most %d tokens together",
+                             (int)TRF__MAX_PHRASE_TOKENS);
+    }
+    p->n = (int32_t)n;
+    p->total = (int32_t)total;
+    if (p->n > t->rules.phrases.n) t->rules.phrases.n = p->n;
+    if (p->total > t->rules.phrases.total) t->rules.phrases.total = p->total;
+    wishes = trf__min64(wishes, TRF__MAX_WISHES);
+    if (wishes > t->rules.n_wishes) t->rules.n_wishes = (int32_t)wishes;
+    return TRF_OK;
+}
+
+// >>require-call   the requirements of a call: checked, copied, given to its sentences
+
+TRF__FN trf_status trf__no_vocabularies(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "vocabulary",
+                     "the model has no vocabularies: see trf_model_set_vocabs");
+}
+
+/* Checks what a call requires of n sentences. */
+TRF__COLD
+TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requirements *x,
+                                       int32_t n, trf_error *err)
+{
+    int64_t k;
+    int32_t before = 0;
+    if (!t->model->target) return trf__no_vocabularies(err);
+    if (x->n_texts < 0) return trf__fail_below(err, "n_texts", 0, x->n_texts);
+    if (x->n_symbols < 0) return trf__fail_below(err, "n_symbols", 0, x->n_symbols);
+    if (x->n_texts > 0 && !x->texts) return trf__fail_null(err, "texts");
+    if (x->n_symbols > 0 && !x->symbols) return trf__fail_null(err, "symbols");
+    for (k = 0; k < x->n_texts; before = x->texts[k++].sentence) {
+        const trf_required *y = &x->texts[k];
+        if (y->sentence < before || y->sentence >= n)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "sentence",
+                             "text %lld: sentence must be %d to %d, got %d", (long long)k,
+                             (int)before, (int)n - 1, (int)y->sentence);
+        if (y->times < 1 || y->times > TRF__MAX_PHRASE_TOKENS)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "times",
+                             "text %lld: times must be 1 to %d, got %d", (long long)k,
+                             (int)TRF__MAX_PHRASE_TOKENS, (int)y->times);
+        if (!y->text) return trf__fail_null(err, "text");
+        if (!*y->text || strlen(y->text) > TRF__MAX_PHRASE_TOKENS)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "text",
+                             "text %lld must have 1 to %d bytes, got %llu", (long long)k,
+                             (int)TRF__MAX_PHRASE_TOKENS, (unsigned long long)strlen(y->text));
+        if (trf_find_invalid_utf8(y->text, strlen(y->text)) >= 0)
+            return trf__fail(err, TRF_E_FORMAT, k, "text", "text %lld is not UTF-8", (long long)k);
+    }
+    for (k = 0; k < x->n_symbols; k++)
+        if (x->symbols[k] < 0 || x->symbols[k] >= t->model->config.target_vocab)
+            return trf__fail(err, TRF_E_INVALID_ARG, k, "symbols",
+                             "symbol %lld: id must be 0 to %d, got %d", (long long)k,
+                             (int)t->model->config.target_vocab - 1, (int)x->symbols[k]);
+    return TRF_OK;
+}
+
+/* Sorts symbols. There are few. */
+TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
+{
+    trf__required *r = &t->required;
+    int32_t i, k;
+    TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
+    for (i = 0; i < x->n_symbols; i++) {
+        for (k = i; k > 0 && r->symbols[k - 1] > x->symbols[i]; k--)
+            r->symbols[k] = r->symbols[k - 1];
+        r->symbols[k] = x->symbols[i];
+    }
+    return TRF_OK;
+}
+
+/* Copies the lists to the device, and gives each sentence its part. */
+TRF__FN trf_status trf__upload_required(trf_translator *t, int32_t n, int32_t n_symbols,
+                                        trf_error *err)
+{
+    trf__required *r = &t->required;
+    const trf__run *run = &t->pass.run;
+    trf__cursor cursor = trf__cursor_at(NULL);
+    trf__phrase *each;
+    trf__unit *units;
+    int32_t *symbols, i, pass;
+    for (pass = 0; pass < 2; pass++) {
+        each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
+        units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
+        symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
+        if (pass) break;
+        if ((int64_t)cursor.used > r->device_bytes) {
+            run->backend->release(run, r->device, (size_t)r->device_bytes);
+            r->device = run->backend->alloc(run, cursor.used);
+            r->device_bytes = r->device ? (int64_t)cursor.used : 0;
+            if (!r->device)
+                return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
+                                 (long long)r->n_each);
+        }
+        cursor = trf__cursor_at(r->device);
+    }
+    run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
+    run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
+    run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
+    for (i = 0; i < n; i++) {
+        trf__phrases *p = &r->of[i];
+        p->each = each;
+        p->units = units;
+        p->symbols = symbols;
+        p->n_symbols = n_symbols;
+        p->ends = (const int32_t *)r->writes;
+        p->texts = (const char *)r->writes + trf__bytes(r->n_ends, sizeof *r->ends);
+        each += p->n;
+    }
+    return run->backend->sync(run, err);
+}
+
+/* Sets the phrases of all sentences of a call: those of the search, and texts if x is not NULL. */
+TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, int32_t n,
+                                trf_error *err)
+{
+    trf__required *r = &t->required;
+    const trf_vocab *v = t->model->target;
+    int64_t k = 0, first = 0;
+    int32_t i;
+    t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
+    t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
+    r->n_each = r->n_units = r->n_of = 0;
+    if (x) TRF__TRY(trf__check_required(t, x, n, err));
+    if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
+    if (x) TRF__TRY(trf__learn_writing(t, err));
+    if (x) TRF__TRY(trf__copy_symbols(t, x, err));
+    TRF__GROW(trf__phrases, r->of, r->of_capacity, n, &t->search.hooks);
+    for (i = 0; i < n; i++, first = r->n_each) {
+        TRF__ZERO(r->of[i]);
+        r->of[i].drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
+                                     (v->pieces && (v->pieces->dummy_prefix ||
+                                                    v->pieces->remove_extra)));
+        TRF__TRY(trf__require_ids(t, first, err));
+        for (; x && k < x->n_texts && x->texts[k].sentence == i; k++)
+            TRF__TRY(trf__require_text(t, first, &x->texts[k], err));
+        TRF__TRY(trf__require_all(t, first, &r->of[i], err));
+    }
+    TRF__TRY(trf__upload_required(t, n, x ? x->n_symbols : 0, err));
+    r->n_of = n;
+    return TRF_OK;
+}
+
+/* The phrases of a sentence, or NULL. */
+TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
+{
+    return t->required.n_of ? &t->required.of[sentence] : NULL;
+}
+
+TRF_API int32_t trf_text_count(const char *in, const char *text)
+{
+    size_t n = text ? strlen(text) : 0;
+    const char *at = in, *found;
+    int32_t count = 0;
+    if (!in || n == 0) return 0;
+    while ((found = strstr(at, text)) != NULL) {
+        int before = found > in && trf__is_digit(found[-1]) && trf__is_digit(text[0]);
+        int after = trf__is_digit(found[n]) && trf__is_digit(text[n - 1]);
+        at = found + (before || after ? 1 : n);
+        count += !before && !after;
+    }
+    return count;
+}
