@@ -65,6 +65,8 @@ fault "" "two clean files" --source s --target t --valid-source vs --valid-targe
 fault "" "clean labels" --objective classify --tsv kinds.tsv
 fault "" "clean labels of words" --objective tag --tsv tags.tsv
 for objective in causal mask span; do fault "" "a clean text: $objective" --objective $objective --text text; done
+sed 's/$/\n/' text >spaced
+fault "" "empty lines between texts" --objective causal --text spaced
 fault "" "a text that is one document" --objective causal --documents file --text text
 fault "" "clean labels beside hidden words" --objective pretrain --tsv kinds.tsv
 fault "" "sentences that follow one another" --objective classify --next-sentences text --segments 2
