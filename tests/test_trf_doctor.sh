@@ -65,6 +65,8 @@ fault "" "two clean files" --source s --target t --valid-source vs --valid-targe
 fault "" "clean labels" --objective classify --tsv kinds.tsv
 fault "" "clean labels of words" --objective tag --tsv tags.tsv
 for objective in causal mask span; do fault "" "a clean text: $objective" --objective $objective --text text; done
+sed 's/$/\n/' text >spaced
+fault "" "empty lines between texts" --objective causal --text spaced
 fault "" "a text that is one document" --objective causal --documents file --text text
 fault "" "clean labels beside hidden words" --objective pretrain --tsv kinds.tsv
 fault "" "sentences that follow one another" --objective classify --next-sentences text --segments 2
@@ -179,10 +181,14 @@ for row in 'control-characters \007' 'control-characters \302\205' 'byte-order-m
 done
 for row in '\331\205\342\200\214\331\207' '\327\251\342\200\217' '5 \316\274m' \
     '\360\237\221\251\342\200\215\360\237\214\276' \
-    'AT&T' 'S\303\203O' '\303\251\303\240' 'e\314\201'; do
+    'AT&T' 'S\303\203O' '\303\203\303\211' '\303\251\303\240' 'e\314\201'; do
     text=$(printf "$row") awk -F '\t' -v OFS='\t' 'NR == 44 { $1 = $1 " " ENVIRON["text"] } 1' text >bad
     fault "" "what is meant: $row" --objective causal --text bad
 done
+text=$(printf 'cafe\314\201\320\260') awk 'NR == 44 { $0 = $0 " " ENVIRON["text"] } 1' text >bad
+fault "mixed-scripts:1:44" "a word goes on behind an accent" --objective causal --text bad
+with 'NR == 44 || NR == 46' '$1 = $1 "\302\240"; $2 = $2 "\302\240"' >bad
+fault "no-break-space:2:44" "a fault on both sides is one of the line" --tsv bad
 with 'NR == 44' 'gsub(/ /, "\302\240", $1)' >bad
 sh -c "$(remedy --tsv bad)" >mended
 check "no-break spaces are made blanks" cmp -s mended pairs.tsv

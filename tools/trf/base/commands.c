@@ -310,9 +310,8 @@ const struct command commands[] = {
      "fit, damaged characters, labels that occur once, validation data that are trained on. A\n"
      "note may be meant so: repeated lines, several targets of one source, blanks at the ends of\n"
      "lines. What is usual in the data is no fault: lengths, numbers and languages are compared\n"
-     "with those of the other lines. --test-tsv and the like are compared with the rest, and\n"
-     "examined as it is. Lengths in tokens (--max-length) are counted in words or characters, as\n"
-     "trf chooses them.\n"
+     "with those of the other lines. Test data (--test-tsv and the like) are examined too. Lengths\n"
+     "in tokens (--max-length) are counted in words or characters, as trf chooses them.\n"
      "\n"
      "    trf doctor --source train.de --target train.en --valid-source dev.de --valid-target dev.en\n"
      "    trf doctor --objective classify --tsv reviews.tsv --json",

@@ -27,7 +27,7 @@ static void see_added(void *user, const trf_line *line)
     const struct settings *s = d->s;
     const struct origin at = {file_number(d, line->path), line->number};
     int side;
-    if (!line->path || !line->target) return;       /* the end of a file */
+    if (!line->target) return;          /* the end of a file */
     for (side = 0; side < 2 && !s->train.next_sentences; side++) {
         const char *text = side ? line->target : line->source,
                    *file = file_of_side(s, line->path, side);
