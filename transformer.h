@@ -1710,7 +1710,8 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
-   (2) or -1 alone: the sequence has no loss. ANY and NUMBERS: trf_config.label_kind
+   (2) ANY and NUMBERS are values of trf_config.label_kind. -1 alone: the sequence has no loss.
+
    With sequence_labels the loss of a batch is the mean over its labelled tokens plus the mean over
    its labelled sequences (Devlin et al. 2019). The parts of a batch (trf_train_options.parts) share
    these means. If an update has several batches, each counts by its number of labelled tokens. So
@@ -39950,4 +39951,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3111653503
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2393695344
