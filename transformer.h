@@ -1720,7 +1720,8 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
-   (2) or -1 alone: the sequence has no loss. ANY and NUMBERS: trf_config.label_kind
+   (2) ANY and NUMBERS are values of trf_config.label_kind. -1 alone: the sequence has no loss.
+
    With sequence_labels the loss of a batch is the mean over its labelled tokens plus the mean over
    its labelled sequences (Devlin et al. 2019). The parts of a batch (trf_train_options.parts) share
    these means. If an update has several batches, each counts by its number of labelled tokens. So
@@ -29443,7 +29444,11 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     if (length < 1) return trf__fail_below(err, "length", 1, length);
     before = *corpus;
     for (i = 0; status == TRF_OK && i < n; i += length) {
-        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        int32_t some = (int32_t)trf__min64(length, n - i);
+        /* a pair may have numbers as labels, a text has ids */
+        status = trf__pair_side(INT32_MAX, corpus->n_pairs, ids + i, some, -1, "target", "n_target",
+                                err);
+        if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
         /* the index in all ids, not in this chunk */
         if (status == TRF_E_INVALID_ARG && err) err->where += i;
     }
@@ -42046,4 +42051,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1027975397
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4186658670

@@ -52,7 +52,8 @@ typedef struct trf_place {
 
    (1) A source may be empty only if source_bos or source_eos is 1: otherwise it has no row to
        classify.
-   (2) or -1 alone: the sequence has no loss. ANY and NUMBERS: trf_config.label_kind
+   (2) ANY and NUMBERS are values of trf_config.label_kind. -1 alone: the sequence has no loss.
+
    With sequence_labels the loss of a batch is the mean over its labelled tokens plus the mean over
    its labelled sequences (Devlin et al. 2019). The parts of a batch (trf_train_options.parts) share
    these means. If an update has several batches, each counts by its number of labelled tokens. So

@@ -127,7 +127,11 @@ TRF_API trf_status trf_corpus_add_chunks(trf_corpus *corpus, const int32_t *ids,
     if (length < 1) return trf__fail_below(err, "length", 1, length);
     before = *corpus;
     for (i = 0; status == TRF_OK && i < n; i += length) {
-        status = trf_corpus_add(corpus, NULL, 0, ids + i, (int32_t)trf__min64(length, n - i), err);
+        int32_t some = (int32_t)trf__min64(length, n - i);
+        /* a pair may have numbers as labels, a text has ids */
+        status = trf__pair_side(INT32_MAX, corpus->n_pairs, ids + i, some, -1, "target", "n_target",
+                                err);
+        if (status == TRF_OK) status = trf_corpus_add(corpus, NULL, 0, ids + i, some, err);
         /* the index in all ids, not in this chunk */
         if (status == TRF_E_INVALID_ARG && err) err->where += i;
     }
