@@ -153,6 +153,7 @@
 //   >>ops              the contract between the model and the hardware
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
+//                     >>shared-loss
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
@@ -164,7 +165,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
+//                     >>cross_entropy >>divergence >>clip >>accumulate >>average >>adam >>top
+//                     >>top-merge
 //                     >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
@@ -203,8 +205,8 @@
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
 //                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
-//                     >>forward-head >>projection >>backward >>backward-stack
+//                     >>packed-models >>rows >>row-lists >>batch-rows >>forward
+//                     >>forward-sublayer >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
 //                     >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls
@@ -2307,8 +2309,8 @@ typedef struct trf_step_report {
     double sequence_accuracy;   /* share of these sequences whose label the model found most
                                    likely */
     int64_t sequence_targets;   /* number of these sequences */
-    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) / 2
-                                   per target token; with sequence_labels, plus that of sequences.
+    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) /
+                                   2 per target token; with sequence_labels, plus that of sequences.
                                    loss, nll and accuracies are means of both passes without it, so
                                    they compare with those of other runs */
 } trf_step_report;
@@ -2556,9 +2558,8 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
      in     what the stage before has put out. The first stage ignores it (NULL)
      out    set to what the next stage reads. The last stage ignores it (NULL)
    Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
-   the rows of the encoder, then those of the decoder; with consistency, each of the first pass, then
-   of the second. TRF_E_STATE: the slot waits for
-   trf_stage_backward. */
+   the rows of the encoder, then those of the decoder; with consistency, of each those of the first
+   pass, then those of the second. TRF_E_STATE: the slot waits for trf_stage_backward. */
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err);
 /* Adds the gradients of the micro-batch in a slot, which is then empty.
@@ -6243,6 +6244,8 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
 {
     return span->n_query < most ? span->n_query : most;
 }
+
+// >>shared-loss    the loss of a row, its sums, clipping and Adam
 
 /* ---- the loss (paper 5.4) ---- */
 
@@ -24480,7 +24483,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
     int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
     int32_t begins = pools ? 0 : pass->encoder.begins;
-    const int64_t rows = pass->decoder.rows / pass->copies, all = pass->encoder.n_self / pass->copies;
+    const int64_t rows = pass->decoder.rows / pass->copies;
+    const int64_t all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
         n = pools ? 1 : source->self[i].n_query;
@@ -24494,6 +24498,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     memcpy(targets + rows, targets, (size_t)rows * sizeof *targets);
     if (before) memcpy(labels + all, labels, (size_t)all * sizeof *labels);
 }
+
+// >>batch-rows     room for the rows of a batch, and a whole batch on its way to the device
 
 /* Limits that are enough: where one was not, larger by a quarter at least, so that batches which
    become longer little by little do not each move everything. */
@@ -24532,7 +24538,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
+   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory
+   has grown, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -39841,4 +39848,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3932138521
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3282413487

@@ -153,6 +153,7 @@
 //   >>ops              the contract between the model and the hardware
 //                     >>layer-jobs >>loss-jobs >>search-jobs >>op-table
 //   >>shared           what the CPU and a GPU compute by the same text
+//                     >>shared-loss
 //   >>beam             beam search over one sentence, driven from outside
 //                     >>phrases >>beam-answers >>beam-step >>beam-results >>rules >>next-rows
 //   >>cblas            the one call of CBLAS, and what can be asked of OpenBLAS
@@ -164,7 +165,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>clip >>accumulate >>average >>adam >>top >>top-merge
+//                     >>cross_entropy >>divergence >>clip >>accumulate >>average >>adam >>top
+//                     >>top-merge
 //                     >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
@@ -203,8 +205,8 @@
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
 //                     >>sublayers >>stacks >>acts >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>forward >>forward-sublayer
-//                     >>forward-head >>projection >>backward >>backward-stack
+//                     >>packed-models >>rows >>row-lists >>batch-rows >>forward
+//                     >>forward-sublayer >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
 //                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
 //                     >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls

@@ -121,6 +121,8 @@ TRF__BOTH int64_t trf__pooled(const trf__span *span, int64_t most)
     return span->n_query < most ? span->n_query : most;
 }
 
+// >>shared-loss    the loss of a row, its sums, clipping and Adam
+
 /* ---- the loss (paper 5.4) ---- */
 
 /* 2^-25: sums of logits near the largest float, scaled by it, do not overflow; a power of two adds
