@@ -167,8 +167,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>number-loss >>clip >>accumulate >>average >>adam
-//                     >>top >>top-merge >>mix >>backpointers
+//                     >>cross_entropy >>number-loss >>divergence >>clip >>accumulate
+//                     >>average >>adam >>top >>top-merge >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order
@@ -2362,8 +2362,8 @@ typedef struct trf_step_report {
     double sequence_accuracy;   /* share of these sequences whose label the model found most
                                    likely */
     int64_t sequence_targets;   /* number of these sequences */
-    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) / 2
-                                   per target token; with sequence_labels, plus that of sequences.
+    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) /
+                                   2 per target token; with sequence_labels, plus that of sequences.
                                    loss, nll and accuracies are means of both passes without it, so
                                    they compare with those of other runs */
 } trf_step_report;
@@ -2611,9 +2611,8 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
      in     what the stage before has put out. The first stage ignores it (NULL)
      out    set to what the next stage reads. The last stage ignores it (NULL)
    Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
-   the rows of the encoder, then those of the decoder; with consistency, each of the first pass, then
-   of the second. TRF_E_STATE: the slot waits for
-   trf_stage_backward. */
+   the rows of the encoder, then those of the decoder; with consistency, of each those of the first
+   pass, then those of the second. TRF_E_STATE: the slot waits for trf_stage_backward. */
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err);
 /* Adds the gradients of the micro-batch in a slot, which is then empty.
@@ -5958,7 +5957,8 @@ enum {
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
-    TRF__TALLIES = 20
+    TRF__TALLIES = 32                   /* a multiple of 16: gradients of several parts stay
+                                           aligned */
 };
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */
@@ -25268,7 +25268,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
     int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
     int32_t begins = pools ? 0 : pass->encoder.begins;
-    const int64_t rows = pass->decoder.rows / pass->copies, all = pass->encoder.n_self / pass->copies;
+    const int64_t rows = pass->decoder.rows / pass->copies;
+    const int64_t all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
         n = pools ? 1 : source->self[i].n_query;
@@ -25322,7 +25323,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
+   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory
+   has grown, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;
@@ -42051,4 +42053,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4186658670
+// Made from the files in tools/header by `make header`. CRC of the lines above: 582500959

@@ -565,6 +565,7 @@ static trf_config random_config(uint64_t seed, int n, trf_train_options *o)
     o->longest = 2 + UP_TO(150);
     o->threads = 1 + UP_TO(3);
     o->recompute = UP_TO(2);
+    o->consistency = UP_TO(3) == 0;
 #undef UP_TO
     return c;
 }

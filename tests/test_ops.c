@@ -19,6 +19,7 @@ static void tile_begins(int worker);
 #include <unistd.h>
 #include <cmocka.h>
 #include "plain.h"
+#include "golden/consistency.h"
 
 #if defined(TRF_DOUBLE)
 #define EPSILON 2.3e-16
@@ -2670,6 +2671,38 @@ static void test_cross_entropy_of_pairs(void **state)
     }
 }
 
+/* The authors' loss, in PyTorch. */
+static void test_pairs_of_pytorch(void **state)
+{
+    enum { N = 5, V = 7, D = 4 };
+    trf__run run = run_of(1, 0);
+    trf__loss l = loss_of(&run, 2 * N, V, D, TRF_SMOOTH_UNIFORM, 0.1, -1, 1);
+    trf_real *x = plain_empty(2 * N * D), *w = plain_empty(V * D), *b = plain_empty(V),
+             *dx = plain_empty(2 * N * D);
+    int32_t targets[2 * N];
+    trf__sums sums;
+    int i;
+    (void)state;
+    for (i = 0; i < 2 * N * D; i++) x[i] = (trf_real)((i * 37 % 23 - 11) / 8.0);
+    for (i = 0; i < V * D; i++) w[i] = (trf_real)((i * 29 % 19 - 9) / 8.0);
+    for (i = 0; i < V; i++) b[i] = (trf_real)((i * 13 % 7 - 3) / 8.0);
+    for (i = 0; i < 2 * N; i++) targets[i] = (3 * (i % N) + 1) % V;
+    l.x = act(x); l.bias = b; l.targets = targets; l.sums = &sums;
+    l.w = weight_of(&run, w, V, D, 0);
+    l.dx = act(dx); l.dw = plain_empty(V * D); l.db = plain_empty(V); l.first = 1;
+    l.pairs = N; l.consistency = 1.5;
+    OP(&run, cross_entropy, &l);
+    assert_number_near(sums.loss, consistency_loss[0], LOOSE * 12);
+    assert_number_near(sums.divergence, consistency_divergence[0], LOOSE * 5);
+    for (i = 0; i < 2 * N * D; i++)
+        assert_number_near((double)dx[i], consistency_dx[i], LOOSE * 3 + 1e-11);
+    for (i = 0; i < V * D; i++)
+        assert_number_near((double)l.dw[i], consistency_dw[i], LOOSE * 4 + 1e-11);
+    for (i = 0; i < V; i++)
+        assert_number_near((double)l.db[i], consistency_db[i], LOOSE + 1e-11);
+    end_run(&run);
+}
+
 /* Two passes with the same logits: the losses have the bits of one pass, the divergence is 0, and
    the gradient of each is half of what it is alone. */
 static void test_equal_pairs(void **state)
@@ -3814,6 +3847,7 @@ int main(void)
                                        TEST(test_norm_extremes),
                                        TEST(test_cross_entropy),
                                        TEST(test_cross_entropy_of_pairs),
+                                       TEST(test_pairs_of_pytorch),
                                        TEST(test_equal_pairs),
                                        TEST(test_cross_entropy_extremes),
                                        TEST(test_clip),

@@ -290,6 +290,7 @@ static const struct tested table[] = {
     OF(TRAIN, "smoothing-rule", training.smoothing_rule, trf_smoothing,
        {"uniform", TRF_SMOOTH_UNIFORM}, {"others", TRF_SMOOTH_OTHERS},
        {"others-kl", TRF_SMOOTH_OTHERS_KL}, {"no-pad-kl", TRF_SMOOTH_NO_PAD_KL}),
+    OPTION(TRAIN, REAL, "consistency", training.consistency),
     OPTION(TRAIN, REAL, "dropout", train.dropout),
     OPTION(TRAIN, REAL, "embedding-dropout", training.dropout),
     OPTION(TRAIN, REAL, "attention-dropout", training.attention_dropout),

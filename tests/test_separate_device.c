@@ -366,8 +366,9 @@ static void test_counts_of_ranks(void **state)
 }
 
 /* A device that wants batches filled up learns what others learn, and reports the batch's own
-   tokens. Where that is more than was planned for, memory grows. */
-static void test_filled_batches(void **state)
+   tokens. Where that is more than was planned for, memory grows. With consistency each of the two
+   copies is filled up. */
+static void check_filled_batches(double consistency)
 {
     static const int64_t fills[] = { 0, 8, 7, 1000 };
     trf_step_report reports[4][3];
@@ -375,20 +376,24 @@ static void test_filled_batches(void **state)
     size_t f;
     int64_t i, n = 0;
     int step;
-    (void)state;
     for (f = 0; f < 4; f++) {
         trf_model *model = model_of(POST_TIED);
         trf_trainer *t = trainer_of(model, 1);
+        trf_train_options o = *trf_trainer_options(t);
+        o.consistency = consistency;
+        OK(trf_trainer_set_options(t, &o, &err));
         separate.fills = fills[f];
         for (step = 0; step < 3; step++) {
             trf_batch batch = batch_of(step);
             OK(trf_forward_backward(t, &batch, NULL, &err));
-            assert_int_equal(t->pass.decoder.rows > t->pass.target_rows, f > 0);
+            assert_int_equal(t->pass.decoder.rows / t->pass.copies > t->pass.target_rows, f > 0);
+            assert_int_equal(t->pass.copies, consistency > 0 ? 2 : 1);
             OK(trf_forward_backward(t, &batch, NULL, &err));
             OK(trf_optimizer_step(t, &reports[f][step], &err));
             assert_int_equal(reports[f][step].source_tokens, reports[0][step].source_tokens);
             assert_int_equal(reports[f][step].target_tokens, reports[0][step].target_tokens);
             assert_true(fabs(reports[f][step].loss - reports[0][step].loss) < 1e-4);
+            assert_true(fabs(reports[f][step].divergence - reports[0][step].divergence) < 1e-4);
             assert_true(fabs(reports[f][step].accuracy - reports[0][step].accuracy) < 1e-9);
         }
         n = model->layout.n_weights;
@@ -405,9 +410,18 @@ static void test_filled_batches(void **state)
             difference += x * x;
             size += (double)weights[0][i] * (double)weights[0][i];
         }
-        assert_true(sqrt(difference) < 1e-3 * sqrt(size));
+        /* fillers between the copies change the order of sums, and Adam makes as much of the
+           rounding in the biases of keys, which have no gradient, as of a gradient */
+        assert_true(sqrt(difference) < (consistency > 0 ? 3e-3 : 1e-3) * sqrt(size));
     }
     for (f = 0; f < 4; f++) free(weights[f]);
+}
+
+static void test_filled_batches(void **state)
+{
+    (void)state;
+    check_filled_batches(0);
+    check_filled_batches(2);
 }
 
 /* Weights that the caller writes reach the copies from which the device computes. */

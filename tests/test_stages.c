@@ -423,6 +423,7 @@ static stage_job base_job(int variant, int untied)
     j.o = kit_small_training(0.2);
     j.o.clip_norm = 0.05;               /* so that all steps are clipped */
     j.o.weight_decay = 0.01;
+    j.o.consistency = variant % 3 == 1 ? 2 : 0;
     return j;
 }
 

@@ -2477,6 +2477,8 @@ static void bad_checkpoint_numbers(void **state)
                  {"attention_dropout", "-1", "attention_dropout"},
                  {"residual_dropout", "2", "residual_dropout"},
                  {"label_smoothing", "1", "label_smoothing"},
+                 {"consistency", "-1", "consistency"},
+                 {"consistency", "nan", "consistency"},
                  {"clip_norm", "0", "clip_norm"},
                  {"clip_norm", "nan", "clip_norm"},
                  {"total_steps", "3", "total_steps"},
@@ -2494,7 +2496,8 @@ static void bad_checkpoint_numbers(void **state)
     for (i = 0; i < sizeof fields / sizeof fields[0]; i++) {
         const char *field = fields[i].key;
         if (!fields[i].stored) { assert_null(set_note(&d, field, NULL)); continue; }
-        note_refused(&d, corpus, field, NULL, TRF_E_FORMAT, field);
+        if (fields[i].stored <= TRF__FORMAT)        /* files of this format may lack later ones */
+            note_refused(&d, corpus, field, NULL, TRF_E_FORMAT, field);
         note_refused(&d, corpus, field, "x", TRF_E_FORMAT, field);
         note_refused(&d, corpus, field, "", TRF_E_FORMAT, field);
     }

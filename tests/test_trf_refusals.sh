@@ -58,6 +58,7 @@ train|dropout|1|must be 0 or more and below 1, got 1$|
 train|embedding-dropout|1|must be 0 or more and below 1|
 train|residual-dropout|-1|must be 0 or more and below 1|
 train|weight-decay|-1|must be between 0 and|
+train|consistency|-1|must be between 0 and 1000000, got -1$|
 train|clip-norm|0|must be between|
 train|epsilon|-1|must be between|
 train|initial-rate|-1|must be between 0 and|

@@ -342,6 +342,19 @@ expect 0 "the paper with two vocabularies" "tying decoder" "$trf" train $files -
     --size tiny --joint-vocabulary no --updates 0 --model m
 check "the paper with two vocabularies has two" grep -q "14 source and 14 target tokens" err
 
+# --- consistency --------------------------------------------------------------------------------
+alike="--tsv train.tsv $small --consistency 2 --log-every 5"
+expect 0 "training with consistency" "update 20 .*loss " "$trf" train $alike --updates 20 --model alike --log alike.log
+check "the log has the divergence" eval 'test $(grep -c "\"divergence\":0\.[0-9]*[1-9]" alike.log) -ge 4'
+"$trf" train $alike --updates 10 --model alike2 2>/dev/null
+expect 0 "the second half keeps consistency" "resumed from update 11" "$trf" train --tsv train.tsv $small \
+    --log-every 5 --updates 20 --model alike2 --resume
+check "consistency: resumed = straight" same alike alike2
+expect 0 "consistency without dropout warns" "no dropout is set: it changes nothing" \
+    "$trf" train $alike --dropout 0 --updates 1 --model alone
+"$trf" train --tsv train.tsv $small --updates 5 --log-every 5 --model usual --log usual.log 2>/dev/null
+check "other logs have none" eval '! grep -q divergence usual.log'
+
 # --- updates that are not finite, rates that are too high ---------------------------------------
 wild="$model $brief --threads 1 --schedule constant --learning-rate 1e5 --initial-rate 1e5 \
     --warmup 1 --clip-norm 1e300"

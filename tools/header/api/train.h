@@ -204,8 +204,8 @@ typedef struct trf_step_report {
     double sequence_accuracy;   /* share of these sequences whose label the model found most
                                    likely */
     int64_t sequence_targets;   /* number of these sequences */
-    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) / 2
-                                   per target token; with sequence_labels, plus that of sequences.
+    double divergence;          /* in training with consistency: mean of (KL(p || q) + KL(q || p)) /
+                                   2 per target token; with sequence_labels, plus that of sequences.
                                    loss, nll and accuracies are means of both passes without it, so
                                    they compare with those of other runs */
 } trf_step_report;

@@ -167,8 +167,8 @@
 //                     >>format-table
 //                     >>product-tiles >>verbs >>dropout >>embed >>linear >>activate >>rotary
 //                     >>attention >>attention-rows >>attention-gradient >>add_norm >>pool
-//                     >>cross_entropy >>number-loss >>clip >>accumulate >>average >>adam
-//                     >>top >>top-merge >>mix >>backpointers
+//                     >>cross_entropy >>number-loss >>divergence >>clip >>accumulate
+//                     >>average >>adam >>top >>top-merge >>mix >>backpointers
 //                     >>reorder >>draw >>draw-filters >>state
 //   >>column           this file's ops as a table
 //   >>cuda             the backend for NVIDIA's GPUs: the ops in the CPU's order

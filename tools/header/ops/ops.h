@@ -387,7 +387,8 @@ enum {
     TRF__TALLY_SEQUENCE_LOSS = 10, TRF__TALLY_SEQUENCE_CORRECT = 12,
     TRF__TALLY_SEQUENCE_TARGETS = 14,
     TRF__TALLY_DIVERGENCE = 16, TRF__TALLY_SEQUENCE_DIVERGENCE = 18,
-    TRF__TALLIES = 20
+    TRF__TALLIES = 32                   /* a multiple of 16: gradients of several parts stay
+                                           aligned */
 };
 
 #define TRF__MAX_GRADIENT (TRF__REAL_BYTES == 4 ? 1e18 : 1e150)    /* Adam squares it */

@@ -280,7 +280,8 @@ TRF__FN void trf__fill_labels(const trf__pass *pass, const trf_sequences *x)
     const int pools = trf__pools(pass->config), before = pass->config->sequence_labels > 0;
     int32_t *targets = pass->decoder.host.targets, *labels = pass->sequence.host, i, k, n;
     int32_t begins = pools ? 0 : pass->encoder.begins;
-    const int64_t rows = pass->decoder.rows / pass->copies, all = pass->encoder.n_self / pass->copies;
+    const int64_t rows = pass->decoder.rows / pass->copies;
+    const int64_t all = pass->encoder.n_self / pass->copies;
     int64_t row = 0, at = 0;
     for (i = 0; i < x->count; i++) {
         n = pools ? 1 : source->self[i].n_query;
@@ -334,7 +335,8 @@ TRF__FN void trf__block_upload(trf__pass *pass, size_t bytes)
 }
 
 /* The rows and sequences of a pass for this batch: the same, or, in training, padded as the backend
-   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory has grown, and so do the bits. */
+   says; and so often as the pass has copies. They depend on the batch alone, not on how far memory
+   has grown, and so do the bits. */
 TRF__FN trf__limits trf__pass_filled(const trf__pass *pass, const trf__limits *need)
 {
     const trf__run *run = &pass->run;

@@ -313,6 +313,10 @@ const struct row rows[] = {
      "(PyTorch, Marian); others: e / (V-1) on each wrong token (fairseq); others-kl: the same, "
      "with the entropy subtracted from the loss (tensor2tensor); no-pad-kl: the same with e / "
      "(V-2) and nothing on pad (Annotated Transformer, JoeyNMT)", NULL},
+    {TRAIN, REAL, "consistency", AT(training.consistency), "A",
+     "compute each pair twice, with two dropout masks, and add A times the divergence of both "
+     "answers to the mean of their losses (R-Drop): half of the A in the authors' program for "
+     "translation. Needs dropout; takes twice the time; 0: off", NULL},
     {TRAIN | FROM_DATA, REAL, "dropout", AT(train.dropout), "X",
      "set all four dropouts (--embedding-dropout, --residual-dropout, --attention-dropout, "
      "--activation-dropout), each at least 0, less than 1",

@@ -201,6 +201,8 @@ static void log_progress(const struct progress *p, int64_t epoch, const trf_step
             (long long)epoch + 1);
     print_json_field(log, "loss", loss);
     print_json_field(log, "accuracy", accuracy);
+    if (p->s->training.consistency > 0)
+        print_json_field(log, "divergence", report->divergence);
     print_json_field(log, "learning_rate", report->learning_rate);
     print_json_field(log, "gradient_norm", report->gradient_norm);
     print_json_field(log, "tokens_per_second", rate);
