@@ -2558,8 +2558,9 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
-// A translator is a search, beam or greedy, over one model. It also shows what a model computes:
-// scores, labels, hidden states, logits, attention.
+// A translator is a search, beam or greedy, over one model, or over several that answer as one
+// (>>api-ensemble). It also shows what a model computes: scores, labels, hidden states, logits,
+// attention.
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
@@ -40278,4 +40279,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 921107015
+// Made from the files in tools/header by `make header`. CRC of the lines above: 171320573
