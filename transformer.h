@@ -2628,8 +2628,9 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
-// A translator is a search, beam or greedy, over one model. It also shows what a model computes:
-// scores, labels, hidden states, logits, attention.
+// A translator is a search, beam or greedy, over one model, or over several that answer as one
+// (>>api-ensemble). It also shows what a model computes: scores, labels, hidden states, logits,
+// attention.
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in
@@ -31330,18 +31331,27 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* The cache of a model with this configuration. */
-TRF__FN void trf__take_cache(trf__cursor *cursor, trf__cache *cache, const trf__hypotheses *h,
-                             const trf_config *c, const trf__run *run)
+/* The caches of all models, and room for what several say of the rows. */
+TRF__COLD
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__hypotheses *h, const trf__ensemble *e,
+                              const trf__run *run)
 {
-    int64_t width = 2 * trf__k_width(c);
-    cache->area = h->area;
-    cache->self_layer = h->length * h->n_rows * width;
-    cache->cross_layer = h->n_places * h->area * width;
-    cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                        trf__bytes(cache->self_layer, run->element));
-    cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                         trf__bytes(cache->cross_layer, run->element));
+    int64_t mixed = e->n > 1 ? h->n_rows : 0, vocab = e->config.target_vocab;
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        const trf_config *c = e->configs[k];
+        trf__cache *cache = &h->caches[k];
+        int64_t width = 2 * trf__k_width(c);
+        cache->area = h->area;
+        cache->self_layer = h->length * h->n_rows * width;
+        cache->cross_layer = h->n_places * h->area * width;
+        cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+    h->mixed = trf__take_reals(cursor, mixed, vocab);
+    h->logits = trf__take_reals(cursor, mixed, vocab);
 }
 
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
@@ -31366,7 +31376,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    for (i = 0; i < e->n; i++) trf__take_cache(&device, &h->caches[i], h, e->configs[i], run);
+    trf__take_caches(&device, h, e, run);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -31380,10 +31390,6 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->top_scratch = trf__take(&device, 1,
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
-    if (e->n > 1) {
-        h->mixed = trf__take_reals(&device, n, c->target_vocab);
-        h->logits = trf__take_reals(&device, n, c->target_vocab);
-    }
     h->found = (char *)trf__take(&device, n, found);
     h->rest = s->renormalize_logits
             ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
@@ -31631,7 +31637,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
         if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
     }
     if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
-    top.mixed = h->mixed;
+    top.mixed = e->n > 1 ? h->mixed : NULL;
     top.scores = e->n > 1 && e->rule == TRF_ENSEMBLE_GEOMETRIC;
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ruled = (double *)(uintptr_t)next.ruled;
@@ -32353,6 +32359,50 @@ TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
     return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
 }
 
+/* The most that it adds for any of n models; -1: they do not go together or cannot read so many. */
+TRF__COLD
+TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, const trf_search *s,
+                                  int32_t source_tokens)
+{
+    int64_t added = -1;
+    int32_t k;
+    if (!configs || n > TRF_MAX_MODELS || source_tokens < 0) return -1;
+    for (k = 0; k < n; k++) {
+        int64_t adds = configs[k] ? trf__ids_added(configs[k], s) : -1;
+        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
+            trf__check_alike(configs[0], configs[k], k, NULL)) return -1;
+        added = trf__max64(added, adds);
+    }
+    return added;
+}
+
+/* Bytes of the packed weights of all models. */
+TRF__COLD
+TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
+{
+    trf__layout layout;
+    size_t bytes = 0;
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        TRF__ZERO(layout);
+        trf__lay_out(&layout, e->configs[k]);
+        bytes = trf__add_size(bytes, trf__packed_size(&layout, run, trf__packs(run, 0)));
+    }
+    return bytes;
+}
+
+/* Bytes of the passes of all but the first, with the run's state once for each: an upper bound. */
+TRF__COLD
+TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *limits,
+                                  const trf__run *run)
+{
+    size_t bytes = trf__bytes(e->n - 1, sizeof(trf__pass));
+    int32_t k;
+    for (k = 1; k < e->n; k++)
+        bytes = trf__add_size(bytes, trf__pass_memory(e->configs[k], limits, NULL, run));
+    return bytes;
+}
+
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
@@ -32361,26 +32411,20 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    int32_t source_tokens)
 {
     trf_search own = trf_search_defaults();
-    const trf_config *config = configs && n > 0 ? configs[0] : NULL;
+    const trf_config *config;
     trf__ensemble ensemble;
-    int64_t added = 0, answers;
+    int64_t added, answers;
     int32_t k;
     trf_device device;
     trf__run run;
-    trf__layout layout;
     trf__hypotheses h;
     trf__rules rules;
     trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
-    if (!config || n > TRF_MAX_MODELS || sentences < 1 || source_tokens < 0) return 0;
-    for (k = 0; k < n; k++) {
-        int64_t adds = configs[k] ? trf__ids_added(configs[k], search) : -1;
-        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
-            trf__check_alike(config, configs[k], k, NULL)) return 0;
-        added = trf__max64(added, adds);
-    }
+    added = trf__ids_added_to(configs, n, search, source_tokens);
+    if (added < 0 || sentences < 1) return 0;
     TRF__ZERO(ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
@@ -32407,8 +32451,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
         state = trf__pass_state(&pass, &have);
         growing = trf__pass_memory(config, &have, NULL, &run);
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
-        for (k = 1; k < n; k++)
-            growing = trf__add_size(growing, trf__pass_memory(configs[k], &have, NULL, &run));
+        growing = trf__add_size(growing, trf__others_memory(&ensemble, &have, &run));
     }
     TRF__ZERO(h);
     h.n_places = round.n;
@@ -32421,15 +32464,8 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = sizeof(trf_translator);
-    for (k = 0; k < n; k++) {
-        TRF__ZERO(layout);
-        trf__lay_out(&layout, configs[k]);
-        fixed = trf__add_size(fixed, trf__packed_size(&layout, &run, trf__packs(&run, 0)));
-        if (k > 0)
-            fixed = trf__add_size(fixed, trf__add_size(sizeof(trf__pass),
-                                  trf__pass_memory(configs[k], &grown, NULL, &run)));
-    }
+    fixed = trf__add_size(sizeof(trf_translator), trf__ensemble_packed(&ensemble, &run));
+    fixed = trf__add_size(fixed, trf__others_memory(&ensemble, &grown, &run));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +
@@ -42053,4 +42089,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 582500959
+// Made from the files in tools/header by `make header`. CRC of the lines above: 831884954

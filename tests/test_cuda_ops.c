@@ -931,6 +931,42 @@ static void test_top(void **state)
     }
 }
 
+/* Two models as one. Numbers that 16 bits hold: in all places the sums are those of floats. */
+static void test_mix(void **state)
+{
+    enum { ROWS_OF_MIX = 5, WORDS_OF_MIX = 301, WIDE = 33, N = ROWS_OF_MIX * WORDS_OF_MIX };
+    int rule, k, r, i;
+    (void)state;
+    for (rule = 0; rule < 2; rule++) {
+        struct thing *x, *sum, *logits;
+        trf_real *want, *got;
+        make_weights(WORDS_OF_MIX * WIDE + WORDS_OF_MIX);
+        x = acts(ROWS_OF_MIX * WIDE, 1);
+        sum = reals(N, 0);
+        logits = reals(N, 0);
+        EVERYWHERE for (k = 0; k < 2; k++) {
+            trf__mix j;
+            j.sum = (trf_real *)(void *)sum->at[r];
+            j.logits = (trf_real *)(void *)logits->at[r];
+            j.x = ACT(x); j.w = mat_on(r, 0);
+            j.bias = k ? bias_on(r, WORDS_OF_MIX * WIDE) : NULL;
+            j.rows = ROWS_OF_MIX; j.vocab = WORDS_OF_MIX; j.d = WIDE;
+            j.weight = 0.25 + 0.5 * k; j.rule = rule; j.first = k == 0;
+            ON->mix(&runs[r], &j);
+        }
+        want = numbers_of(sum, CPU, N, 0);
+        for (r = FLOAT; r < PLACES; r++) {
+            got = numbers_of(sum, r, N, 0);
+            for (i = 0; i < N; i++)
+                if (!(fabs((double)got[i] - (double)want[i]) < 1e-5))
+                    fail_msg("%s, number %d: %g, not %g", places[r], i, (double)got[i], (double)want[i]);
+            free(got);
+        }
+        free(want);
+        forget();
+    }
+}
+
 static struct thing *zeros(int64_t n, size_t size)
 {
     void *x = calloc((size_t)n, size);
@@ -1061,6 +1097,7 @@ int main(void)
         cmocka_unit_test(test_pairs),
         cmocka_unit_test(test_adam),
         cmocka_unit_test(test_top),
+        cmocka_unit_test(test_mix),
         cmocka_unit_test(test_searches),
     };
     int r, failed;

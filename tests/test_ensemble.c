@@ -201,7 +201,7 @@ static int32_t plain_search(const company *a, const trf_search *s, const trf_seq
             best_of(l, bos, wanted.forced, wanted.count, p + row * wanted.count, ids + row * wanted.count,
                     &rest[row]);
         }
-        trf__beam_advance(&beam, p, NULL, running.renormalize_logits ? rest : NULL, ids, wanted.count, wanted.count);
+        trf__beam_advance(&beam, p, NULL, running.renormalize_logits ? rest : NULL, ids, wanted.count, wanted.count, 0);
     }
     n = trf__beam_finish(&beam, found, kept, own);
     for (i = 0; i < n; i++) {
@@ -779,6 +779,7 @@ static void test_cancel(void **state)
     trf_sequences x;
     uint64_t want;
     int64_t calls, at;
+    int cancelled = 0;
     (void)state;
     ask(&question);
     x = some(question.ids, question.lengths, SOURCES);
@@ -790,13 +791,17 @@ static void test_cancel(void **state)
     calls = q.asked;
     assert_true(calls > (KIT_ASKS_ONCE ? 4 : 40));
     for (at = 1; at <= calls; at += 1 + calls / 17) {
+        trf_status status;
         q.asked = 0;
         q.at = at;
-        FAILS(TRF_E_CANCELLED, trf_translate_batch(t, &x, &err));
+        status = trf_translate_batch(t, &x, &err);      /* a GPU that plays ops again asks less */
+        assert_int_equal(status, q.asked < at ? TRF_OK : TRF_E_CANCELLED);
+        cancelled += status == TRF_E_CANCELLED;
         q.at = 0;
         OK(trf_translate_batch(t, &x, &err));
         assert_true(hash_answers(1, t, SOURCES) == want);
     }
+    assert_true(cancelled >= (KIT_ASKS_ONCE ? 1 : 15));
     trf_translator_destroy(t);
     part(&a);
 }
@@ -838,7 +843,7 @@ static void test_memory(void **state)
     assert_true(trf_ensemble_memory(configs, 0, &s, 40, 8) == 0 && trf_ensemble_memory(NULL, 2, &s, 40, 8) == 0);
     assert_true(trf_ensemble_memory(configs, 17, &s, 40, 8) == 0);
     assert_true(trf_ensemble_memory(configs, 2, &s, 1, 33) == 0);          /* the second reads 33 with BOS and EOS */
-    for (at = 1; at <= calls; at++) {
+    for (at = 1; at <= calls; at += KIT_AGAIN ? 5 : 1) {
         trf_translator *t = NULL;
         trf_status status;
         s.hooks = kit_hooks(&m);

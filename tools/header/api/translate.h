@@ -8,8 +8,9 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-translate  from ids to ids, from text to text
 //
-// A translator is a search, beam or greedy, over one model. It also shows what a model computes:
-// scores, labels, hidden states, logits, attention.
+// A translator is a search, beam or greedy, over one model, or over several that answer as one
+// (>>api-ensemble). It also shows what a model computes: scores, labels, hidden states, logits,
+// attention.
 // -----------------------------------------------------------------------------------------------
 
 /* How a finished hypothesis is scored. S is the sum of its log-probabilities, L its length in

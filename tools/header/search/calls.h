@@ -289,6 +289,50 @@ TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
     return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
 }
 
+/* The most that it adds for any of n models; -1: they do not go together or cannot read so many. */
+TRF__COLD
+TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, const trf_search *s,
+                                  int32_t source_tokens)
+{
+    int64_t added = -1;
+    int32_t k;
+    if (!configs || n > TRF_MAX_MODELS || source_tokens < 0) return -1;
+    for (k = 0; k < n; k++) {
+        int64_t adds = configs[k] ? trf__ids_added(configs[k], s) : -1;
+        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
+            trf__check_alike(configs[0], configs[k], k, NULL)) return -1;
+        added = trf__max64(added, adds);
+    }
+    return added;
+}
+
+/* Bytes of the packed weights of all models. */
+TRF__COLD
+TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
+{
+    trf__layout layout;
+    size_t bytes = 0;
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        TRF__ZERO(layout);
+        trf__lay_out(&layout, e->configs[k]);
+        bytes = trf__add_size(bytes, trf__packed_size(&layout, run, trf__packs(run, 0)));
+    }
+    return bytes;
+}
+
+/* Bytes of the passes of all but the first, with the run's state once for each: an upper bound. */
+TRF__COLD
+TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *limits,
+                                  const trf__run *run)
+{
+    size_t bytes = trf__bytes(e->n - 1, sizeof(trf__pass));
+    int32_t k;
+    for (k = 1; k < e->n; k++)
+        bytes = trf__add_size(bytes, trf__pass_memory(e->configs[k], limits, NULL, run));
+    return bytes;
+}
+
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
 TRF__COLD
@@ -297,26 +341,20 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    int32_t source_tokens)
 {
     trf_search own = trf_search_defaults();
-    const trf_config *config = configs && n > 0 ? configs[0] : NULL;
+    const trf_config *config;
     trf__ensemble ensemble;
-    int64_t added = 0, answers;
+    int64_t added, answers;
     int32_t k;
     trf_device device;
     trf__run run;
-    trf__layout layout;
     trf__hypotheses h;
     trf__rules rules;
     trf__limits have, grown, need;
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
-    if (!config || n > TRF_MAX_MODELS || sentences < 1 || source_tokens < 0) return 0;
-    for (k = 0; k < n; k++) {
-        int64_t adds = configs[k] ? trf__ids_added(configs[k], search) : -1;
-        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
-            trf__check_alike(config, configs[k], k, NULL)) return 0;
-        added = trf__max64(added, adds);
-    }
+    added = trf__ids_added_to(configs, n, search, source_tokens);
+    if (added < 0 || sentences < 1) return 0;
     TRF__ZERO(ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
@@ -343,8 +381,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
         state = trf__pass_state(&pass, &have);
         growing = trf__pass_memory(config, &have, NULL, &run);
         if (state == trf__pass_state(&pass, &grown)) growing -= state;
-        for (k = 1; k < n; k++)
-            growing = trf__add_size(growing, trf__pass_memory(configs[k], &have, NULL, &run));
+        growing = trf__add_size(growing, trf__others_memory(&ensemble, &have, &run));
     }
     TRF__ZERO(h);
     h.n_places = round.n;
@@ -357,15 +394,8 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     ids = trf__bytes(trf__capacity(16, answers * (round.longest + 1)),
                      sizeof(int32_t) + sizeof(double));
     cache = trf__add_size(trf__add_size(h.bytes, h.device_bytes), trf__add_size(ids, ids / 2));
-    fixed = sizeof(trf_translator);
-    for (k = 0; k < n; k++) {
-        TRF__ZERO(layout);
-        trf__lay_out(&layout, configs[k]);
-        fixed = trf__add_size(fixed, trf__packed_size(&layout, &run, trf__packs(&run, 0)));
-        if (k > 0)
-            fixed = trf__add_size(fixed, trf__add_size(sizeof(trf__pass),
-                                  trf__pass_memory(configs[k], &grown, NULL, &run)));
-    }
+    fixed = trf__add_size(sizeof(trf_translator), trf__ensemble_packed(&ensemble, &run));
+    fixed = trf__add_size(fixed, trf__others_memory(&ensemble, &grown, &run));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, answers), sizeof(trf_hypothesis)));
     fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, sentences),
                                             sizeof(int32_t) + sizeof(int64_t) +

@@ -44,18 +44,27 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* The cache of a model with this configuration. */
-TRF__FN void trf__take_cache(trf__cursor *cursor, trf__cache *cache, const trf__hypotheses *h,
-                             const trf_config *c, const trf__run *run)
+/* The caches of all models, and room for what several say of the rows. */
+TRF__COLD
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__hypotheses *h, const trf__ensemble *e,
+                              const trf__run *run)
 {
-    int64_t width = 2 * trf__k_width(c);
-    cache->area = h->area;
-    cache->self_layer = h->length * h->n_rows * width;
-    cache->cross_layer = h->n_places * h->area * width;
-    cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                        trf__bytes(cache->self_layer, run->element));
-    cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                         trf__bytes(cache->cross_layer, run->element));
+    int64_t mixed = e->n > 1 ? h->n_rows : 0, vocab = e->config.target_vocab;
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        const trf_config *c = e->configs[k];
+        trf__cache *cache = &h->caches[k];
+        int64_t width = 2 * trf__k_width(c);
+        cache->area = h->area;
+        cache->self_layer = h->length * h->n_rows * width;
+        cache->cross_layer = h->n_places * h->area * width;
+        cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+    h->mixed = trf__take_reals(cursor, mixed, vocab);
+    h->logits = trf__take_reals(cursor, mixed, vocab);
 }
 
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
@@ -80,7 +89,7 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    for (i = 0; i < e->n; i++) trf__take_cache(&device, &h->caches[i], h, e->configs[i], run);
+    trf__take_caches(&device, h, e, run);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -94,10 +103,6 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->top_scratch = trf__take(&device, 1,
                                run->backend->top_scratch(&run->device, n, c->target_vocab,
                                                          trf__max_candidates(c, s)));
-    if (e->n > 1) {
-        h->mixed = trf__take_reals(&device, n, c->target_vocab);
-        h->logits = trf__take_reals(&device, n, c->target_vocab);
-    }
     h->found = (char *)trf__take(&device, n, found);
     h->rest = s->renormalize_logits
             ? (double *)trf__take(&device, (1 + s->ends.n) * n, sizeof *h->rest) : NULL;
@@ -345,7 +350,7 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
         if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
     }
     if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
-    top.mixed = h->mixed;
+    top.mixed = e->n > 1 ? h->mixed : NULL;
     top.scores = e->n > 1 && e->rule == TRF_ENSEMBLE_GEOMETRIC;
     top.log_probabilities = (double *)(uintptr_t)next.log_probabilities;
     top.ruled = (double *)(uintptr_t)next.ruled;
