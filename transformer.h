@@ -1425,8 +1425,8 @@ TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe
 /* Adds one token at the end of a finished vocabulary of words or characters: a sentinel, or a word
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
-   symbol, such as "%s": texts of characters are cut into symbols where they have one, the longest
-   of those that begin at the same character. Models have copies, which do not change.
+   symbol, such as "%s", of at most 256 bytes: texts of characters are cut into symbols where they
+   have one, the longest of those that begin at the same character. Models have copies, which do not change.
    TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
@@ -7276,10 +7276,9 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             count < beam->vocab - (forced == TRF__NOT_EOS ? 1 + beam->search.ends.n : 0);
         int32_t met = trf__beam_met(beam, row, -1, NULL), most;
         int disordered = hides && ruled && greedy, lacks = met >= 0 && met < beam->phrases.total;
-        int eos_allowed = forced >= 0 || (beam->n >= beam->least && !lacks);
+        int late = beam->n >= beam->least, eos_allowed = forced >= 0 || (late && !lacks);
         double least = 0, hidden;
-        most = lacks && beam->n >= beam->least && forced < 0 &&
-            trf__beam_ends(beam, ids[row * stride]) ? met : -1;
+        most = lacks && late && forced < 0 && trf__beam_ends(beam, ids[row * stride]) ? met : -1;
         for (j = 0; j < count + more; j++) {    /* the wishes come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];
@@ -18102,7 +18101,8 @@ TRF__FN trf_status trf__json_integer(trf__json *s, uint64_t *out)
 // escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
+enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20,
+       TRF__MAX_SYMBOL_BYTES = 256 };
 #define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
 
 /* as files and errors call them */
@@ -21533,6 +21533,8 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
+        return "expected a character, or a symbol of at most 256 bytes, got a longer one";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";
@@ -42089,4 +42091,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 831884954
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1258006647

@@ -3445,7 +3445,7 @@ static uint64_t check_advance(const trf__run *run, int32_t sentences, int beam, 
             int32_t was = b->live, fresh = a.begin && k >= old, j;
             if (!a.begin)
                 trf__beam_advance(b, p + before * wanted, NULL, NULL, found + before * wanted, wanted,
-                                  trf__beam_wanted(b).count);
+                                  trf__beam_wanted(b).count, 0);
             assert_int_equal(there->live, b->live);
             assert_int_equal(there->n_finished, b->n_finished);
             before += was;

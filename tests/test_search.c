@@ -122,7 +122,7 @@ static int32_t advance(trf__beam *beam, const candidate *candidates, int64_t str
         log_probabilities[i] = candidates[i].log_probability;
         ids[i] = candidates[i].id;
     }
-    return trf__beam_advance(beam, log_probabilities, NULL, NULL, ids, stride, count);
+    return trf__beam_advance(beam, log_probabilities, NULL, NULL, ids, stride, count, 0);
 }
 
 static double rank_of(double p) { return p < 1 ? p : -HUGE_VAL; }

@@ -128,10 +128,9 @@ TRF__BOTH void trf__beam_gather(trf__beam *beam, const double *log_probabilities
             count < beam->vocab - (forced == TRF__NOT_EOS ? 1 + beam->search.ends.n : 0);
         int32_t met = trf__beam_met(beam, row, -1, NULL), most;
         int disordered = hides && ruled && greedy, lacks = met >= 0 && met < beam->phrases.total;
-        int eos_allowed = forced >= 0 || (beam->n >= beam->least && !lacks);
+        int late = beam->n >= beam->least, eos_allowed = forced >= 0 || (late && !lacks);
         double least = 0, hidden;
-        most = lacks && beam->n >= beam->least && forced < 0 &&
-            trf__beam_ends(beam, ids[row * stride]) ? met : -1;
+        most = lacks && late && forced < 0 && trf__beam_ends(beam, ids[row * stride]) ? met : -1;
         for (j = 0; j < count + more; j++) {    /* the wishes come last */
             int64_t at = row * stride + (j < count ? j : stride - more + j - count);
             int32_t id = forced >= 0 ? forced : ids[at];

@@ -26,7 +26,8 @@
 // escape. The reader trusts nothing, and errors give the offset.
 // -----------------------------------------------------------------------------------------------
 
-enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20 };
+enum { TRF__UNK = 3, TRF__SPECIALS = 4, TRF__MAX_TOKEN_BYTES = 1 << 20,
+       TRF__MAX_SYMBOL_BYTES = 256 };
 #define TRF__MAX_TOKENS ((int64_t)INT32_MAX - TRF__SPECIALS)        /* 2^31 - 5: ids are int32_t */
 
 /* as files and errors call them */

@@ -277,6 +277,8 @@ TRF__FN const char *trf__token_fault(const trf_vocab *v, const char *token, size
     if (!length) return "expected a token, got an empty one";
     if (length > TRF__MAX_TOKEN_BYTES) return "expected a token of at most 1 MiB, got a longer one";
     if (trf_find_invalid_utf8(token, length) >= 0) return "expected UTF-8, got something else";
+    if (v->kind == TRF_CHARACTERS && length > TRF__MAX_SYMBOL_BYTES)
+        return "expected a character, or a symbol of at most 256 bytes, got a longer one";
     for (i = 0; v->kind == TRF_WORDS && i < length; i++)
         if (trf__is_blank(token[i])) return "expected a word, got a token with a blank";
     if (trf__is_special(token, length)) return "expected a token, got the text of a special one";

@@ -132,7 +132,7 @@ struct required {
     const struct settings *s;
     int any;                        /* 0: no answer must contain anything */
     struct patterns patterns;       /* those of the model, and --keep */
-    int has_symbols;                /* 1: those of the model count */
+    int own;                        /* 1: those of the model are among them */
     int32_t *symbols, n_symbols;
     struct reader phrases;          /* --phrase-file */
     const char *fault;              /* of its line */

@@ -16,23 +16,46 @@ static int read_patterns(struct required *r, const struct settings *s, const trf
     for (k = 0; k < s->rules.keeps.n && !status; k++)
         if (strcmp(s->rules.keeps.item[k], "none"))
             status = add_pattern(&r->patterns, "--keep", s->rules.keeps.item[k]);
-    r->has_symbols = !none;
+    r->own = !none;
     return status;
 }
 
-/* The model's tokens that are kept texts: no answer has one that its source lacks. */
+static void add_symbol(struct required *r, size_t *capacity, int32_t id)
+{
+    r->symbols = grow(r->symbols, capacity, (size_t)r->n_symbols + 1, sizeof *r->symbols);
+    r->symbols[r->n_symbols++] = id;
+}
+
+/* Whether a text is a match as a whole, and no word: it has a character besides letters. */
+static int is_kept(struct required *r, const char *text)
+{
+    const char *at = text;
+    size_t begin, end;
+    while ((*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z') || (unsigned char)*at >= 0x80) at++;
+    return *at && next_match(&r->patterns, text, 0, &begin, &end) && begin == 0 && !text[end];
+}
+
+/* Tokens that are kept texts: no answer has one that its source lacks. They are the model's symbols,
+   and others that match, without the mark of a blank (of SentencePiece or byte-level BPE). */
 static void find_symbols(struct required *r, const trf_model *model, const trf_vocab *vocab)
 {
-    const char *lines = trf_model_metadata(model, symbols_key);
+    static const char *const blanks[] = {"\xE2\x96\x81", "\xC4\xA0"};
+    const char *lines = r->own ? trf_model_metadata(model, symbols_key) : NULL;
     size_t capacity = 0, n;
-    for (; r->has_symbols && lines && *lines; lines += n + (lines[n] == '\n')) {
+    int32_t id, size = r->patterns.n ? trf_vocab_size(vocab) : 0, unk = unknown_id(vocab);
+    int k;
+    for (; lines && *lines; lines += n + (lines[n] == '\n')) {
         char *text = format_text("%.*s", (int)(n = strcspn(lines, "\n")), lines);
-        int32_t id = trf_vocab_id(vocab, text);
-        if (id >= 0 && !strcmp(trf_vocab_token(vocab, id), text)) {
-            r->symbols = grow(r->symbols, &capacity, (size_t)r->n_symbols + 1, sizeof *r->symbols);
-            r->symbols[r->n_symbols++] = id;
-        }
+        id = trf_vocab_id(vocab, text);
+        if (id != unk) add_symbol(r, &capacity, id);
         free(text);
+    }
+    for (id = 0; id < size; id++) {
+        const char *text = trf_vocab_token(vocab, id);
+        if (trf_vocab_id(vocab, text) == unk) continue;         /* a special one */
+        for (k = 0; k < 2; k++)
+            if (!strncmp(text, blanks[k], strlen(blanks[k]))) text += strlen(blanks[k]);
+        if (is_kept(r, text)) add_symbol(r, &capacity, id);
     }
 }
 
