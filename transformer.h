@@ -175,7 +175,8 @@
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top >>cuda-mix
+//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs >>cuda-adam >>cuda-top
+//                     >>cuda-mix
 //                     >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
@@ -1426,7 +1427,8 @@ TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
    symbol, such as "%s", of at most 256 bytes: texts of characters are cut into symbols where they
-   have one, the longest of those that begin at the same character. Models have copies, which do not change.
+   have one, the longest of those that begin at the same character. Models have copies, which do not
+   change.
    TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);
@@ -2244,9 +2246,9 @@ typedef struct trf_train_options {
                                            0 <= p < 1, rounded to a multiple of 1/65536, at most
                                            65535/65536 */
     /* R-Drop (Liang et al. 2021): answers that depend less on what dropout drops. 0: off; 0..1e6;
-       0 with label_kind ANY and NUMBERS; default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
-       one sequence in two places of a batch twice as large. Of a target token, p and q are the two
-       distributions, and what training makes small is
+       0 with label_kind ANY and NUMBERS; default 0. With an a above 0 a training batch is computed
+       twice in one pass, with two masks: one sequence in two places of a batch twice as large. Of a
+       target token, p and q are the two distributions, and what training makes small is
 
            (loss of p + loss of q) / 2  +  a (KL(p || q) + KL(q || p)) / 2
 
@@ -15756,6 +15758,8 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
         }
     }
 }
+
+// >>cuda-pairs     the same for two passes over a token, and for labels that are numbers
 
 /* A block for each pair (>>divergence), whose rows of logits are neighbours. */
 template <class A>
@@ -35661,8 +35665,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of format
-//                      12 is not 0; trf.version, that of the library that wrote the file;
+//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of
+//                      format 12 is not 0; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
 //                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
@@ -42091,4 +42095,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1258006647
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2301033590

@@ -86,9 +86,9 @@ typedef struct trf_train_options {
                                            0 <= p < 1, rounded to a multiple of 1/65536, at most
                                            65535/65536 */
     /* R-Drop (Liang et al. 2021): answers that depend less on what dropout drops. 0: off; 0..1e6;
-       0 with label_kind ANY and NUMBERS; default 0. With an a above 0 a training batch is computed twice in one pass, with two masks:
-       one sequence in two places of a batch twice as large. Of a target token, p and q are the two
-       distributions, and what training makes small is
+       0 with label_kind ANY and NUMBERS; default 0. With an a above 0 a training batch is computed
+       twice in one pass, with two masks: one sequence in two places of a batch twice as large. Of a
+       target token, p and q are the two distributions, and what training makes small is
 
            (loss of p + loss of q) / 2  +  a (KL(p || q) + KL(q || p)) / 2
 

@@ -151,7 +151,8 @@ TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe
    of a new domain. Call it before threads share the vocabulary. A sentinel of a character
    vocabulary is a code point that no text has, such as U+E000. A token of several characters is a
    symbol, such as "%s", of at most 256 bytes: texts of characters are cut into symbols where they
-   have one, the longest of those that begin at the same character. Models have copies, which do not change.
+   have one, the longest of those that begin at the same character. Models have copies, which do not
+   change.
    TRF_E_INVALID_ARG: the token exists already or cannot be one of this kind.
    TRF_E_UNSUPPORTED: a vocabulary of subwords. */
 TRF_API trf_status trf_vocab_add(trf_vocab *vocab, const char *token, trf_error *err);

@@ -108,6 +108,8 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
     }
 }
 
+// >>cuda-pairs     the same for two passes over a token, and for labels that are numbers
+
 /* A block for each pair (>>divergence), whose rows of logits are neighbours. */
 template <class A>
 TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda_loss at,

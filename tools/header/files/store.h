@@ -30,8 +30,8 @@
 //                      are trf.source_vocab and trf.target_vocab: the tokens from id 4 on, each
 //                      followed by a NUL, or a SentencePiece model, with ids of its own if it has
 //                      any (>>pieces-map), or a file of subwords (>>wordpiece, >>byte-bpe).
-//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of format
-//                      12 is not 0; trf.version, that of the library that wrote the file;
+//   __metadata__       trf.format = 9, 10 with average.NAME or best.NAME, or 12 if a field of
+//                      format 12 is not 0; trf.version, that of the library that wrote the file;
 //                      trf.content = model | checkpoint; trf.config.FIELD, each field as decimal
 //                      text (enumerators as numbers, doubles with 17 digits); trf.source_vocab
 //                      and trf.target_vocab = words | characters | sentencepiece | wordpiece |
