@@ -35746,8 +35746,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
                                                            (double)(object)->field); \
     else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if (((stored) && (stored) < TRF__FORMAT_MORE && (stored) <= format) || \
-        ((stored) && trf_file_metadata(file, prefix #field))) { \
+    if ((stored) && (((stored) <= format && (stored) < TRF__FORMAT_MORE) \
+                     || trf_file_metadata(file, prefix #field))) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
@@ -42095,4 +42095,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2301033590
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3563432360

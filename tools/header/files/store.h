@@ -111,8 +111,8 @@ TRF__FN trf_status trf__read_int(const trf_file *file, const char *key, int64_t 
                                                            (double)(object)->field); \
     else if (stored) trf__metadata_int(notes, prefix #field, (int64_t)(object)->field);
 #define TRF__READ_FIELD(prefix, object, type, field, stored) \
-    if (((stored) && (stored) < TRF__FORMAT_MORE && (stored) <= format) || \
-        ((stored) && trf_file_metadata(file, prefix #field))) { \
+    if ((stored) && (((stored) <= format && (stored) < TRF__FORMAT_MORE) \
+                     || trf_file_metadata(file, prefix #field))) { \
         double real = 0; \
         int64_t whole = 0; \
         TRF__TRY(trf__read_number(file, prefix #field, TRF__IS_REAL(type) ? &real : NULL, &whole, \
