@@ -46,7 +46,8 @@ typedef struct trf__loss_job {
     trf_real *logits;           /* of the group */
     int32_t *hit;               /* of every place: whether its target was the most likely token */
     double *divergence;         /* of every pair */
-    trf_real *pair_x, *pair_dx; /* with pairs, room for x and dx */
+    trf_real *pair_x, *pair_dx; /* with pairs, room for x and dx, and a row for each worker */
+    trf_real *apart;
     void *panels;               /* of the weight, for the built-in product; or NULL */
     const trf_real *x;          /* rows of the group */
     trf_real *dx;
@@ -68,6 +69,7 @@ TRF__FN size_t trf__loss_cut(void *work, const trf_device *device, int64_t rows,
     j->divergence = (double *)trf__take(&cursor, rows / 2, sizeof(double));
     j->pair_x = trf__take_reals(&cursor, group, d);
     j->pair_dx = trf__take_reals(&cursor, group, d);
+    j->apart = trf__take_reals(&cursor, device->threads, trf__round_up(vocab, 16));
     return cursor.used;
 }
 
@@ -164,9 +166,10 @@ TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
     return trf__max(x, trf__set((trf_real)-1e30));
 }
 
-/* Two rows of logits, and of each its maximum, 1 / sum exp(z - maximum), and the mean of u. */
+/* Two rows of logits, which become exp(z - maximum), and their u. Of each row: 1 / the sum of
+   exp(z - maximum), and the mean of u. */
 typedef struct trf__twin {
-    trf_real *z[2], maximum[2], scale[2], mean[2];
+    trf_real *z[2], *u, scale[2], mean[2];
 } trf__twin;
 
 /* The losses of both rows and their divergence. */
@@ -177,33 +180,37 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
     const int32_t target = l->targets[pair];
     int64_t c, n = l->vocab;
     trf__v16 sum[2], total[2], apart[2], off[2];
+    trf_real most[2], at_target[2], at_zero[2];
     double mean[2];
     int k;
     for (k = 0; k < 2; k++) {
-        p->maximum[k] = trf__max_of(p->z[k], n);
+        most[k] = trf__max_of(p->z[k], n);
+        at_target[k] = p->z[k][target];
+        at_zero[k] = l->zero_column >= 0 ? p->z[k][l->zero_column] : 0;
         sum[k] = total[k] = apart[k] = trf__set(0);
-        off[k] = trf__set(-p->maximum[k] * (trf_real)TRF__SMALL);
+        off[k] = trf__set(-most[k] * (trf_real)TRF__SMALL);
     }
     for (c = 0; c < n; c += 16) {
         const trf__v16 valid = trf__first(n - c);
         trf__v16 x[2], u;
-        for (k = 0; k < 2; k++) x[k] = trf__below(p->z[k] + c, n - c, p->maximum[k]);
+        for (k = 0; k < 2; k++) x[k] = trf__below(p->z[k] + c, n - c, most[k]);
         u = trf__mul(trf__sub(x[0], x[1]), valid);
+        trf__store_n(p->u + c, u, n - c);
         for (k = 0; k < 2; k++) {
             trf__v16 e = trf__exp(x[k]);
             sum[k] = trf__fma(e, valid, sum[k]);
             apart[k] = trf__fma(e, u, apart[k]);
             total[k] = trf__fma(trf__fma(trf__load_n(p->z[k] + c, n - c), factor, off[k]), valid,
                                 total[k]);
+            trf__store_n(p->z[k] + c, e, n - c);
         }
     }
     for (k = 0; k < 2; k++) {
-        const trf_real *z = p->z[k];
         double log_sum = trf__ln((double)trf__sum(sum[k]));
-        trf__loss_of_row(l, pair + k * l->pairs, (double)p->maximum[k], (double)z[target],
-                         l->zero_column >= 0 ? (double)z[l->zero_column] : 0,
+        trf__loss_of_row(l, pair + k * l->pairs, (double)most[k], (double)at_target[k],
+                         (double)at_zero[k],
                          (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
-        hit[k] = z[target] >= p->maximum[k];
+        hit[k] = at_target[k] >= most[k];
         p->scale[k] = 1 / trf__sum(sum[k]);
         mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
         p->mean[k] = (trf_real)mean[k];
@@ -221,13 +228,13 @@ TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t 
     int64_t c, n = l->vocab;
     int k;
     for (c = 0; c < n; c += 16) {
-        trf__v16 x[2], own[2], u;
+        const trf__v16 between = trf__load_n(p->u + c, n - c);
+        trf__v16 own[2], u;
+        for (k = 0; k < 2; k++)
+            own[k] = trf__mul(trf__load_n(p->z[k] + c, n - c), trf__set(p->scale[k]));
         for (k = 0; k < 2; k++) {
-            x[k] = trf__below(p->z[k] + c, n - c, p->maximum[k]);
-            own[k] = trf__mul(trf__exp(x[k]), trf__set(p->scale[k]));
-        }
-        for (k = 0; k < 2; k++) {
-            u = trf__sub(trf__sub(x[k], x[1 - k]), trf__set(k ? -p->mean[1] : p->mean[0]));
+            u = k ? trf__sub(trf__set(p->mean[1]), between)
+                : trf__sub(between, trf__set(p->mean[0]));
             trf__store_n(p->z[k] + c, trf__fma(own[k], trf__fma(u, a, part),
                                                trf__fma(trf__sub(own[k], own[1 - k]), a, off)),
                          n - c);
@@ -241,12 +248,13 @@ TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t 
 
 /* trf__loss_row for both rows of a pair, whose logits are neighbours. */
 TRF__FN void trf__loss_pair(const trf__loss_job *j, int64_t pair, double weight, trf_real *z,
-                            int32_t *hit)
+                            int32_t *hit, int worker)
 {
     const trf__loss *l = j->l;
     trf__twin p;
     p.z[0] = z;
     p.z[1] = z + j->ld;
+    p.u = j->apart + worker * j->ld;
     j->divergence[pair] = 0;
     if (l->targets[pair] < 0) {
         trf__loss_row(l, pair, weight, p.z[0], &hit[0]);
@@ -293,7 +301,8 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
                                                       &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     for (; l->pairs && r < rows; r += 2)
-        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r]);
+        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r],
+                       worker);
     if (l->dx && !trf__loss_dx_later(run, &j->all))
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif
