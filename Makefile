@@ -18,6 +18,7 @@ LIBZIP   = $(wildcard /usr/include/zip.h)
 MPI      =
 MPICC    = mpicc
 ZLIB     = $(wildcard /usr/include/zlib.h)
+ICU      = $(wildcard /usr/include/unicode/ubrk.h)
 ARCH     = sm_90
 VERSION  = $(shell sed -n 's/^\#define TRF_VERSION "\(.*\)"/\1/p' transformer.h)
 
@@ -104,7 +105,7 @@ $(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
 
 # What everything is built with, and what MPI's part is; a new file when it has changed.
 FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) \
-           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(NATIVE) $(OWN) $(O0) $(O1) $(O2) $(CC0)
+           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(ICU) $(NATIVE) $(OWN) $(O0) $(O1) $(O2) $(CC0)
 $(BUILD)/flags: KEPT = $(FLAGS)
 $(BUILD)/flags.mpi: KEPT = $(MPI) $(MPICC)
 $(BUILD)/flags $(BUILD)/flags.mpi: FORCE
@@ -195,7 +196,7 @@ help:
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
 	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE=;'
 	@echo '                without trf import: CJSON=; without the zip files of PyTorch in it: LIBZIP=;'
-	@echo '                without .gz files: ZLIB=; trf train by several processes (mpirun): MPI=1'
+	@echo '                without .gz files: ZLIB=; without trf translate --sentences: ICU=; trf train by several processes (mpirun): MPI=1'
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench
@@ -291,7 +292,7 @@ LINKED   = $(filter-out -lopenblas,$(BLAS)) $(filter -static,$(LDFLAGS)) $(filte
 TRFLINK  = $(if $(strip $(LINKED)),$(LINK),$(LDFLAGS) $(filter-out -lopenblas,$(LDLIBS)) -ldl)
 TRFWITH  = $(if $(strip $(LINKED)),-DTRF_LINKED_CBLAS) \
            $(if $(SENTENCEPIECE),-DTRF_WITH_SENTENCEPIECE) $(if $(CJSON),-DTRF_WITH_CJSON) \
-           $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB)
+           $(if $(LIBZIP),-DTRF_WITH_LIBZIP) $(if $(ZLIB),-DTRF_WITH_ZLIB) $(if $(ICU),-DTRF_WITH_ICU)
 TRFCC    = $(if $(MPI),OMPI_CC='$(CC)' MPICH_CC='$(CC)' $(MPICC),$(CC))
 # Objects, of which make compiles those again that a change touches. Without cJSON publish/ has a file that says so.
 UNBUILT  = $(if $(CJSON),%/without_cjson.c,$(wildcard tools/trf/publish/import*.c tools/trf/publish/export*.c))
@@ -301,7 +302,7 @@ OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
 # The library first: nothing takes longer to compile.
 $(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS) $(BUILD)/flags.mpi
 	$(TRFCC) $(CFLAGS) $(OBJECTS) -o $@ $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) \
-	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK)
+	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(if $(ICU),-licuuc) $(TRFLINK)
 
 OBJECTCC = $(CC)
 $(BUILD)/objects/trf/train/mpi.c.o: OBJECTCC = $(TRFCC) $(if $(MPI),-DTRF_WITH_MPI)

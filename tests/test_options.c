@@ -428,6 +428,7 @@ static const struct tested table[] = {
     OPTION(TRANSLATE, TEXTS, "phrase", rules.phrases),
     OPTION(TRANSLATE, TEXTS, "keep", rules.keeps),
     OPTION(TRAIN, TEXTS, "keep", rules.keeps),
+    OPTION(TRANSLATE, TEXT, "sentences", answer.sentences),
     OPTION(TRANSLATE, TEXT, "phrase-file", rules.phrase_file),
     OPTION(TRANSLATE, TEXT, "glossary", rules.glossary),
     OPTION(TRANSLATE, FLAG, "strict", train.strict),

@@ -65,6 +65,29 @@ echo '%s %s %s %s' >long
 expect 1 "translate: a line with more matches than the answer has room for is told" \
     "the answer has '%s' 2 times instead of 4" "$trf" translate words long --strict --max-length-a 0 --max-length-b 2
 
+# --- sentences ------------------------------------------------------------------------------------
+if "$trf" --version | grep -q '^sentences: .*ICU'; then
+    printf '%s\n' 'red one. Blue two!  green %s three?' '' '  one' 'Mr. Red is one.' >text
+    printf '%s\n' 'red one.' 'Blue two!' 'green %s three?' 'one' 'Mr. Red is one.' >each
+    "$trf" translate characters each >answers 2>err
+    { printf '%s %s  %s\n\n' "$(sed -n 1p answers)" "$(sed -n 2p answers)" "$(sed -n 3p answers)"
+      printf '  %s\n%s\n' "$(sed -n 4p answers)" "$(sed -n 5p answers)"; } >wanted
+    expect 0 "translate --sentences: each sentence is translated, with the blanks between them" "" "$trf" translate \
+        characters text --sentences en
+    check "translate --sentences: the answers are those of the sentences alone" same wanted out
+    expect 0 "translate --sentences: what the patterns match is copied in its sentence" "" "$trf" translate characters \
+        text --sentences en --strict --buffer 1
+    check "translate --sentences: batches of a line change nothing" same wanted out
+    printf 'red \377. one\nblue\n' >broken
+    expect 1 "translate --sentences: a line that is not UTF-8 is empty" "broken:1: answered with an empty line" "$trf" \
+        translate characters broken --sentences en
+    check "translate --sentences: the line after it is answered" [ "$(sed -n 1p out)" = "" ] && [ -n "$(sed -n 2p out)" ]
+    for option in --json --scores "--n-best 2" "--phrase eins" --alignments; do
+        expect 2 "translate --sentences with $option is refused" "gives each line one answer" "$trf" translate \
+            characters text --sentences en $option
+    done
+else echo "left out: --sentences, built without ICU"; fi
+
 # --- phrases ------------------------------------------------------------------------------------
 expect 0 "translate --phrase: each is in each answer, whatever its tokens" "" "$trf" translate characters lines \
     --phrase 'zwei drei' --phrase eins --strict

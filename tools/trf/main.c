@@ -133,6 +133,9 @@ static void print_version(void)
 #ifndef TRF_WITH_ZLIB
     puts("texts: this trf was built without zlib and cannot read .gz files");
 #endif
+#ifdef TRF_WITH_ICU
+    puts("sentences: cut by ICU (trf translate --sentences)");
+#endif
 #ifdef TRF_NO_CBLAS
     puts("products: built-in");
 #elif defined(LOADS_OPENBLAS)

@@ -117,6 +117,23 @@ int shows_one(const struct ensemble *e, const char *options);       /* fails wit
 void free_ensemble(struct ensemble *e);
 
 // -----------------------------------------------------------------------------------------------
+// Sentences of a line (sentences.c)
+// -----------------------------------------------------------------------------------------------
+
+struct sentences {
+    struct {
+        size_t begin, end;          /* bytes of the line, without blanks around them */
+        int32_t line, number;       /* of its batch; of the sources, or -1: it has no tokens */
+    } *item;
+    size_t capacity, n;
+};
+struct cutter;
+
+int open_cutter(struct cutter **cutter, const char *locale);
+void cut_sentences(struct cutter *c, const char *text, int32_t line, struct sentences *to);
+void close_cutter(struct cutter *c);
+
+// -----------------------------------------------------------------------------------------------
 // Texts that answers must contain (required.c), and terms that have a translation (glossary.c)
 // -----------------------------------------------------------------------------------------------
 

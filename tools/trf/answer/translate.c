@@ -41,6 +41,8 @@ struct translating {
     struct spans spans;         /* of the line at hand */
     struct rules rules;
     struct required required;
+    struct cutter *cutter;      /* NULL: a line is one sentence */
+    struct sentences sentences; /* of the line at hand */
     int64_t answered, at_limit; /* answers; those that reached the length limit */
     int64_t doubts[N_DOUBTS];   /* those that repeat themselves, or are too short or long */
     int64_t min_length_limits; /* of these, those with a --min-length that is not below the limit */
@@ -73,6 +75,68 @@ static struct around before_prefix(const struct translating *t)
     return tags;
 }
 
+/* The text of a sentence of the line at hand (--sentences); free it. */
+static char *piece_text(const struct translating *t, size_t piece)
+{
+    const size_t begin = t->sentences.item[piece].begin;
+    return format_text("%.*s", (int)(t->sentences.item[piece].end - begin),
+                       t->lines.in.line + begin);
+}
+
+/* Appends one of them, or says why not. */
+static const char *add_piece(struct translating *t, size_t piece, char why[300])
+{
+    struct side *sources = &t->lines.side, *prefixes = &t->lines.partners;
+    char *text = piece_text(t, piece);
+    int32_t n, none;
+    int failed = add_text(sources, t->source_vocab, text, t->limit, &n, why);
+    if (!failed && add_each(t->s, &t->ensemble, sources, text, 0, why)) {
+        drop_last(sources);
+        failed = 1;
+    }
+    if (!failed) add_text(prefixes, t->target_vocab, "", 1, &none, why);
+    if (!failed && n == 0) {
+        drop_last(sources);
+        drop_each(&t->ensemble);
+        drop_last(prefixes);
+    }
+    t->sentences.item[piece].number = failed || n == 0 ? -1 : (int32_t)sources->count - 1;
+    free(text);
+    return failed ? why : NULL;
+}
+
+static void require_pieces(struct translating *t, size_t first)
+{
+    for (; t->required.any && first < t->sentences.n; first++) {
+        char *text = piece_text(t, first);
+        if (t->sentences.item[first].number >= 0)
+            require_line(&t->required, text, "", t->sentences.item[first].number);
+        free(text);
+    }
+}
+
+/* Appends the sentences of a line: all or none. */
+static const char *add_sentences(struct translating *t, char why[300])
+{
+    const struct reader *in = &t->lines.in;
+    const size_t first = t->sentences.n;
+    const size_t before = t->lines.side.count;
+    const char *fault = in->fault;
+    size_t i;
+    if (fault) return fault;
+    cut_sentences(t->cutter, in->line, t->lines.n, &t->sentences);
+    for (i = first; i < t->sentences.n && !fault; i++) fault = add_piece(t, i, why);
+    while (fault && t->lines.side.count > before) {
+        drop_last(&t->lines.side);
+        drop_each(&t->ensemble);
+        drop_last(&t->lines.partners);
+    }
+    if (fault) t->sentences.n = first;
+    else require_pieces(t, first);
+    note_unknown(&t->unknown, t->source_vocab, in->line, in->number);
+    return fault;
+}
+
 /* Appends line and prefix as one sentence, or says why not. A line without tokens is none. */
 static const char *add_sentence(void *user, char why[300])
 {
@@ -83,6 +147,7 @@ static const char *add_sentence(void *user, char why[300])
     const char *prefix = next_prefix(t), *phrases = next_phrases(&t->required);
     char fault[300];
     int32_t n, prefix_tokens;
+    if (t->cutter) return add_sentences(t, why);
     if (in->fault) return in->fault;
     if (t->prefix.file && t->prefix.fault) return of_prefix(t, t->prefix.fault, why);
     if (t->required.fault) {
@@ -383,6 +448,43 @@ static int check_required(struct translating *t, const struct batch_line *line,
     return DONE;
 }
 
+/* Writes the answers to a line's sentences with what stands between these. */
+static int write_joined(struct translating *t, int32_t line, size_t *next)
+{
+    const struct batch_line *of = &t->lines.line[line];
+    FILE *out = t->lines.out;
+    size_t at = 0;
+    for (; *next < t->sentences.n && t->sentences.item[*next].line == line; ++*next) {
+        const int32_t number = t->sentences.item[*next].number;
+        const char *text = "";
+        fwrite(of->text + at, 1, t->sentences.item[*next].begin - at, out);
+        at = t->sentences.item[*next].end;
+        if (number < 0) continue;
+        forget_answers(t);
+        keep_answers(t, number);
+        if (t->n_answers) text = answer_text(t, NULL, 0, t->answers);
+        if (!text) return FAILED;
+        fputs(text, out);
+        if (t->n_answers && t->required.any)
+            check_answer(&t->required, t->lines.in.name, of->number, number, text);
+    }
+    if (!of->unusable) fputs(of->text + at, out);
+    fputc('\n', out);
+    return DONE;
+}
+
+static int write_all_joined(struct translating *t)
+{
+    size_t next = 0;
+    int32_t i;
+    int status = DONE;
+    for (i = 0; i < t->lines.n && !status; i++) status = write_joined(t, i, &next);
+    t->sentences.n = 0;
+    forget_answers(t);
+    clear_required(&t->required);
+    return status;
+}
+
 /* Writes the answers of a batch in the order of its lines. */
 static int write_batch(struct translating *t)
 {
@@ -435,7 +537,7 @@ static int translate_batch(void *user)
         status = given ? trf_translate_prefixed(t->translator, sources, given, &err)
                        : trf_translate_batch(t->translator, sources, &err);
     if (status) return say_batch_failed(&t->lines, &err);
-    return write_batch(t);
+    return t->cutter ? write_all_joined(t) : write_batch(t);
 }
 
 /* Looks only into a file: a pipe may never end. */
@@ -505,8 +607,23 @@ static int check_attention(const struct settings *s, const trf_vocab *vocab)
     return USAGE;
 }
 
+/* A line of several sentences has one answer, and no options that need a line to be a sentence. */
+static int check_sentences(const struct settings *s)
+{
+    if (!s->answer.sentences ||
+        !(is_given(s, AT(search.n_best)) || s->json || s->answer.scores || s->answer.alignments ||
+          s->answer.attention || s->answer.prefixes || s->rules.phrases.n || s->rules.phrase_file ||
+          s->answer.unknown == UNKNOWN_COPY || s->answer.unknown == UNKNOWN_REPORT))
+        return DONE;
+    say("--sentences gives each line one answer: it cannot be combined with --n-best, --json, "
+        "--scores, --alignments, --attention, --prefixes, --phrase, --phrase-file, --unknown copy "
+        "and --unknown report");
+    return USAGE;
+}
+
 static int check_options(const struct settings *s)
 {
+    if (check_sentences(s)) return USAGE;
     if ((s->answer.attention || s->answer.token_scores) && !s->json) {
         say("--attention and --token-scores need --json");
         return USAGE;
@@ -566,6 +683,7 @@ static int load_translator(struct translating *t)
                                      &t->rules);
     if (!status) status = open_required(&t->required, s, t->model, t->target_vocab);
     if (!status) status = check_attention(s, t->target_vocab);
+    if (!status && s->answer.sentences) status = open_cutter(&t->cutter, s->answer.sentences);
     if (status) return status;
     if (!is_given(s, AT(search.ban_unk)) && s->answer.unknown != UNKNOWN_COPY)
         s->search.ban_unk = never_writes_unk(t->model);
@@ -602,6 +720,8 @@ static void free_translating(struct translating *t)
     free(t->spans.item);
     free_rules(&t->rules);
     close_required(&t->required);
+    close_cutter(t->cutter);
+    free(t->sentences.item);
     free(t->text);
     trf_translator_destroy(t->translator);
     free_ensemble(&t->ensemble);

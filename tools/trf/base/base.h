@@ -157,7 +157,7 @@ struct answer_settings {
     int32_t interactive, scores, token_scores, alignments, attention, truncate, split,
         conll;
     int64_t labels_shown;           /* or lines, of trf rerank */
-    const char *prefixes, *queries;
+    const char *prefixes, *sentences, *queries;
 };
 
 /* Tokens that a search must, or must not, write (rules.c). */

@@ -98,6 +98,9 @@ const struct row rows[] = {
      "The tag of the target language, or the token with which an imported model begins its "
      "answers, comes first",
      NULL},
+    {TRANSLATE, TEXT, "sentences", AT(answer.sentences), "LANGUAGE",
+     "cut each line into sentences by ICU's rules for LANGUAGE (en, de, ja ...), translate them "
+     "one by one, and put the answers together with the blanks that stood between them", NULL},
     {TRANSLATE, TEXT, "phrase-file", AT(rules.phrase_file), "FILE",
      "line n has texts that the translation of line n must contain, with tabs between them, as "
      "--phrase", NULL},
