@@ -63,6 +63,7 @@ void __tsan_release(void *);
 #define __host__
 #define __forceinline__ inline GPU_UNUSED
 #define __launch_bounds__(...)
+#define TRF__UNROLLED
 struct alignas(16) uint4 { uint32_t x, y, z, w; };
 
 struct dim3 {

@@ -573,6 +573,7 @@ static void test_short_attention(void **state)
         attention_up_to(longest[i], 2, 2, 32, 1, 0.2, BIAS_NONE);
         attention_up_to(longest[i], 4, 2, 40, 1, 0.1, BIAS_NONE);
         attention_up_to(longest[i], 2, 2, 128, 0, 0.1, BIAS_NONE);
+        attention_up_to(longest[i] + 1, 1, 1, 16, i == 1, 0.1, BIAS_NONE);
     }
 }
 

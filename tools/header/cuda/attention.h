@@ -193,10 +193,10 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
    32 or 64 rows on both sides share a block, four, two or one of them, so the work follows the
    lengths of sentences rounded to 16. A longer head has several blocks; its other side passes
    through shared memory in two places by turns: one is filled while the other is read. Of every
-   result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results side
-   by side already have the layout of the left factor (16, 16) of the next product. D: d_head rounded
-   up; the columns beyond it are zeros. Rows in shared memory are D + 8 numbers apart, so the eight
-   that are read at once lie in different banks. */
+   result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results
+   side by side already have the layout of the left factor (16, 16) of the next product. D: d_head
+   rounded up; the columns beyond it are zeros. Rows in shared memory are D + 8 numbers apart, so
+   the eight that are read at once lie in different banks. */
 
 #if !defined(TRF__GPU_ON_CPU)           /* the tests on the CPU define these themselves */
 
@@ -271,7 +271,7 @@ TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
 /* Two results (16, 8) side by side as a left factor (16, 16). */
 TRF__DEVICE void trf__mma_pack(uint32_t a[4], const float s[2][4])
 {
-    for (int i = 0; i < 4; i++)
+    TRF__UNROLLED for (int i = 0; i < 4; i++)
         a[i] = trf__bf16_pair(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
 }
 
@@ -295,6 +295,15 @@ TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_
     }
 }
 
+/* The same for two matrices, one behind the other. */
+template <int D, int ROWS, int THREADS>
+TRF__DEVICE void trf__mma_two(trf__bf16 *to, const trf__act *x, const trf__act *y,
+                              const trf__gpu_head *h, int64_t ld, int of_keys, int first)
+{
+    trf__mma_tile<D, ROWS, THREADS>(to, x, h, ld, of_keys, first);
+    trf__mma_tile<D, ROWS, THREADS>(to + ROWS * (D + 8), y, h, ld, of_keys, first);
+}
+
 /* Where this lane points for four matrices that are a tile (16, 16): below one another first, or
    beside one another first. */
 TRF__DEVICE int trf__mma_down(int pitch)
@@ -312,8 +321,8 @@ template <int D, int M>
 TRF__DEVICE void trf__mma_left(uint32_t a[M][D / 16][4], const trf__bf16 *rows)
 {
     rows += trf__mma_down(D + 8);
-    for (int m = 0; m < M; m++)
-        for (int c = 0; c < D / 16; c++)
+    TRF__UNROLLED for (int m = 0; m < M; m++)
+        TRF__UNROLLED for (int c = 0; c < D / 16; c++)
             trf__load_matrices(a[m][c], rows + m * 16 * (D + 8) + c * 16);
 }
 
@@ -323,13 +332,13 @@ TRF__DEVICE void trf__mma_rows(float s[M][2 * N][4], const uint32_t a[M][D / 16]
                                const trf__bf16 *tile, int n)
 {
     tile += trf__mma_across(D + 8);
-    for (int j = 0; j < N; j++) {
-        for (int e = 0; e < 8 * M; e++) s[e / 8][2 * j + e / 4 % 2][e % 4] = 0;
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
+        TRF__UNROLLED for (int e = 0; e < 8 * M; e++) s[e / 8][2 * j + e / 4 % 2][e % 4] = 0;
         if (j * 16 >= n) continue;
-        for (int c = 0; c < D / 16; c++) {
+        TRF__UNROLLED for (int c = 0; c < D / 16; c++) {
             uint32_t b[4];
             trf__load_matrices(b, tile + j * 16 * (D + 8) + c * 16);
-            for (int m = 0; m < M; m++) {
+            TRF__UNROLLED for (int m = 0; m < M; m++) {
                 trf__mma(s[m][2 * j], a[m][c], b);
                 trf__mma(s[m][2 * j + 1], a[m][c], b + 2);
             }
@@ -343,10 +352,10 @@ TRF__DEVICE void trf__mma_columns(float out[M][D / 8][4], const uint32_t a[M][4]
                                   const trf__bf16 *tile)
 {
     tile += trf__mma_down(D + 8);
-    for (int c = 0; c < D / 16; c++) {
+    TRF__UNROLLED for (int c = 0; c < D / 16; c++) {
         uint32_t b[4];
         trf__load_transposed(b, tile + c * 16);
-        for (int m = 0; m < M; m++) {
+        TRF__UNROLLED for (int m = 0; m < M; m++) {
             trf__mma(out[m][2 * c], a[m], b);
             trf__mma(out[m][2 * c + 1], a[m], b + 2);
         }
@@ -360,7 +369,7 @@ TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const fl
                                 const trf__gpu_head *h, int64_t ld, int of_keys, int first)
 {
     int d = (int)h->in->d_head, even = d % 2 == 0 && ld % 2 == 0 && (uintptr_t)x % 4 == 0;
-    for (int e = 0; e < D / 4; e++) {
+    TRF__UNROLLED for (int e = 0; e < D / 4; e++) {
         int i = e % 2, row = first + (int)threadIdx.x % 32 / 4 + i * 8;
         int column = e / 2 * 8 + (int)threadIdx.x % 4 * 2;
         int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld
@@ -385,11 +394,12 @@ TRF__DEVICE uint32_t trf__mma_kept(const trf__gpu_head *h, const trf__now *now, 
     uint32_t drawn, bits = 0;
     if (!now || !h->in->drop.threshold) return 0xFF;
     drawn = trf__gpu_kept(h, now, query + lane / 2, key / 8 + lane % 2);
-    for (int k = 0; k < (TURNED ? 8 : 4); k++) {
+    TRF__UNROLLED for (int k = 0; k < (TURNED ? 8 : 4); k++) {
         int j = k / 2 % 2, i = k % 2, e = k / 4;
         uint32_t of = __shfl_sync(0xFFFFFFFFu, drawn,
                                   TURNED ? (j * 8 + t * 2 + e) * 2 + i : (g + i * 8) * 2 + j);
-        bits |= TURNED ? (of >> g & 1) << (j * 4 + i * 2 + e) : (of >> t * 2 & 3) << (j * 4 + i * 2);
+        bits |= TURNED ? (of >> g & 1) << (j * 4 + i * 2 + e)
+            : (of >> t * 2 & 3) << (j * 4 + i * 2);
     }
     return bits;
 }
@@ -400,31 +410,31 @@ TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger
 
 // >>mma-attention  the forward kernel
 //
-// The same online softmax as trf__gpu_attention. A lane has two rows of a strip (i = 0, 1), and each
-// row is shared by four lanes, so its maximum and sum are combined over four lanes. A lane has 2 of
-// the 8 columns of each result.
+// The same online softmax as trf__gpu_attention. A lane has two rows of a strip (i = 0, 1), and
+// each row is shared by four lanes, so its maximum and sum are combined over four lanes. A lane has
+// 2 of the 8 columns of each result.
 
-/* The statistics of a strip's two rows, and what of them is the same for all keys. */
+/* What a lane knows of its two rows of a strip: the statistics so far, and the keys they see. */
 struct trf__mma_strip { float maximum[2], sum[2]; int seen[2]; };
 
-/* Scores become weights, before the division by their sum. `out`, the sum so far, follows the
-   maximum. n: as many keys are there, from `key` on. */
+/* The scores of keys from `key` on become weights, before the division by their sum. A higher
+   maximum rescales what has been summed so far. scale: for powers of 2. */
 template <int D, int N>
 TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__mma_strip *rows,
                                   int key, float scale)
 {
     int t = (int)threadIdx.x % 4;
-    for (int i = 0; i < 2; i++) {
+    TRF__UNROLLED for (int i = 0; i < 2; i++) {
         float higher = rows->maximum[i], shrink;
         int seen = rows->seen[i] - key - t * 2;
-        for (int j = 0; j < 4 * N; j++)
+        TRF__UNROLLED for (int j = 0; j < 4 * N; j++)
             if (j / 2 * 8 + j % 2 < seen) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
         higher = trf__quad_max(higher);
         shrink = trf__quick_exp2((rows->maximum[i] - higher) * scale);
         rows->maximum[i] = higher;
         rows->sum[i] *= shrink;
-        for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
-        for (int j = 0; j < 4 * N; j++) {
+        TRF__UNROLLED for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
+        TRF__UNROLLED for (int j = 0; j < 4 * N; j++) {
             float *e = &s[j / 2][i * 2 + j % 2];
             *e = j / 2 * 8 + j % 2 < seen ? trf__quick_exp2((*e - higher) * scale) : 0;
             rows->sum[i] += *e;
@@ -438,7 +448,7 @@ template <int D>
 TRF__DEVICE void trf__mma_finish(const trf__attention &a, const trf__gpu_head &h,
                                  const float out[D / 8][4], trf__mma_strip *rows, int first)
 {
-    for (int i = 0; i < 2; i++) {
+    TRF__UNROLLED for (int i = 0; i < 2; i++) {
         int row = first + (int)threadIdx.x % 32 / 4 + i * 8;
         int64_t at = (((int64_t)h.span->query + row) * a.in.heads + h.head) * 2;
         float all = trf__quad_sum(rows->sum[i]);
@@ -460,15 +470,15 @@ TRF__DEVICE void trf__mma_attend(float out[M][D / 8][4], trf__mma_strip rows[M],
 {
     float s[M][2 * N][4], scale = trf__gpu_scale(now, &h.in->drop);
     trf__mma_rows<D, N, M>(s, q, keys, n);
-    for (int m = 0; m < M; m++)
+    TRF__UNROLLED for (int m = 0; m < M; m++)
         trf__mma_softmax<D, N>(s[m], out[m], &rows[m], key, h.scale * TRF__LOG2_E);
-    for (int j = 0; j < N; j++) {
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
         uint32_t a[M][4];
         if (j * 16 >= n) continue;
-        for (int m = 0; m < M; m++) {
+        TRF__UNROLLED for (int m = 0; m < M; m++) {
             /* after the sum: dropout applies to normalized weights */
             uint32_t kept = trf__mma_kept<0>(&h, now, first + m * 16, key + j * 16);
-            for (int e = 0; e < 8; e++)
+            TRF__UNROLLED for (int e = 0; e < 8; e++)
                 s[m][2 * j + e / 4][e % 4] *= kept >> e & 1 ? scale : 0;
             trf__mma_pack(a[m], &s[m][2 * j]);
         }
@@ -497,24 +507,21 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
         int reach = trf__gpu_reach(&h, first, 16 * M);
         uint32_t q[M][D / 16][4];
         if (!HEADS && h.begin >= h.n) continue;
-        for (int m = 0; m < 2 * M; m++) {
+        TRF__UNROLLED for (int m = 0; m < 2 * M; m++) {
             rows[m / 2].seen[m % 2] = trf__gpu_seen(&h, first + (int)threadIdx.x % 32 / 4 + m * 8);
             rows[m / 2].maximum[m % 2] = -FLT_MAX;
         }
         __syncthreads();                /* all have read the tiles before */
         trf__mma_tile<D, ROWS, 32 * WARPS>(mine + 2 * TILE, a.in.q, &h, a.in.ldq, 0, h.begin);
-        trf__mma_tile<D, KEYS, 32 * WARPS>(mine, a.in.k, &h, a.in.ldk, 1, 0);
-        trf__mma_tile<D, KEYS, 32 * WARPS>(mine + TILE, a.in.v, &h, a.in.ldk, 1, 0);
+        trf__mma_two<D, KEYS, 32 * WARPS>(mine, a.in.k, a.in.v, &h, a.in.ldk, 1, 0);
         trf__copies_end();
         __syncthreads();
         trf__mma_left<D, M>(q, mine + 2 * TILE + strip * (D + 8));
         if (!HEADS) __syncthreads();    /* the second place of keys is that of queries */
         for (int key = 0; key < most; key += KEYS, place = 2 * TILE - place) {
-            if (!HEADS && key + KEYS < most) {
-                trf__bf16 *next = tiles + 2 * TILE - place;
-                trf__mma_tile<D, KEYS, 32 * WARPS>(next, a.in.k, &h, a.in.ldk, 1, key + KEYS);
-                trf__mma_tile<D, KEYS, 32 * WARPS>(next + TILE, a.in.v, &h, a.in.ldk, 1, key + KEYS);
-            }
+            if (!HEADS && key + KEYS < most)
+                trf__mma_two<D, KEYS, 32 * WARPS>(tiles + 2 * TILE - place, a.in.k, a.in.v, &h,
+                                                  a.in.ldk, 1, key + KEYS);
             if (key < reach)
                 trf__mma_attend<D, KEYS / 16, M>(out, rows, q, mine + place, mine + place + TILE, h,
                                                  now, first, key, reach - key);
@@ -522,7 +529,7 @@ trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
             trf__copies_end();
             __syncthreads();
         }
-        for (int m = 0; m < M; m++)
+        TRF__UNROLLED for (int m = 0; m < M; m++)
             trf__mma_finish<D>(a, h, out[m], &rows[m], first + m * 16);
     }
 }

@@ -201,8 +201,7 @@ TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
 // >>cuda-mma-gradient  the same with tensor cores
 //
 // Heads that share a block and no keys have both gradients from one kernel: it reads each operand
-// once, and each weight is computed once. Longer heads have the two kernels, with 32 others in shared memory
-// at a time; keys of heads wider than 64 leave registers for 16 queries.
+// once, and each weight is computed once. Other heads have the two kernels (>>mma-long-gradient).
 
 /* What is known of a query: its statistics, delta = dout . out, and the number of keys it sees. */
 typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
@@ -225,9 +224,10 @@ TRF__DEVICE float trf__mma_delta(const trf__bf16 *dout, const trf__bf16 *out)
 {
     float sum = 0;
     for (int c = (int)threadIdx.x % 4 * 8; c < D; c += 32) {
-        uint4 x = *(const uint4 *)(const void *)(dout + c), y = *(const uint4 *)(const void *)(out + c);
+        uint4 x = *(const uint4 *)(const void *)(dout + c);
+        uint4 y = *(const uint4 *)(const void *)(out + c);
         const uint32_t left[4] = { x.x, x.y, x.z, x.w }, right[4] = { y.x, y.y, y.z, y.w };
-        for (int k = 0; k < 8; k++) {
+        TRF__UNROLLED for (int k = 0; k < 8; k++) {
             /* the lower half of a word comes first */
             uint32_t u = k % 2 ? left[k / 2] & 0xFFFF0000u : left[k / 2] << 16;
             uint32_t v = k % 2 ? right[k / 2] & 0xFFFF0000u : right[k / 2] << 16;
@@ -246,7 +246,7 @@ TRF__DEVICE void trf__mma_weights(float s[2][4], float dp[2][4], const trf__know
     uint32_t kept = trf__mma_kept<TURNED>(&h, now, query, key);
     int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
     float drop = trf__gpu_scale(now, &h.in->drop), scale = h.scale * TRF__LOG2_E;
-    for (int e = 0; e < 8; e++) {
+    TRF__UNROLLED for (int e = 0; e < 8; e++) {
         int column = e / 4 * 8 + t * 2 + e % 2, i = e / 2 % 2;
         float *w = &s[e / 4][e % 4], *d = &dp[e / 4][e % 4], factor = kept >> e & 1 ? drop : 0;
         const trf__known &q = known[TURNED ? column : i];
@@ -270,14 +270,14 @@ TRF__DEVICE void trf__mma_strip_of(uint32_t weights[STRIPS][4], uint32_t gradien
     float dq[1][D / 8][4] = {}, ones[2] = { 1, 1 };
     int g = (int)threadIdx.x % 32 / 4, n = trf__gpu_reach(&h, first, 16);
     trf__known known[2];
-    for (int i = 0; i < 2; i++) {
+    TRF__UNROLLED for (int i = 0; i < 2; i++) {
         const trf__bf16 *row = rows + (first + g + i * 8) * (D + 8);
         known[i] = trf__mma_known(a, h, first + g + i * 8);
         known[i].delta = trf__mma_delta<D>(row + tile, row + 2 * tile);
     }
     trf__mma_left<D, 1>(q, rows + first * (D + 8));
     trf__mma_left<D, 1>(dout, rows + tile + first * (D + 8));
-    for (int j = 0; j < STRIPS; j++) {
+    TRF__UNROLLED for (int j = 0; j < STRIPS; j++) {
         float s[1][2][4] = {}, dp[1][2][4] = {};
         if (j * 16 < n) {
             trf__mma_rows<D, 1, 1>(s, q, keys + j * 16 * (D + 8), 16);
@@ -296,16 +296,16 @@ template <int STRIPS>
 TRF__DEVICE void trf__mma_lay(trf__bf16 *to, const uint32_t a[STRIPS][4])
 {
     to += (int)threadIdx.x % 32 / 4 * (16 * STRIPS + 8) + (int)threadIdx.x % 4 * 2;
-    for (int e = 0; e < 4 * STRIPS; e++)
+    TRF__UNROLLED for (int e = 0; e < 4 * STRIPS; e++)
         *(uint32_t *)(void *)(to + e % 2 * 8 * (16 * STRIPS + 8) + e / 4 * 16 + e / 2 % 2 * 8) =
             a[e / 4][e % 4];
 }
 
 /* dq, dk and dv of heads of up to 64 queries and keys, HEADS of which share a block, each with keys
-   of its own. Weights lie in place of the keys, and gradients of scores in place of the values, once
-   these have been read. */
+   of its own. Weights lie in place of the keys, and gradients of scores in place of the values,
+   once these have been read. */
 template <int D, int HEADS>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS == 4 ? 3 : 2)
 trf__gpu_mma_gradient(trf__attention_gradient a, const trf__now *now, int64_t)
 {
     enum { STRIPS = TRF__MMA_WARPS / HEADS, ROWS = 16 * STRIPS, PITCH = ROWS + 8,
@@ -314,15 +314,14 @@ trf__gpu_mma_gradient(trf__attention_gradient a, const trf__now *now, int64_t)
     TRF__SHARED(trf__bf16, tiles, HEADS * ROOM);
     int warp = (int)threadIdx.x / 32, part = warp / STRIPS, strip = warp % STRIPS * 16;
     trf__bf16 *queries = tiles + part * ROOM, *keys = queries + 3 * TILE, *values = keys + LARGER;
-    int64_t heads = a.in.n_spans * a.in.heads, ldo = a.in.heads * a.in.d_head;
+    int64_t heads = a.in.n_spans * a.in.heads, ldo = (int64_t)a.in.heads * a.in.d_head;
     for (int64_t tile = blockIdx.x; tile * HEADS < heads; tile += gridDim.x) {
         trf__gpu_head h = trf__mma_head(&a.in, tile * HEADS + part);
         float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {}, ones[2] = { 1, 1 };
         uint32_t weights[STRIPS][4], gradients[STRIPS][4], turned[1][4];
         __syncthreads();                /* all have read the tiles before */
         trf__mma_tile<D, ROWS, 32 * STRIPS>(queries, a.in.q, &h, a.in.ldq, 0, 0);
-        trf__mma_tile<D, ROWS, 32 * STRIPS>(queries + TILE, a.dout, &h, ldo, 0, 0);
-        trf__mma_tile<D, ROWS, 32 * STRIPS>(queries + 2 * TILE, a.out, &h, ldo, 0, 0);
+        trf__mma_two<D, ROWS, 32 * STRIPS>(queries + TILE, a.dout, a.out, &h, ldo, 0, 0);
         trf__mma_tile<D, ROWS, 32 * STRIPS>(keys, a.in.k, &h, a.in.ldk, 1, 0);
         trf__mma_tile<D, ROWS, 32 * STRIPS>(values, a.in.v, &h, a.in.ldk, 1, 0);
         trf__copies_end();
@@ -345,6 +344,10 @@ trf__gpu_mma_gradient(trf__attention_gradient a, const trf__now *now, int64_t)
     }
 }
 
+// >>mma-long-gradient  of heads of any length
+//
+// 32 others at a time are in shared memory. Heads wider than 64 leave registers for 16 queries.
+
 /* Loads the block's own 64 rows of x, 16 for each warp, as left factors, through shared memory. */
 template <int D>
 TRF__DEVICE void trf__mma_own(uint32_t a[1][D / 16][4], trf__bf16 *tile, const trf__act *x,
@@ -357,15 +360,6 @@ TRF__DEVICE void trf__mma_own(uint32_t a[1][D / 16][4], trf__bf16 *tile, const t
     trf__mma_left<D, 1>(a, tile + (int)threadIdx.x / 32 * 16 * (D + 8));
 }
 
-/* Begins to load ROWS rows of two operands of one side, from row `first` on. */
-template <int D, int ROWS>
-TRF__DEVICE void trf__mma_two(trf__bf16 *to, const trf__act *x, int64_t ldx, const trf__act *y,
-                              int64_t ldy, const trf__gpu_head &h, int of_keys, int first)
-{
-    trf__mma_tile<D, ROWS, TRF__MMA_THREADS>(to, x, &h, ldx, of_keys, first);
-    trf__mma_tile<D, ROWS, TRF__MMA_THREADS>(to + ROWS * (D + 8), y, &h, ldy, of_keys, first);
-}
-
 /* Adds to dq what N times 16 keys contribute, n of which matter. values: behind the keys. */
 template <int D, int N>
 TRF__DEVICE void trf__mma_dq_of(float dq[1][D / 8][4], const uint32_t q[1][D / 16][4],
@@ -376,7 +370,7 @@ TRF__DEVICE void trf__mma_dq_of(float dq[1][D / 8][4], const uint32_t q[1][D / 1
     float s[1][2 * N][4], dp[1][2 * N][4];
     trf__mma_rows<D, N, 1>(s, q, keys, n);
     trf__mma_rows<D, N, 1>(dp, dout, keys + N * 16 * (D + 8), n);
-    for (int j = 0; j < N; j++) {
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
         uint32_t a[1][4];
         if (j * 16 >= n) continue;
         trf__mma_weights<0>(&s[0][2 * j], &dp[0][2 * j], known, h, now, first, key + j * 16);
@@ -392,7 +386,7 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
     enum { KEYS = 32, TWO = 2 * KEYS * (D + 8), OWN = TRF__MMA_ROWS * (D + 8) };
     TRF__SHARED(trf__bf16, tiles, 2 * TWO);
     int strip = (int)threadIdx.x / 32 * 16, g = (int)threadIdx.x % 32 / 4;
-    int64_t n_tiles = a.in.n_spans * a.in.heads * groups, ldo = a.in.heads * a.in.d_head;
+    int64_t n_tiles = a.in.n_spans * a.in.heads * groups, ldo = (int64_t)a.in.heads * a.in.d_head;
     for (int64_t tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
         trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
         int most = trf__gpu_last_seen(&h), first = h.begin + strip, place = 0;
@@ -402,10 +396,11 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__known known[2];
         if (h.begin >= h.n) continue;
         __syncthreads();
-        trf__mma_two<D, TRF__MMA_ROWS>(tiles, a.dout, ldo, a.out, ldo, h, 0, h.begin);
+        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0,
+                                                         h.begin);
         trf__copies_end();
         __syncthreads();
-        for (int i = 0; i < 2; i++) {
+        TRF__UNROLLED for (int i = 0; i < 2; i++) {
             const trf__bf16 *row = tiles + (strip + g + i * 8) * (D + 8);
             known[i] = trf__mma_known(a, h, first + g + i * 8);
             known[i].delta = trf__mma_delta<D>(row, row + OWN);
@@ -413,13 +408,14 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
         trf__mma_left<D, 1>(dout, tiles + strip * (D + 8));
         trf__mma_own<D>(q, tiles, a.in.q, h, a.in.ldq, 0);
         __syncthreads();
-        if (most > 0) trf__mma_two<D, KEYS>(tiles, a.in.k, a.in.ldk, a.in.v, a.in.ldk, h, 1, 0);
+        if (most > 0)
+            trf__mma_two<D, KEYS, TRF__MMA_THREADS>(tiles, a.in.k, a.in.v, &h, a.in.ldk, 1, 0);
         for (int key = 0; key < most; key += KEYS, place = TWO - place) {
             trf__copies_end();
             __syncthreads();            /* and all have read the other place */
             if (key + KEYS < most)
-                trf__mma_two<D, KEYS>(tiles + TWO - place, a.in.k, a.in.ldk, a.in.v, a.in.ldk, h, 1,
-                                      key + KEYS);
+                trf__mma_two<D, KEYS, TRF__MMA_THREADS>(tiles + TWO - place, a.in.k, a.in.v, &h,
+                                                        a.in.ldk, 1, key + KEYS);
             if (key < reach)
                 trf__mma_dq_of<D, KEYS / 16>(dq, q, dout, tiles + place, known, h, now, first, key,
                                              reach - key);
@@ -428,11 +424,27 @@ trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
     }
 }
 
-/* A warp's sixteen keys and values, and their gradients. */
+/* A warp's sixteen keys and values, and their gradients. Values of wide heads, for which there are
+   no registers, stay in shared memory. */
 template <int D> struct trf__mma_keys {
+    const trf__bf16 *values;
     uint32_t k[1][D / 16][4], v[1][D / 16][4];
     float dk[1][D / 8][4], dv[1][D / 8][4];
 };
+
+/* s (16, 16) = rows (16, D) tile^T, both in shared memory. */
+template <int D>
+TRF__DEVICE void trf__mma_shared(float s[2][4], const trf__bf16 *rows, const trf__bf16 *tile)
+{
+    TRF__UNROLLED for (int e = 0; e < 8; e++) s[e / 4][e % 4] = 0;
+    TRF__UNROLLED for (int c = 0; c < D; c += 16) {
+        uint32_t a[4], b[4];
+        trf__load_matrices(a, rows + trf__mma_down(D + 8) + c);
+        trf__load_matrices(b, tile + trf__mma_across(D + 8) + c);
+        trf__mma(s[0], a, b);
+        trf__mma(s[1], a, b + 2);
+    }
+}
 
 /* Adds to dk and dv of the keys from `key` on what N times 16 queries contribute, n of which are
    there, from query `first` on. tiles: rows of q, then of dout. */
@@ -444,8 +456,9 @@ TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__bf16 *tiles,
     const trf__bf16 *douts = tiles + N * 16 * (D + 8);
     float s[1][2 * N][4], ds[1][2 * N][4];
     trf__mma_rows<D, N, 1>(s, own.k, tiles, n);
-    trf__mma_rows<D, N, 1>(ds, own.v, douts, n);
-    for (int j = 0; j < N; j++) {
+    if (D > 64) trf__mma_shared<D>(ds[0], own.values, douts);
+    else trf__mma_rows<D, N, 1>(ds, own.v, douts, n);
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
         uint32_t a[1][4];
         if (j * 16 >= n) continue;
         trf__mma_weights<1>(&s[0][2 * j], &ds[0][2 * j], known + j * 16, h, now, first + j * 16,
@@ -457,6 +470,16 @@ TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__bf16 *tiles,
     }
 }
 
+/* Begins to load rows of q, dout and out, from query `first` on. */
+template <int D, int ROWS>
+TRF__DEVICE void trf__mma_three(trf__bf16 *to, const trf__attention_gradient &a,
+                                const trf__gpu_head &h, int first)
+{
+    trf__mma_tile<D, ROWS, TRF__MMA_THREADS>(to, a.in.q, &h, a.in.ldq, 0, first);
+    trf__mma_two<D, ROWS, TRF__MMA_THREADS>(to + ROWS * (D + 8), a.dout, a.out, &h,
+                                            (int64_t)a.in.heads * a.in.d_head, 0, first);
+}
+
 /* The same for all queries of one head, from query `begin` on. Four lanes look up each query: its
    statistics while the tile is under way, and delta once it is there. */
 template <int D, int N>
@@ -465,26 +488,20 @@ TRF__DEVICE void trf__mma_dkv_head(trf__mma_keys<D> &own, const trf__attention_g
                                    trf__bf16 *tiles, trf__known *known)
 {
     enum { QUERIES = 16 * N, TILE = QUERIES * (D + 8), THREE = 3 * TILE };
-    int64_t ldo = a.in.heads * a.in.d_head;
     int key = h.begin + (int)threadIdx.x / 32 * 16, n = h.sides[0], place = 0;
     int mine = (int)threadIdx.x / 4 % QUERIES;
     if (begin >= n) return;
     __syncthreads();
-    trf__mma_two<D, QUERIES>(tiles, a.in.q, a.in.ldq, a.dout, ldo, h, 0, begin);
-    trf__mma_tile<D, QUERIES, TRF__MMA_THREADS>(tiles + 2 * TILE, a.out, &h, ldo, 0, begin);
+    trf__mma_three<D, QUERIES>(tiles, a, h, begin);
     for (int first = begin; first < n; first += QUERIES, place = THREE - place) {
         trf__known q = trf__mma_known(a, h, first + mine);
         const trf__bf16 *row = tiles + place + TILE + mine * (D + 8);
         trf__copies_end();
         __syncthreads();                /* and all have read the other place and `known` */
         q.delta = trf__mma_delta<D>(row, row + TILE);
-        if (threadIdx.x % 4 == 0) known[mine] = q;
-        if (first + QUERIES < n) {
-            trf__bf16 *next = tiles + THREE - place;
-            trf__mma_two<D, QUERIES>(next, a.in.q, a.in.ldq, a.dout, ldo, h, 0, first + QUERIES);
-            trf__mma_tile<D, QUERIES, TRF__MMA_THREADS>(next + 2 * TILE, a.out, &h, ldo, 0,
-                                                        first + QUERIES);
-        }
+        if (threadIdx.x % 4 == 0 && threadIdx.x < 4 * QUERIES) known[mine] = q;
+        if (first + QUERIES < n)
+            trf__mma_three<D, QUERIES>(tiles + THREE - place, a, h, first + QUERIES);
         __syncthreads();
         if (key < h.n)
             trf__mma_dkv_of<D, N>(own, tiles + place, known, h, now, first, key, n - first);
@@ -496,8 +513,9 @@ template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
 trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
-    enum { N = D > 64 ? 1 : 2, KEYS = TRF__MMA_ROWS };
-    TRF__SHARED(trf__bf16, tiles, 6 * 16 * N * (D + 8));
+    enum { N = D > 64 ? 1 : 2, KEYS = TRF__MMA_ROWS, TILES = 6 * 16 * N * (D + 8),
+           VALUES = D > 64 ? TILES : 0 };
+    TRF__SHARED(trf__bf16, tiles, VALUES ? TILES + KEYS * (D + 8) : TILES);
     TRF__SHARED(trf__known, known, 16 * N);
     int64_t together = a.in.heads / a.in.kv_heads;
     int64_t n_tiles = a.in.n_spans * a.in.kv_heads * groups;
@@ -511,7 +529,8 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
         /* the first query that sees one of these keys */
         if (a.in.causal && h.begin > h.n - h.sides[0]) begin = h.begin - (h.n - h.sides[0]);
         trf__mma_own<D>(own.k, tiles, a.in.k, h, a.in.ldk, 1);
-        trf__mma_own<D>(own.v, tiles, a.in.v, h, a.in.ldk, 1);
+        trf__mma_own<D>(own.v, tiles + VALUES, a.in.v, h, a.in.ldk, 1);
+        own.values = tiles + VALUES + (int)threadIdx.x / 32 * 16 * (D + 8);
         for (int64_t which = 0; which < together; which++) {
             h = trf__gpu_head_of(&a.in, (head + which) * groups + group, groups, KEYS, 1);
             trf__mma_dkv_head<D, N>(own, a, now, h, begin, tiles, known);
