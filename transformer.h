@@ -172,8 +172,8 @@
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam >>cuda-top
-//                     >>cuda-reorder >>cuda-state
+//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-adam
+//                     >>cuda-top >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -14828,7 +14828,7 @@ TRF__DEVICE void trf__mma_lay(trf__bf16 *to, const uint32_t a[STRIPS][4])
    of its own. Weights lie in place of the keys, and gradients of scores in place of the values,
    once these have been read. */
 template <int D, int HEADS>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS == 4 ? 3 : 2)
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS > 2 ? 3 : 2)
 trf__gpu_mma_gradient(trf__attention_gradient a, const trf__now *now, int64_t)
 {
     enum { STRIPS = TRF__MMA_WARPS / HEADS, ROWS = 16 * STRIPS, PITCH = ROWS + 8,
@@ -39811,4 +39811,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4111924335
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3127363223

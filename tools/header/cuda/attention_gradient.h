@@ -305,7 +305,7 @@ TRF__DEVICE void trf__mma_lay(trf__bf16 *to, const uint32_t a[STRIPS][4])
    of its own. Weights lie in place of the keys, and gradients of scores in place of the values,
    once these have been read. */
 template <int D, int HEADS>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS == 4 ? 3 : 2)
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS > 2 ? 3 : 2)
 trf__gpu_mma_gradient(trf__attention_gradient a, const trf__now *now, int64_t)
 {
     enum { STRIPS = TRF__MMA_WARPS / HEADS, ROWS = 16 * STRIPS, PITCH = ROWS + 8,
