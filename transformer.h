@@ -14455,7 +14455,8 @@ TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 }
 
 /* How many heads share a block of tensor cores; 0: a head may have more than its 64 rows. Three
-   tiles of heads wider than 64 do not fit into shared memory. */
+   tiles of heads wider than 64 do not fit into shared memory. A recorded list is always of the same
+   choice: its shape has the longest sequence, or the cache's area, which is a multiple of 16. */
 TRF__FN int trf__mma_share(const trf__attention_in *in)
 {
     int64_t most = trf__max64(in->max_queries, in->max_keys);
@@ -30051,12 +30052,8 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 {
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
-    int64_t longest;
     trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
                                      at & 1);
-    /* a device has other kernels for sources of up to 16, 32 and 64 rows */
-    for (longest = 16; longest < t->pass.decoder.max_memory && longest <= 64; longest *= 2) {}
-    shape.decoder_longest = longest;
     shape.decoder_rows = t->pass.decoder.rows;
     shape.decoder_spans = t->pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;
@@ -39811,4 +39808,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3127363223
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2880868502

@@ -682,37 +682,6 @@ static void test_smaller_rounds(void **state)
     trf_model_destroy(model);
 }
 
-/* A token of a short source was recorded; then the source is longer than that kernel's tile. */
-static void test_longer_sources(void **state)
-{
-    static kit_pairs shorts, longs;
-    trf_config c = config_of(&kinds[0], TRF_DEVICE_CUDA);
-    trf_batch few = kit_fill(&shorts, 1, 5, 5, kinds[0].vocab, 3);
-    trf_batch many = kit_fill(&longs, 2, 30, 40, kinds[0].vocab, 3), one = kit_slice(&many, 0, 1);
-    trf_model *model = NULL;
-    trf_search search = trf_search_defaults();
-    uint64_t hash[2];
-    int k;
-    (void)state;
-    c.device.precision = TRF_PRECISION_BF16;
-    search.threads = 1;
-    search.beam = search.n_best = 2;
-    search.max_length_a = 0;
-    search.max_length_b = search.min_length = 6;
-    OK(trf_model_create(&model, &c, &err));
-    for (k = 0; k < 2; k++) {
-        trf_translator *t = NULL;
-        OK(trf_translator_create(&t, model, &search, &err));
-        OK(trf_translate_batch(t, &many.source, &err));     /* makes room */
-        if (k == 0) OK(trf_translate_batch(t, &few.source, &err));
-        OK(trf_translate_batch(t, &one.source, &err));
-        hash[k] = hash_answers(HASH_START, t, 1);
-        trf_translator_destroy(t);
-    }
-    assert_true(hash[0] == hash[1]);
-    trf_model_destroy(model);
-}
-
 static int stop_at;
 static int stop(void *user) { (void)user; return --stop_at == 0; }
 
@@ -967,7 +936,6 @@ int main(void)
         cmocka_unit_test(test_no_device),
 #endif
         cmocka_unit_test(test_smaller_rounds),
-        cmocka_unit_test(test_longer_sources),
         cmocka_unit_test(test_replay), cmocka_unit_test(test_replay_of_other_options),
         cmocka_unit_test(test_late_reports),
         cmocka_unit_test(test_resume),

@@ -542,7 +542,8 @@ TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 }
 
 /* How many heads share a block of tensor cores; 0: a head may have more than its 64 rows. Three
-   tiles of heads wider than 64 do not fit into shared memory. */
+   tiles of heads wider than 64 do not fit into shared memory. A recorded list is always of the same
+   choice: its shape has the longest sequence, or the cache's area, which is a multiple of 16. */
 TRF__FN int trf__mma_share(const trf__attention_in *in)
 {
     int64_t most = trf__max64(in->max_queries, in->max_keys);

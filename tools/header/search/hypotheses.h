@@ -324,12 +324,8 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
 {
     const trf__hypotheses *h = &t->hypotheses;
     trf__next_tokens job = { t, at, wanted };
-    int64_t longest;
     trf__shape shape = trf__shape_of(t->pass.plan.arena, &t->pass.plan.limits, h->device_arena,
                                      at & 1);
-    /* a device has other kernels for sources of up to 16, 32 and 64 rows */
-    for (longest = 16; longest < t->pass.decoder.max_memory && longest <= 64; longest *= 2) {}
-    shape.decoder_longest = longest;
     shape.decoder_rows = t->pass.decoder.rows;
     shape.decoder_spans = t->pass.decoder.n_cross;
     shape.cache_rows = h->n_rows;
