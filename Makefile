@@ -196,7 +196,8 @@ help:
 	@echo '                what was built with some, is installed with the same: make install BLAS= ...'
 	@echo '                without OpenBLAS: BLAS= CPPFLAGS=-DTRF_NO_CBLAS; without learning of subwords: SENTENCEPIECE=;'
 	@echo '                without trf import: CJSON=; without the zip files of PyTorch in it: LIBZIP=;'
-	@echo '                without .gz files: ZLIB=; without trf translate --sentences: ICU=; trf train by several processes (mpirun): MPI=1'
+	@echo '                without .gz files: ZLIB=; without trf translate --sentences: ICU=;'
+	@echo '                trf train by several processes (mpirun): MPI=1'
 
 bench: $(BUILD)/bench
 	$(BUILD)/bench

@@ -175,9 +175,8 @@
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs >>cuda-adam >>cuda-top
-//                     >>cuda-mix
-//                     >>cuda-reorder >>cuda-state
+//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs
+//                     >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
@@ -13622,6 +13621,8 @@ static const trf__backend trf__cpu_backend = {
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
+/* A loop whose arrays lie in registers, which have no index. */
+#define TRF__UNROLLED _Pragma("unroll")
 #endif
 #define TRF__DEVICE static __device__ __forceinline__
 #define TRF__KERNEL static __global__
@@ -14667,16 +14668,19 @@ TRF__FN void trf__cuda_scale(const trf__run *run, const trf__scale *s)
 /* The pitch is odd so that 32 lanes reading a column meet 32 banks. OWN: columns of a lane. */
 enum { TRF__OTHERS = 32, TRF__COLUMNS = 64, TRF__PITCH = TRF__COLUMNS + 1, TRF__OWN = 4 };
 
-/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. scores:
-   what differences of scores are multiplied by before exp. */
-struct trf__gpu_head : trf__head { int begin, end, n; float scores, slope; };
+/* One head of one span, and the rows of a tile: begin .. end - 1 of its n queries or keys. sides:
+   the numbers of its queries and keys. scores: what differences of scores are multiplied by before
+   exp. */
+struct trf__gpu_head : trf__head { int begin, end, n, sides[2]; float scores, slope; };
 
 TRF__DEVICE trf__gpu_head trf__gpu_head_of(const trf__attention_in *in, int64_t tile,
                                            int64_t groups, int rows, int of_keys)
 {
     trf__gpu_head h;
     (trf__head &)h = trf__head_of(in, tile / groups);
-    h.n = of_keys ? h.span->n_key : h.span->n_query;
+    h.sides[0] = h.span->n_query;
+    h.sides[1] = h.span->n_key;
+    h.n = h.sides[of_keys];
     h.begin = (int)(tile % groups) * rows;
     h.end = h.begin + rows < h.n ? h.begin + rows : h.n;
     h.scores = trf__biased(in) ? 1 : h.scale;
@@ -14699,15 +14703,20 @@ TRF__DEVICE float trf__gpu_score(const trf__gpu_head *h, float s, int64_t i, int
                 trf__bias_at(h, h->slope, key - i - h->span->n_key + h->span->n_query));
 }
 
-/* The keys that query i sees, and those that the last query of the tile sees (the most of all); 0
-   beyond the end. */
+/* The keys that query i sees, and those that the last of so many queries sees (the most of all), or
+   the last of the tile; 0 beyond the end. */
 TRF__DEVICE int trf__gpu_seen(const trf__gpu_head *h, int64_t i)
 {
     return i < h->n ? (int)trf__keys_seen(h, i) : 0;
 }
+TRF__DEVICE int trf__gpu_reach(const trf__gpu_head *h, int first, int queries)
+{
+    int end = first + queries < h->n ? first + queries : h->n;
+    return first < h->n ? (int)trf__keys_seen(h, end - 1) : 0;
+}
 TRF__DEVICE int trf__gpu_last_seen(const trf__gpu_head *h)
 {
-    return h->begin < h->n ? (int)trf__keys_seen(h, h->end - 1) : 0;
+    return trf__gpu_reach(h, h->begin, h->end - h->begin);
 }
 
 /* The block loads rows i .. i + 31, columns c .. c + 63 of this head of x (keys or queries) into
@@ -14824,14 +14833,17 @@ template <class A> TRF__KERNEL void trf__gpu_attention(trf__attention a, const t
     }
 }
 
-/* With 16 bits tensor cores compute the products, 16 rows at a time, for heads up to 64 wide (wider
-   ones leave too few registers). A tile is 64 rows of one head, 16 for each of four warps. The rows
-   of the other side pass through shared memory, 64 or 32 at a time. Of every result (16, 8) lane 4
-   g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results side by side already have
-   the layout of the left factor (16, 16) of the next product. D: d_head rounded up; the columns
-   beyond it are zeros. */
+/* With 16 bits tensor cores compute the products, for heads up to 128 wide. A block is four warps.
+   Each has a strip of 16 rows, or of M times 16: queries, or keys for dk and dv. Heads of up to 16,
+   32 or 64 rows on both sides share a block, four, two or one of them, so the work follows the
+   lengths of sentences rounded to 16. A longer head has several blocks; its other side passes
+   through shared memory in two places by turns: one is filled while the other is read. Of every
+   result (16, 8) lane 4 g + t holds rows g and g + 8, columns 2 t and 2 t + 1. Two such results
+   side by side already have the layout of the left factor (16, 16) of the next product. D: d_head
+   rounded up; the columns beyond it are zeros. Rows in shared memory are D + 8 numbers apart, so
+   the eight that are read at once lie in different banks. */
 
-#if !defined(TRF__GPU_ON_CPU)           /* the tests on the CPU define these three themselves */
+#if !defined(TRF__GPU_ON_CPU)           /* the tests on the CPU define these themselves */
 
 // >>cuda-mma       attention in tiles of tensor cores
 
@@ -14844,7 +14856,15 @@ TRF__DEVICE void trf__mma(float d[4], const uint32_t a[4], const uint32_t b[2])
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-/* Loads four matrices (8, 8) transposed: lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
+/* Loads four matrices (8, 8): lanes 8 i .. 8 i + 7 point at the rows of matrix i. */
+TRF__DEVICE void trf__load_matrices(uint32_t r[4], const trf__bf16 *row)
+{
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
+}
+
+/* The same, transposed. */
 TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
 {
     uint32_t address = (uint32_t)__cvta_generic_to_shared(row);
@@ -14852,8 +14872,37 @@ TRF__DEVICE void trf__load_transposed(uint32_t r[4], const trf__bf16 *row)
                  : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(address) : "memory");
 }
 
-TRF__DEVICE float trf__quick_exp(float x) { return __expf(x); }
+/* Begins to copy 16 bytes into shared memory, or 16 zeros if they are not there. */
+TRF__DEVICE void trf__copy_begin(trf__bf16 *to, const trf__bf16 *from, int there)
+{
+    uint32_t address = (uint32_t)__cvta_generic_to_shared(to);
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 : : "r"(address), "l"(from), "r"(there ? 16 : 0) : "memory");
+}
+
+/* Waits for all copies that this thread has begun. */
+TRF__DEVICE void trf__copies_end(void) { asm volatile("cp.async.wait_all;" : : : "memory"); }
+
+TRF__DEVICE float trf__quick_exp2(float x)
+{
+    float y;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
 #endif
+
+enum { TRF__MMA_WARPS = TRF__MMA_THREADS / 32 };
+#define TRF__LOG2_E 1.44269504f
+
+/* The head with number `index` of all, as one of those that share a block. Beyond the last one
+   there are no rows. */
+TRF__DEVICE trf__gpu_head trf__mma_head(const trf__attention_in *in, int64_t index)
+{
+    int64_t all = in->n_spans * in->heads;
+    trf__gpu_head h = trf__gpu_head_of(in, index < all ? index : all - 1, 1, TRF__MMA_ROWS, 0);
+    if (index >= all) h.n = h.end = h.sides[0] = h.sides[1] = 0;
+    return h;
+}
 
 /* Two numbers as tensor cores read them. */
 TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
@@ -14864,110 +14913,140 @@ TRF__DEVICE uint32_t trf__bf16_pair(float low, float high)
     return (uint32_t)l.bits | (uint32_t)h.bits << 16;
 }
 
-/* Loads ROWS rows of this head of x from row `first` on into shared memory, eight columns at a
-   time; 0 beyond the ends. Rows there are eight numbers longer, so that neighbouring rows lie in
-   different banks. */
-template <int D, int ROWS>
+/* Two results (16, 8) side by side as a left factor (16, 16). */
+TRF__DEVICE void trf__mma_pack(uint32_t a[4], const float s[2][4])
+{
+    TRF__UNROLLED for (int i = 0; i < 4; i++)
+        a[i] = trf__bf16_pair(s[i / 2][i % 2 * 2], s[i / 2][i % 2 * 2 + 1]);
+}
+
+/* THREADS neighbouring threads begin to load ROWS rows of this head of x from row `first` on into
+   shared memory, eight columns at a time; 0 beyond the ends. */
+template <int D, int ROWS, int THREADS>
 TRF__DEVICE void trf__mma_tile(trf__bf16 *to, const trf__act *x, const trf__gpu_head *h, int64_t ld,
                                int of_keys, int first)
 {
-    int n = of_keys ? h->span->n_key : h->span->n_query, d = (int)h->in->d_head;
+    int n = h->sides[of_keys], d = (int)h->in->d_head;
     const trf__bf16 *from = (const trf__bf16 *)(const void *)x + trf__gpu_first(h, of_keys);
-    /* whether eight numbers may be loaded at once, as 16 aligned bytes */
+    /* whether eight numbers may be copied at once, as 16 aligned bytes */
     int whole = d % 8 == 0 && ld % 8 == 0 && (uintptr_t)x % 16 == 0;
     from += (of_keys ? h->span->key : h->span->query) * ld;
-    for (int e = (int)threadIdx.x; e < ROWS * D / 8; e += TRF__MMA_THREADS) {
-        int row = first + e / (D / 8), c = e % (D / 8) * 8;
-        uint4 eight = {0, 0, 0, 0};
-        if (whole && row < n && c < d) eight = *(const uint4 *)(const void *)(from + row * ld + c);
+    for (int e = (int)threadIdx.x % THREADS; e < ROWS * D / 8; e += THREADS) {
+        int row = first + e / (D / 8), c = e % (D / 8) * 8, there = row < n && c < d;
+        trf__bf16 *at = to + e / (D / 8) * (D + 8) + c, none = {0};
+        if (whole) trf__copy_begin(at, there ? from + row * ld + c : from, there);
         else for (int k = 0; k < 8; k++)
-            if (row < n && c + k < d) ((trf__bf16 *)&eight)[k] = from[row * ld + c + k];
-        *(uint4 *)(void *)(to + e / (D / 8) * (D + 8) + c) = eight;
+            at[k] = row < n && c + k < d ? from[row * ld + c + k] : none;
     }
 }
 
-/* Draws which weights of a tile are kept: (QUERIES, KEYS / 8), a bit for each key. */
-template <int QUERIES, int KEYS>
-TRF__DEVICE void trf__mma_kept(uint8_t *kept, const trf__gpu_head *h, const trf__now *now,
-                               int query, int key)
+/* The same for two matrices, one behind the other. */
+template <int D, int ROWS, int THREADS>
+TRF__DEVICE void trf__mma_two(trf__bf16 *to, const trf__act *x, const trf__act *y,
+                              const trf__gpu_head *h, int64_t ld, int of_keys, int first)
 {
-    for (int e = (int)threadIdx.x; e < QUERIES * KEYS / 8; e += TRF__MMA_THREADS)
-        kept[e] = (uint8_t)trf__gpu_kept(h, now, query + e / (KEYS / 8), key / 8 + e % (KEYS / 8));
+    trf__mma_tile<D, ROWS, THREADS>(to, x, h, ld, of_keys, first);
+    trf__mma_tile<D, ROWS, THREADS>(to + ROWS * (D + 8), y, h, ld, of_keys, first);
 }
 
-/* Loads the tile's own 64 rows of x, 16 for each warp, as left factors of products. They pass
-   through `shared` in shared memory. */
-template <int D>
-TRF__DEVICE void trf__mma_own(uint32_t a[D / 16][4], trf__bf16 *shared, const trf__act *x,
-                              const trf__gpu_head *h, int64_t ld, int of_keys)
+/* Where this lane points for four matrices that are a tile (16, 16): below one another first, or
+   beside one another first. */
+TRF__DEVICE int trf__mma_down(int pitch)
 {
-    int lane = (int)threadIdx.x % 32;
-    /* the layout of mma.m16n8k16: word i of a lane is row lane / 4 + 8 (i % 2), columns from 8 (i /
-       2) on */
-    const trf__bf16 *from = shared + ((int)threadIdx.x / 32 * 16 + lane / 4) * (D + 8) +
-                            lane % 4 * 2;
-    __syncthreads();
-    trf__mma_tile<D, TRF__MMA_ROWS>(shared, x, h, ld, of_keys, h->begin);
-    __syncthreads();
-    for (int c = 0; c < D / 16; c++)
-        for (int i = 0; i < 4; i++)
-            a[c][i] = *(const uint32_t *)(const void *)(from + i % 2 * 8 * (D + 8) + c * 16 +
-                                                        i / 2 * 8);
+    return (int)threadIdx.x % 16 * pitch + (int)threadIdx.x % 32 / 16 * 8;
+}
+TRF__DEVICE int trf__mma_across(int pitch)
+{
+    return ((int)threadIdx.x % 8 + (int)threadIdx.x % 32 / 16 * 8) * pitch +
+           (int)threadIdx.x / 8 % 2 * 8;
 }
 
-/* s (16, 8 N) = a (16, D) tile^T. Only the first n rows of the tile matter. */
-template <int D, int N>
-TRF__DEVICE void trf__mma_rows(float s[N][4], const uint32_t a[D / 16][4], const trf__bf16 *tile,
-                               int n)
+/* Loads M times 16 rows of shared memory as left factors of products. */
+template <int D, int M>
+TRF__DEVICE void trf__mma_left(uint32_t a[M][D / 16][4], const trf__bf16 *rows)
 {
-    int lane = (int)threadIdx.x % 32;
-    tile += lane / 4 * (D + 8) + lane % 4 * 2;
-    for (int j = 0; j < N; j++) {
-        s[j][0] = s[j][1] = s[j][2] = s[j][3] = 0;
-        for (int c = 0; c < D / 16 && j * 8 < n; c++) {
-            const trf__bf16 *from = tile + j * 8 * (D + 8) + c * 16;
-            uint32_t b[2] = { *(const uint32_t *)(const void *)from,
-                             *(const uint32_t *)(const void *)(from + 8) };
-            trf__mma(s[j], a[c], b);
-        }
-    }
+    rows += trf__mma_down(D + 8);
+    TRF__UNROLLED for (int m = 0; m < M; m++)
+        TRF__UNROLLED for (int c = 0; c < D / 16; c++)
+            trf__load_matrices(a[m][c], rows + m * 16 * (D + 8) + c * 16);
 }
 
-/* out (16, D) += s (16, 8 N) tile. s is rounded to bf16 on the way. */
-template <int D, int N>
-TRF__DEVICE void trf__mma_columns(float out[D / 8][4], const float s[N][4], const trf__bf16 *tile,
-                                  int n)
+/* s (16 M, 16 N) = a (16 M, D) tile^T. Only the first n rows of the tile matter. */
+template <int D, int N, int M>
+TRF__DEVICE void trf__mma_rows(float s[M][2 * N][4], const uint32_t a[M][D / 16][4],
+                               const trf__bf16 *tile, int n)
 {
-    int lane = (int)threadIdx.x % 32;
-    /* each lane points at the row that it contributes to ldmatrix */
-    tile += lane % 16 * (D + 8) + lane / 16 * 8;
-    for (int j = 0; j < N / 2; j++) {
-        const float *left = s[2 * j], *right = s[2 * j + 1];
-        uint32_t a[4] = { trf__bf16_pair(left[0], left[1]), trf__bf16_pair(left[2], left[3]),
-                          trf__bf16_pair(right[0], right[1]), trf__bf16_pair(right[2], right[3]) };
-        for (int c = 0; c < D / 16 && j * 16 < n; c++) {
+    tile += trf__mma_across(D + 8);
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
+        TRF__UNROLLED for (int e = 0; e < 8 * M; e++) s[e / 8][2 * j + e / 4 % 2][e % 4] = 0;
+        if (j * 16 >= n) continue;
+        TRF__UNROLLED for (int c = 0; c < D / 16; c++) {
             uint32_t b[4];
-            trf__load_transposed(b, tile + j * 16 * (D + 8) + c * 16);
-            trf__mma(out[2 * c], a, b);
-            trf__mma(out[2 * c + 1], a, b + 2);
+            trf__load_matrices(b, tile + j * 16 * (D + 8) + c * 16);
+            TRF__UNROLLED for (int m = 0; m < M; m++) {
+                trf__mma(s[m][2 * j], a[m][c], b);
+                trf__mma(s[m][2 * j + 1], a[m][c], b + 2);
+            }
         }
     }
 }
 
-/* Stores this lane's part of a result into the tile's rows of x, times a factor for each of its two
-   rows. */
+/* out (16 M, D) += a (16 M, 16) tile (16, D) */
+template <int D, int M>
+TRF__DEVICE void trf__mma_columns(float out[M][D / 8][4], const uint32_t a[M][4],
+                                  const trf__bf16 *tile)
+{
+    tile += trf__mma_down(D + 8);
+    TRF__UNROLLED for (int c = 0; c < D / 16; c++) {
+        uint32_t b[4];
+        trf__load_transposed(b, tile + c * 16);
+        TRF__UNROLLED for (int m = 0; m < M; m++) {
+            trf__mma(out[m][2 * c], a[m], b);
+            trf__mma(out[m][2 * c + 1], a[m], b + 2);
+        }
+    }
+}
+
+/* Stores this lane's part of a result (16, D) from row `first` on into x, times a factor for each
+   of its two rows. */
 template <int D>
 TRF__DEVICE void trf__mma_store(trf__act *x, const float out[D / 8][4], const float factor[2],
-                                const trf__gpu_head *h, int64_t ld, int of_keys)
+                                const trf__gpu_head *h, int64_t ld, int of_keys, int first)
 {
-    for (int e = 0; e < D / 2; e++) {
-        int row = h->begin + (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4 + e / 2 % 2 * 8;
-        int column = e / 4 * 8 + (int)threadIdx.x % 4 * 2 + e % 2;
+    int d = (int)h->in->d_head, even = d % 2 == 0 && ld % 2 == 0 && (uintptr_t)x % 4 == 0;
+    TRF__UNROLLED for (int e = 0; e < D / 4; e++) {
+        int i = e % 2, row = first + (int)threadIdx.x % 32 / 4 + i * 8;
+        int column = e / 2 * 8 + (int)threadIdx.x % 4 * 2;
         int64_t at = ((of_keys ? h->span->key : h->span->query) + row) * ld
             + trf__gpu_first(h, of_keys) + column;
-        if (row < h->n && column < h->in->d_head)
-            trf__put<trf__bf16>(x, at, out[e / 4][e % 4] * factor[e / 2 % 2]);
+        float left = out[e / 2][i * 2] * factor[i], right = out[e / 2][i * 2 + 1] * factor[i];
+        if (row >= h->sides[of_keys] || column >= d) continue;
+        if (even) ((uint32_t *)(void *)x)[at / 2] = trf__bf16_pair(left, right);
+        else {
+            trf__put<trf__bf16>(x, at, left);
+            if (column + 1 < d) trf__put<trf__bf16>(x, at + 1, right);
+        }
     }
+}
+
+/* Which weights of a tile (16, 16) are kept, from this query and this key on: bit 4 j + e is for
+   number e of result j. TURNED: its rows are keys. The 32 lanes draw for 16 queries and two times
+   eight keys. */
+template <int TURNED>
+TRF__DEVICE uint32_t trf__mma_kept(const trf__gpu_head *h, const trf__now *now, int query, int key)
+{
+    int lane = (int)threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    uint32_t drawn, bits = 0;
+    if (!now || !h->in->drop.threshold) return 0xFF;
+    drawn = trf__gpu_kept(h, now, query + lane / 2, key / 8 + lane % 2);
+    TRF__UNROLLED for (int k = 0; k < (TURNED ? 8 : 4); k++) {
+        int j = k / 2 % 2, i = k % 2, e = k / 4;
+        uint32_t of = __shfl_sync(0xFFFFFFFFu, drawn,
+                                  TURNED ? (j * 8 + t * 2 + e) * 2 + i : (g + i * 8) * 2 + j);
+        bits |= TURNED ? (of >> g & 1) << (j * 4 + i * 2 + e)
+            : (of >> t * 2 & 3) << (j * 4 + i * 2);
+    }
+    return bits;
 }
 
 /* The sum and the maximum over the four lanes that share a row. */
@@ -14976,100 +15055,179 @@ TRF__DEVICE float trf__quad_max(float x) { return trf__of_warp<2>(x, trf__larger
 
 // >>mma-attention  the forward kernel
 //
-// The same online softmax as trf__gpu_attention. A lane has two rows (i = 0, 1), and each row is
-// shared by four lanes, so its maximum and sum are combined over four lanes. A lane has 2 of the 8
-// columns of each result, which are 16 of the 64 keys of a row.
+// The same online softmax as trf__gpu_attention. A lane has two rows of a strip (i = 0, 1), and
+// each row is shared by four lanes, so its maximum and sum are combined over four lanes. A lane has
+// 2 of the 8 columns of each result.
 
+/* What a lane knows of its two rows of a strip: the statistics so far, and the keys they see. */
+struct trf__mma_strip { float maximum[2], sum[2]; int seen[2]; };
+
+/* The scores of keys from `key` on become weights, before the division by their sum. A higher
+   maximum rescales what has been summed so far. scale: for powers of 2. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_softmax(float s[2 * N][4], float out[D / 8][4], trf__mma_strip *rows,
+                                  int key, float scale)
+{
+    int t = (int)threadIdx.x % 4;
+    TRF__UNROLLED for (int i = 0; i < 2; i++) {
+        float higher = rows->maximum[i], shrink;
+        int seen = rows->seen[i] - key - t * 2;
+        TRF__UNROLLED for (int j = 0; j < 4 * N; j++)
+            if (j / 2 * 8 + j % 2 < seen) higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
+        higher = trf__quad_max(higher);
+        shrink = trf__quick_exp2((rows->maximum[i] - higher) * scale);
+        rows->maximum[i] = higher;
+        rows->sum[i] *= shrink;
+        TRF__UNROLLED for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
+        TRF__UNROLLED for (int j = 0; j < 4 * N; j++) {
+            float *e = &s[j / 2][i * 2 + j % 2];
+            *e = j / 2 * 8 + j % 2 < seen ? trf__quick_exp2((*e - higher) * scale) : 0;
+            rows->sum[i] += *e;
+        }
+    }
+}
+
+/* Divides by the sums, and stores a strip's results and statistics. A query without keys has the
+   result 0. */
 template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
+TRF__DEVICE void trf__mma_finish(const trf__attention &a, const trf__gpu_head &h,
+                                 const float out[D / 8][4], trf__mma_strip *rows, int first)
+{
+    TRF__UNROLLED for (int i = 0; i < 2; i++) {
+        int row = first + (int)threadIdx.x % 32 / 4 + i * 8;
+        int64_t at = (((int64_t)h.span->query + row) * a.in.heads + h.head) * 2;
+        float all = trf__quad_sum(rows->sum[i]);
+        rows->sum[i] = all > 0 ? 1 / all : 0;
+        if (row >= h.n || !a.stats || threadIdx.x % 4 > 0) continue;
+        a.stats[at] = rows->maximum[i];
+        a.stats[at + 1] = 1 / all;
+    }
+    trf__mma_store<D>(a.out, out, rows->sum, &h, a.in.heads * a.in.d_head, 0, first);
+}
+
+/* A warp's strips, from query `first` on, and N times 16 keys in shared memory from `key` on, of
+   which n matter. */
+template <int D, int N, int M>
+TRF__DEVICE void trf__mma_attend(float out[M][D / 8][4], trf__mma_strip rows[M],
+                                 const uint32_t q[M][D / 16][4], const trf__bf16 *keys,
+                                 const trf__bf16 *values, const trf__gpu_head &h,
+                                 const trf__now *now, int first, int key, int n)
+{
+    float s[M][2 * N][4], scale = trf__gpu_scale(now, &h.in->drop);
+    trf__mma_rows<D, N, M>(s, q, keys, n);
+    TRF__UNROLLED for (int m = 0; m < M; m++)
+        trf__mma_softmax<D, N>(s[m], out[m], &rows[m], key, h.scale * TRF__LOG2_E);
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
+        uint32_t a[M][4];
+        if (j * 16 >= n) continue;
+        TRF__UNROLLED for (int m = 0; m < M; m++) {
+            /* after the sum: dropout applies to normalized weights */
+            uint32_t kept = trf__mma_kept<0>(&h, now, first + m * 16, key + j * 16);
+            TRF__UNROLLED for (int e = 0; e < 8; e++)
+                s[m][2 * j + e / 4][e % 4] *= kept >> e & 1 ? scale : 0;
+            trf__mma_pack(a[m], &s[m][2 * j]);
+        }
+        trf__mma_columns<D, M>(out, a, values + j * 16 * (D + 8));
+    }
+}
+
+/* HEADS heads share a block; 0: a block has M strips for each warp, of one head. */
+template <int D, int HEADS>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS ? 3 : 2)
 trf__gpu_mma_attention(trf__attention a, const trf__now *now, int64_t groups)
 {
-    enum { KEYS = 64 };
-    TRF__SHARED(trf__bf16, keys, KEYS * (D + 8));
-    TRF__SHARED(trf__bf16, values, KEYS * (D + 8));
-    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_last_seen(&h);
-        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float out[D / 8][4] = {}, maximum[2] = { -FLT_MAX, -FLT_MAX }, sum[2] = { 0, 0 };
-        uint32_t q[D / 16][4];
-        if (h.begin >= h.n) continue;
-        trf__mma_own<D>(q, keys, a.in.q, &h, a.in.ldq, 0);
-        for (int key = 0; key < most; key += KEYS) {
-            float s[KEYS / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
-            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
-            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;       /* this warp has no queries */
-            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
-            for (int i = 0; i < 2; i++) {
-                float higher = maximum[i], shrink;
-                for (int j = 0; j < KEYS / 4; j++)
-                    if (key + j / 2 * 8 + t * 2 + j % 2 < seen[i])
-                        higher = fmaxf(higher, s[j / 2][i * 2 + j % 2]);
-                higher = trf__quad_max(higher);
-                shrink = trf__quick_exp((maximum[i] - higher) * h.scale);
-                maximum[i] = higher;
-                sum[i] *= shrink;
-                for (int c = 0; c < D / 4; c++) out[c / 2][i * 2 + c % 2] *= shrink;
-                for (int j = 0; j < KEYS / 4; j++) {
-                    float *e = &s[j / 2][i * 2 + j % 2];
-                    int column = t * 2 + j % 2,
-                        bit = kept[(row + i * 8) * (KEYS / 8) + j / 2] >> column & 1;
-                    *e = key + j / 2 * 8 + column < seen[i]
-                        ? trf__quick_exp((*e - higher) * h.scale) : 0;
-                    sum[i] += *e;
-                    *e *= bit ? trf__gpu_scale(now, &a.in.drop) : 0;
-                }
-            }
-            trf__mma_columns<D, KEYS / 8>(out, s, values, most - key);
+    enum { M = HEADS || D > 64 ? 1 : 2, WARPS = HEADS ? TRF__MMA_WARPS / HEADS : TRF__MMA_WARPS,
+           ROWS = 16 * M * WARPS, KEYS = HEADS ? ROWS : ROWS / 2, TILE = KEYS * (D + 8),
+           PARTS = HEADS ? HEADS : 1, ROOM = HEADS ? 3 * TILE : 4 * TILE };
+    TRF__SHARED(trf__bf16, tiles, PARTS * ROOM);
+    int warp = (int)threadIdx.x / 32, part = warp / WARPS, strip = warp % WARPS * 16 * M;
+    trf__bf16 *mine = tiles + part * ROOM;
+    int64_t n_tiles = a.in.n_spans * a.in.heads * groups;
+    for (int64_t tile = blockIdx.x; tile * PARTS < n_tiles; tile += gridDim.x) {
+        trf__gpu_head h = HEADS ? trf__mma_head(&a.in, tile * PARTS + part)
+            : trf__gpu_head_of(&a.in, tile, groups, ROWS, 0);
+        int most = trf__gpu_last_seen(&h), first = h.begin + strip, place = 0;
+        float out[M][D / 8][4] = {};
+        trf__mma_strip rows[M] = {};
+        int reach = trf__gpu_reach(&h, first, 16 * M);
+        uint32_t q[M][D / 16][4];
+        if (!HEADS && h.begin >= h.n) continue;
+        TRF__UNROLLED for (int m = 0; m < 2 * M; m++) {
+            rows[m / 2].seen[m % 2] = trf__gpu_seen(&h, first + (int)threadIdx.x % 32 / 4 + m * 8);
+            rows[m / 2].maximum[m % 2] = -FLT_MAX;
         }
-        for (int i = 0; i < 2; i++) {
-            int64_t query = h.span->query + h.begin + row + i * 8;
-            float all = trf__quad_sum(sum[i]);
-            /* a query without keys has the result 0 */
-            sum[i] = all > 0 ? 1 / all : 0;
-            if (h.begin + row + i * 8 >= h.n || !a.stats || t > 0) continue;
-            a.stats[(query * a.in.heads + h.head) * 2] = maximum[i];
-            a.stats[(query * a.in.heads + h.head) * 2 + 1] = 1 / all;
+        __syncthreads();                /* all have read the tiles before */
+        trf__mma_tile<D, ROWS, 32 * WARPS>(mine + 2 * TILE, a.in.q, &h, a.in.ldq, 0, h.begin);
+        trf__mma_two<D, KEYS, 32 * WARPS>(mine, a.in.k, a.in.v, &h, a.in.ldk, 1, 0);
+        trf__copies_end();
+        __syncthreads();
+        trf__mma_left<D, M>(q, mine + 2 * TILE + strip * (D + 8));
+        if (!HEADS) __syncthreads();    /* the second place of keys is that of queries */
+        for (int key = 0; key < most; key += KEYS, place = 2 * TILE - place) {
+            if (!HEADS && key + KEYS < most)
+                trf__mma_two<D, KEYS, 32 * WARPS>(tiles + 2 * TILE - place, a.in.k, a.in.v, &h,
+                                                  a.in.ldk, 1, key + KEYS);
+            if (key < reach)
+                trf__mma_attend<D, KEYS / 16, M>(out, rows, q, mine + place, mine + place + TILE, h,
+                                                 now, first, key, reach - key);
+            if (HEADS) continue;
+            trf__copies_end();
+            __syncthreads();
         }
-        trf__mma_store<D>(a.out, out, sum, &h, a.in.heads * a.in.d_head, 0);
+        TRF__UNROLLED for (int m = 0; m < M; m++)
+            trf__mma_finish<D>(a, h, out[m], &rows[m], first + m * 16);
     }
 }
 
 /* Whether the kernels for tensor cores apply: 16 bits, keys that are not scattered over a cache, no
-   numbers for distances, and heads up to 64 wide. */
+   numbers for distances, and heads up to 128 wide. */
 TRF__FN int trf__mma_can(const trf__run *run, const trf__attention_in *in)
 {
-    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 64 && !trf__biased(in);
+    return run->element != sizeof(float) && !in->key_rows && in->d_head <= 128 && !trf__biased(in);
 }
-#define TRF__OF_WIDTH(j, kernel) \
-    ((j)->in.d_head <= 16 ? kernel<16> : (j)->in.d_head <= 32 ? kernel<32> : kernel<64>)
 
-/* Starts one of two kernels with a tile for each group of rows of each of `heads` heads. `most` is
-   the largest number of rows of a span; tiles beyond the end of a shorter one do nothing. */
-template <class J>
-TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int heads,
-                               int64_t most,
-                               void (*mma)(J, const trf__now *, int64_t),
-                               void (*plain)(J, const trf__now *, int64_t))
+/* How many heads share a block of tensor cores; 0: a head may have more than its 64 rows. Three
+   tiles of heads wider than 64 do not fit into shared memory. A recorded list is always of the same
+   choice: its shape has the longest sequence, or the cache's area, which is a multiple of 16. */
+TRF__FN int trf__mma_share(const trf__attention_in *in)
 {
-    int can = trf__mma_can(run, &j->in);
-    int64_t groups = trf__ceil_div(most, can ? TRF__MMA_ROWS : TRF__CUDA_WARPS),
-        tiles = j->in.n_spans * heads * groups;
-    if (can) trf__launch<TRF__MMA_THREADS>(run, what, tiles, mma, *j, run->now, groups);
-    else trf__launch(run, what, tiles, plain, *j, run->now, groups);
+    int64_t most = trf__max64(in->max_queries, in->max_keys);
+    return most > TRF__MMA_ROWS || in->d_head > 64 ? 0 : most <= 16 ? 4 : most <= 32 ? 2 : 1;
+}
+#define TRF__OF_SHARE(share, kernel, width) \
+    ((share) == 4 ? kernel<width, 4> : (share) == 2 ? kernel<width, 2> : kernel<width, 1>)
+#define TRF__OF_WIDTH(j, kernel) \
+    ((j)->in.d_head <= 32 ? kernel<32> : (j)->in.d_head <= 64 ? kernel<64> : kernel<128>)
+
+/* Starts a kernel with a tile for each group of `rows` rows of each of `heads` heads. `most` is the
+   largest number of rows of a span; tiles beyond the end of a shorter one do nothing. */
+template <int THREADS, class J>
+TRF__FN void trf__launch_heads(const trf__run *run, const char *what, const J *j, int heads,
+                               int64_t most, int rows, void (*kernel)(J, const trf__now *, int64_t))
+{
+    int64_t groups = trf__ceil_div(most, rows);
+    trf__launch<THREADS>(run, what, j->in.n_spans * heads * groups, kernel, *j, run->now, groups);
 }
 
 TRF__FN void trf__cuda_attention(const trf__run *run, const trf__attention *a)
 {
-    trf__launch_heads(run, "attention", a, a->in.heads, a->in.max_queries,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_attention),
-                      TRF__OF_ACT(run, trf__gpu_attention));
+    int share = trf__mma_share(&a->in), wide = a->in.d_head > 64;
+    if (!trf__mma_can(run, &a->in))
+        trf__launch_heads<TRF__CUDA_THREADS>(run, "attention", a, a->in.heads, a->in.max_queries,
+                                             TRF__CUDA_WARPS, TRF__OF_ACT(run, trf__gpu_attention));
+    else if (share)
+        trf__launch<TRF__MMA_THREADS>(run, "attention",
+                                      trf__ceil_div(a->in.n_spans * a->in.heads, share),
+                                      a->in.d_head <= 32
+                                          ? TRF__OF_SHARE(share, trf__gpu_mma_attention, 32)
+                                          : TRF__OF_SHARE(share, trf__gpu_mma_attention, 64),
+                                      *a, run->now, 1);
+    else
+        trf__launch_heads<TRF__MMA_THREADS>(run, "attention", a, a->in.heads, a->in.max_queries,
+                                            wide ? TRF__MMA_ROWS : 2 * TRF__MMA_ROWS,
+                                            a->in.d_head <= 32 ? trf__gpu_mma_attention<32, 0>
+                                            : wide ? trf__gpu_mma_attention<128, 0>
+                                                   : trf__gpu_mma_attention<64, 0>);
 }
 
 /* A block for each query; a thread takes every 256th key. */
@@ -15298,128 +15456,311 @@ TRF__KERNEL void trf__gpu_bias_sum(trf__attention_gradient a)
 
 // >>cuda-mma-gradient  the same with tensor cores
 //
-// Tiles of 32 instead of 64 others: the gradient has more results to hold in registers.
+// Heads that share a block and no keys have both gradients from one kernel: it reads each operand
+// once, and each weight is computed once. Other heads have the two kernels (>>mma-long-gradient).
 
-template <int D>
-TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 3)
-trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
-{
-    enum { KEYS = 32 };
-    TRF__SHARED(trf__bf16, tiles, 2 * KEYS * (D + 8));
-    TRF__SHARED(uint8_t, kept, TRF__MMA_ROWS * KEYS / 8);
-    trf__bf16 *keys = tiles, *values = tiles + KEYS * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.heads * groups; tile += gridDim.x) {
-        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
-        int most = trf__gpu_last_seen(&h), ldo = a.in.heads * (int)a.in.d_head;
-        int seen[2] = { trf__gpu_seen(&h, h.begin + row), trf__gpu_seen(&h, h.begin + row + 8) };
-        float dq[D / 8][4] = {}, delta[2] = { 0, 0 }, ones[2] = { 1, 1 };
-        uint32_t q[D / 16][4], dout[D / 16][4];
-        if (h.begin >= h.n) continue;
-        trf__mma_own<D>(dout, tiles, a.dout, &h, ldo, 0);
-        /* q holds out for a moment, for delta = dout . out */
-        trf__mma_own<D>(q, tiles, a.out, &h, ldo, 0);
-        for (int c = 0; c < D / 16; c++)
-            for (int i = 0; i < 4; i++) {
-                /* two bf16 in each word; fragment i belongs to row i % 2 of the lane */
-                uint32_t x = q[c][i], y = dout[c][i], high = 0xFFFF0000u;
-                delta[i % 2] = fmaf(trf__float_of(x << 16), trf__float_of(y << 16), delta[i % 2]);
-                delta[i % 2] = fmaf(trf__float_of(x & high), trf__float_of(y & high), delta[i % 2]);
-            }
-        delta[0] = trf__quad_sum(delta[0]);
-        delta[1] = trf__quad_sum(delta[1]);
-        trf__mma_own<D>(q, tiles, a.in.q, &h, a.in.ldq, 0);
-        for (int key = 0; key < most; key += KEYS) {
-            float s[KEYS / 8][4], dp[KEYS / 8][4];
-            __syncthreads();
-            trf__mma_tile<D, KEYS>(keys, a.in.k, &h, a.in.ldk, 1, key);
-            trf__mma_tile<D, KEYS>(values, a.in.v, &h, a.in.ldk, 1, key);
-            trf__mma_kept<TRF__MMA_ROWS, KEYS>(kept, &h, now, h.begin, key);
-            __syncthreads();
-            if (h.begin + row / 16 * 16 >= h.n) continue;
-            trf__mma_rows<D, KEYS / 8>(s, q, keys, most - key);
-            trf__mma_rows<D, KEYS / 8>(dp, dout, values, most - key);
-            for (int j = 0; j < KEYS / 8; j++)
-                for (int e = 0; e < 4; e++) {
-                    int column = t * 2 + e % 2, r = row + e / 2 * 8;
-                    float p = 0, factor = 0;
-                    if (key + j * 8 + column < seen[e / 2])
-                        p = trf__gpu_weight(&h, a.stats, h.begin + r, key + j * 8 + column,
-                                            s[j][e]);
-                    if (kept[r * (KEYS / 8) + j] >> column & 1)
-                        factor = trf__gpu_scale(now, &a.in.drop);
-                    s[j][e] = p * (dp[j][e] * factor - delta[e / 2]) * h.scale;
-                }
-            trf__mma_columns<D, KEYS / 8>(dq, s, keys, most - key);
-        }
-        trf__mma_store<D>(a.dq, dq, ones, &h, a.in.ldq, 0);
-    }
-}
-
-/* The numbers of a query that dk and dv need: its statistics, delta = dout . out, and the number of
-   keys it sees. */
+/* What is known of a query: its statistics, delta = dout . out, and the number of keys it sees. */
 typedef struct trf__known { float maximum, factor, delta; int seen; } trf__known;
 
-/* Fills these for 32 queries, with four threads for each. */
-TRF__DEVICE void trf__mma_known(trf__known *known, const trf__attention_gradient *a,
-                                const trf__gpu_head *h, int first)
+TRF__DEVICE trf__known trf__mma_known(const trf__attention_gradient &a, const trf__gpu_head &h,
+                                      int i)
 {
-    int64_t i = first + (int)threadIdx.x / 4, at = (h->span->query + i) * a->in.heads + h->head, c;
-    int here = i < h->span->n_query;
+    int64_t at = (((int64_t)h.span->query + i) * a.in.heads + h.head) * 2;
     trf__known q = { 0, 0, 0, 0 };
-    for (c = threadIdx.x % 4; here && c < a->in.d_head; c += 4)
-        q.delta = fmaf(trf__get<trf__bf16>(a->dout, at * a->in.d_head + c),
-                       trf__get<trf__bf16>(a->out, at * a->in.d_head + c), q.delta);
-    q.delta = trf__quad_sum(q.delta);
-    if (here) {
-        q.maximum = a->stats[at * 2];
-        q.factor = a->stats[at * 2 + 1];
-        q.seen = (int)trf__keys_seen(h, i);
-    }
-    if (threadIdx.x % 4 == 0) known[threadIdx.x / 4] = q;
+    if (i >= h.sides[0]) return q;
+    q.maximum = a.stats[at];
+    q.factor = a.stats[at + 1];
+    q.seen = (int)trf__keys_seen(&h, i);
+    return q;
 }
 
-/* A warp's sixteen keys and values, and their gradients. */
+/* The dot product of two rows in shared memory, for the four lanes that share them. */
+template <int D>
+TRF__DEVICE float trf__mma_delta(const trf__bf16 *dout, const trf__bf16 *out)
+{
+    float sum = 0;
+    for (int c = (int)threadIdx.x % 4 * 8; c < D; c += 32) {
+        uint4 x = *(const uint4 *)(const void *)(dout + c);
+        uint4 y = *(const uint4 *)(const void *)(out + c);
+        const uint32_t left[4] = { x.x, x.y, x.z, x.w }, right[4] = { y.x, y.y, y.z, y.w };
+        TRF__UNROLLED for (int k = 0; k < 8; k++) {
+            /* the lower half of a word comes first */
+            uint32_t u = k % 2 ? left[k / 2] & 0xFFFF0000u : left[k / 2] << 16;
+            uint32_t v = k % 2 ? right[k / 2] & 0xFFFF0000u : right[k / 2] << 16;
+            sum = fmaf(trf__float_of(u), trf__float_of(v), sum);
+        }
+    }
+    return trf__quad_sum(sum);
+}
+
+/* s = q k^T and dp = dout v^T of a tile (16, 16) become weights after dropout and the gradient of
+   s. known: of this lane's two rows; TURNED: of the 16 columns, as rows are keys. */
+template <int TURNED>
+TRF__DEVICE void trf__mma_weights(float s[2][4], float dp[2][4], const trf__known *known,
+                                  const trf__gpu_head &h, const trf__now *now, int query, int key)
+{
+    uint32_t kept = trf__mma_kept<TURNED>(&h, now, query, key);
+    int g = (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
+    float drop = trf__gpu_scale(now, &h.in->drop), scale = h.scale * TRF__LOG2_E;
+    TRF__UNROLLED for (int e = 0; e < 8; e++) {
+        int column = e / 4 * 8 + t * 2 + e % 2, i = e / 2 % 2;
+        float *w = &s[e / 4][e % 4], *d = &dp[e / 4][e % 4], factor = kept >> e & 1 ? drop : 0;
+        const trf__known &q = known[TURNED ? column : i];
+        *w = key + (TURNED ? g + i * 8 : column) < q.seen
+            ? trf__quick_exp2((*w - q.maximum) * scale) * q.factor : 0;
+        *d = *w * (*d * factor - q.delta) * h.scale;
+        *w *= factor;
+    }
+}
+
+/* dq of a strip of 16 queries from `first` on. The weights and the gradients of scores of all its
+   keys, n of which matter, stay in registers. rows: of queries, then, `tile` numbers further each
+   time, of dout and out. */
+template <int D, int STRIPS>
+TRF__DEVICE void trf__mma_strip_of(uint32_t weights[STRIPS][4], uint32_t gradients[STRIPS][4],
+                                   const trf__attention_gradient &a, const trf__gpu_head &h,
+                                   const trf__now *now, int first, const trf__bf16 *rows, int tile,
+                                   const trf__bf16 *keys, const trf__bf16 *values)
+{
+    uint32_t q[1][D / 16][4], dout[1][D / 16][4];
+    float dq[1][D / 8][4] = {}, ones[2] = { 1, 1 };
+    int g = (int)threadIdx.x % 32 / 4, n = trf__gpu_reach(&h, first, 16);
+    trf__known known[2];
+    TRF__UNROLLED for (int i = 0; i < 2; i++) {
+        const trf__bf16 *row = rows + (first + g + i * 8) * (D + 8);
+        known[i] = trf__mma_known(a, h, first + g + i * 8);
+        known[i].delta = trf__mma_delta<D>(row + tile, row + 2 * tile);
+    }
+    trf__mma_left<D, 1>(q, rows + first * (D + 8));
+    trf__mma_left<D, 1>(dout, rows + tile + first * (D + 8));
+    TRF__UNROLLED for (int j = 0; j < STRIPS; j++) {
+        float s[1][2][4] = {}, dp[1][2][4] = {};
+        if (j * 16 < n) {
+            trf__mma_rows<D, 1, 1>(s, q, keys + j * 16 * (D + 8), 16);
+            trf__mma_rows<D, 1, 1>(dp, dout, values + j * 16 * (D + 8), 16);
+            trf__mma_weights<0>(s[0], dp[0], known, h, now, first, j * 16);
+        }
+        trf__mma_pack(weights[j], s[0]);
+        trf__mma_pack(gradients[j], dp[0]);
+        if (j * 16 < n) trf__mma_columns<D, 1>(dq, &gradients[j], keys + j * 16 * (D + 8));
+    }
+    trf__mma_store<D>(a.dq, dq[0], ones, &h, a.in.ldq, 0, first);
+}
+
+/* Lays a strip's left factors into a matrix in shared memory, with 16 STRIPS + 8 numbers a row. */
+template <int STRIPS>
+TRF__DEVICE void trf__mma_lay(trf__bf16 *to, const uint32_t a[STRIPS][4])
+{
+    to += (int)threadIdx.x % 32 / 4 * (16 * STRIPS + 8) + (int)threadIdx.x % 4 * 2;
+    TRF__UNROLLED for (int e = 0; e < 4 * STRIPS; e++)
+        *(uint32_t *)(void *)(to + e % 2 * 8 * (16 * STRIPS + 8) + e / 4 * 16 + e / 2 % 2 * 8) =
+            a[e / 4][e % 4];
+}
+
+/* dq, dk and dv of heads of up to 64 queries and keys, HEADS of which share a block, each with keys
+   of its own. Weights lie in place of the keys, and gradients of scores in place of the values,
+   once these have been read. */
+template <int D, int HEADS>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, HEADS > 2 ? 3 : 2)
+trf__gpu_mma_gradient(trf__attention_gradient a, const trf__now *now, int64_t)
+{
+    enum { STRIPS = TRF__MMA_WARPS / HEADS, ROWS = 16 * STRIPS, PITCH = ROWS + 8,
+           TILE = ROWS * (D + 8), LARGER = ROWS * (D > ROWS ? D + 8 : PITCH),
+           ROOM = 3 * TILE + 2 * LARGER };
+    TRF__SHARED(trf__bf16, tiles, HEADS * ROOM);
+    int warp = (int)threadIdx.x / 32, part = warp / STRIPS, strip = warp % STRIPS * 16;
+    trf__bf16 *queries = tiles + part * ROOM, *keys = queries + 3 * TILE, *values = keys + LARGER;
+    int64_t heads = a.in.n_spans * a.in.heads, ldo = (int64_t)a.in.heads * a.in.d_head;
+    for (int64_t tile = blockIdx.x; tile * HEADS < heads; tile += gridDim.x) {
+        trf__gpu_head h = trf__mma_head(&a.in, tile * HEADS + part);
+        float dk[1][D / 8][4] = {}, dv[1][D / 8][4] = {}, ones[2] = { 1, 1 };
+        uint32_t weights[STRIPS][4], gradients[STRIPS][4], turned[1][4];
+        __syncthreads();                /* all have read the tiles before */
+        trf__mma_tile<D, ROWS, 32 * STRIPS>(queries, a.in.q, &h, a.in.ldq, 0, 0);
+        trf__mma_two<D, ROWS, 32 * STRIPS>(queries + TILE, a.dout, a.out, &h, ldo, 0, 0);
+        trf__mma_tile<D, ROWS, 32 * STRIPS>(keys, a.in.k, &h, a.in.ldk, 1, 0);
+        trf__mma_tile<D, ROWS, 32 * STRIPS>(values, a.in.v, &h, a.in.ldk, 1, 0);
+        trf__copies_end();
+        __syncthreads();
+        trf__mma_strip_of<D, STRIPS>(weights, gradients, a, h, now, strip, queries, TILE, keys,
+                                     values);
+        __syncthreads();
+        trf__mma_lay<STRIPS>(keys + strip * PITCH, weights);
+        trf__mma_lay<STRIPS>(values + strip * PITCH, gradients);
+        __syncthreads();
+        for (int i = 0; i < h.sides[0] && strip < h.sides[1]; i += 16) {
+            int at = i * PITCH + strip + trf__mma_across(PITCH);
+            trf__load_transposed(turned[0], keys + at);
+            trf__mma_columns<D, 1>(dv, turned, queries + TILE + i * (D + 8));
+            trf__load_transposed(turned[0], values + at);
+            trf__mma_columns<D, 1>(dk, turned, queries + i * (D + 8));
+        }
+        trf__mma_store<D>(a.dk, dk[0], ones, &h, a.in.ldk, 1, strip);
+        trf__mma_store<D>(a.dv, dv[0], ones, &h, a.in.ldk, 1, strip);
+    }
+}
+
+// >>mma-long-gradient  of heads of any length
+//
+// 32 others at a time are in shared memory. Heads wider than 64 leave registers for 16 queries.
+
+/* Loads the block's own 64 rows of x, 16 for each warp, as left factors, through shared memory. */
+template <int D>
+TRF__DEVICE void trf__mma_own(uint32_t a[1][D / 16][4], trf__bf16 *tile, const trf__act *x,
+                              const trf__gpu_head &h, int64_t ld, int of_keys)
+{
+    __syncthreads();
+    trf__mma_tile<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tile, x, &h, ld, of_keys, h.begin);
+    trf__copies_end();
+    __syncthreads();
+    trf__mma_left<D, 1>(a, tile + (int)threadIdx.x / 32 * 16 * (D + 8));
+}
+
+/* Adds to dq what N times 16 keys contribute, n of which matter. values: behind the keys. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_dq_of(float dq[1][D / 8][4], const uint32_t q[1][D / 16][4],
+                                const uint32_t dout[1][D / 16][4], const trf__bf16 *keys,
+                                const trf__known *known, const trf__gpu_head &h,
+                                const trf__now *now, int first, int key, int n)
+{
+    float s[1][2 * N][4], dp[1][2 * N][4];
+    trf__mma_rows<D, N, 1>(s, q, keys, n);
+    trf__mma_rows<D, N, 1>(dp, dout, keys + N * 16 * (D + 8), n);
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
+        uint32_t a[1][4];
+        if (j * 16 >= n) continue;
+        trf__mma_weights<0>(&s[0][2 * j], &dp[0][2 * j], known, h, now, first, key + j * 16);
+        trf__mma_pack(a[0], &dp[0][2 * j]);
+        trf__mma_columns<D, 1>(dq, a, keys + j * 16 * (D + 8));
+    }
+}
+
+template <int D>
+TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, D > 64 ? 2 : 3)
+trf__gpu_mma_dq(trf__attention_gradient a, const trf__now *now, int64_t groups)
+{
+    enum { KEYS = 32, TWO = 2 * KEYS * (D + 8), OWN = TRF__MMA_ROWS * (D + 8) };
+    TRF__SHARED(trf__bf16, tiles, 2 * TWO);
+    int strip = (int)threadIdx.x / 32 * 16, g = (int)threadIdx.x % 32 / 4;
+    int64_t n_tiles = a.in.n_spans * a.in.heads * groups, ldo = (int64_t)a.in.heads * a.in.d_head;
+    for (int64_t tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
+        trf__gpu_head h = trf__gpu_head_of(&a.in, tile, groups, TRF__MMA_ROWS, 0);
+        int most = trf__gpu_last_seen(&h), first = h.begin + strip, place = 0;
+        int reach = trf__gpu_reach(&h, first, 16);
+        float dq[1][D / 8][4] = {}, ones[2] = { 1, 1 };
+        uint32_t q[1][D / 16][4], dout[1][D / 16][4];
+        trf__known known[2];
+        if (h.begin >= h.n) continue;
+        __syncthreads();
+        trf__mma_two<D, TRF__MMA_ROWS, TRF__MMA_THREADS>(tiles, a.dout, a.out, &h, ldo, 0,
+                                                         h.begin);
+        trf__copies_end();
+        __syncthreads();
+        TRF__UNROLLED for (int i = 0; i < 2; i++) {
+            const trf__bf16 *row = tiles + (strip + g + i * 8) * (D + 8);
+            known[i] = trf__mma_known(a, h, first + g + i * 8);
+            known[i].delta = trf__mma_delta<D>(row, row + OWN);
+        }
+        trf__mma_left<D, 1>(dout, tiles + strip * (D + 8));
+        trf__mma_own<D>(q, tiles, a.in.q, h, a.in.ldq, 0);
+        __syncthreads();
+        if (most > 0)
+            trf__mma_two<D, KEYS, TRF__MMA_THREADS>(tiles, a.in.k, a.in.v, &h, a.in.ldk, 1, 0);
+        for (int key = 0; key < most; key += KEYS, place = TWO - place) {
+            trf__copies_end();
+            __syncthreads();            /* and all have read the other place */
+            if (key + KEYS < most)
+                trf__mma_two<D, KEYS, TRF__MMA_THREADS>(tiles + TWO - place, a.in.k, a.in.v, &h,
+                                                        a.in.ldk, 1, key + KEYS);
+            if (key < reach)
+                trf__mma_dq_of<D, KEYS / 16>(dq, q, dout, tiles + place, known, h, now, first, key,
+                                             reach - key);
+        }
+        trf__mma_store<D>(a.dq, dq[0], ones, &h, a.in.ldq, 0, first);
+    }
+}
+
+/* A warp's sixteen keys and values, and their gradients. Values of wide heads, for which there are
+   no registers, stay in shared memory. */
 template <int D> struct trf__mma_keys {
-    uint32_t k[D / 16][4], v[D / 16][4];
-    float dk[D / 8][4], dv[D / 8][4];
+    const trf__bf16 *values;
+    uint32_t k[1][D / 16][4], v[1][D / 16][4];
+    float dk[1][D / 8][4], dv[1][D / 8][4];
 };
 
-/* Adds what one head of queries, from query `begin` on, contributes to dk and dv. */
+/* s (16, 16) = rows (16, D) tile^T, both in shared memory. */
 template <int D>
-TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__attention_gradient &a,
-                                 const trf__now *now, const trf__gpu_head &h, int begin,
-                                 trf__bf16 *tiles, uint8_t *kept, trf__known *known)
+TRF__DEVICE void trf__mma_shared(float s[2][4], const trf__bf16 *rows, const trf__bf16 *tile)
 {
-    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
-    trf__bf16 *queries = tiles, *douts = tiles + QUERIES * (D + 8);
-    int row = (int)threadIdx.x / 32 * 16 + (int)threadIdx.x % 32 / 4, t = (int)threadIdx.x % 4;
-    int n = h.span->n_query;
-    for (int first = begin; first < n; first += QUERIES) {
-        float s[QUERIES / 8][4], ds[QUERIES / 8][4];
+    TRF__UNROLLED for (int e = 0; e < 8; e++) s[e / 4][e % 4] = 0;
+    TRF__UNROLLED for (int c = 0; c < D; c += 16) {
+        uint32_t a[4], b[4];
+        trf__load_matrices(a, rows + trf__mma_down(D + 8) + c);
+        trf__load_matrices(b, tile + trf__mma_across(D + 8) + c);
+        trf__mma(s[0], a, b);
+        trf__mma(s[1], a, b + 2);
+    }
+}
+
+/* Adds to dk and dv of the keys from `key` on what N times 16 queries contribute, n of which are
+   there, from query `first` on. tiles: rows of q, then of dout. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_dkv_of(trf__mma_keys<D> &own, const trf__bf16 *tiles,
+                                 const trf__known *known, const trf__gpu_head &h,
+                                 const trf__now *now, int first, int key, int n)
+{
+    const trf__bf16 *douts = tiles + N * 16 * (D + 8);
+    float s[1][2 * N][4], ds[1][2 * N][4];
+    trf__mma_rows<D, N, 1>(s, own.k, tiles, n);
+    if (D > 64) trf__mma_shared<D>(ds[0], own.values, douts);
+    else trf__mma_rows<D, N, 1>(ds, own.v, douts, n);
+    TRF__UNROLLED for (int j = 0; j < N; j++) {
+        uint32_t a[1][4];
+        if (j * 16 >= n) continue;
+        trf__mma_weights<1>(&s[0][2 * j], &ds[0][2 * j], known + j * 16, h, now, first + j * 16,
+                            key);
+        trf__mma_pack(a[0], &s[0][2 * j]);
+        trf__mma_columns<D, 1>(own.dv, a, douts + j * 16 * (D + 8));
+        trf__mma_pack(a[0], &ds[0][2 * j]);
+        trf__mma_columns<D, 1>(own.dk, a, tiles + j * 16 * (D + 8));
+    }
+}
+
+/* Begins to load rows of q, dout and out, from query `first` on. */
+template <int D, int ROWS>
+TRF__DEVICE void trf__mma_three(trf__bf16 *to, const trf__attention_gradient &a,
+                                const trf__gpu_head &h, int first)
+{
+    trf__mma_tile<D, ROWS, TRF__MMA_THREADS>(to, a.in.q, &h, a.in.ldq, 0, first);
+    trf__mma_two<D, ROWS, TRF__MMA_THREADS>(to + ROWS * (D + 8), a.dout, a.out, &h,
+                                            (int64_t)a.in.heads * a.in.d_head, 0, first);
+}
+
+/* The same for all queries of one head, from query `begin` on. Four lanes look up each query: its
+   statistics while the tile is under way, and delta once it is there. */
+template <int D, int N>
+TRF__DEVICE void trf__mma_dkv_head(trf__mma_keys<D> &own, const trf__attention_gradient &a,
+                                   const trf__now *now, const trf__gpu_head &h, int begin,
+                                   trf__bf16 *tiles, trf__known *known)
+{
+    enum { QUERIES = 16 * N, TILE = QUERIES * (D + 8), THREE = 3 * TILE };
+    int key = h.begin + (int)threadIdx.x / 32 * 16, n = h.sides[0], place = 0;
+    int mine = (int)threadIdx.x / 4 % QUERIES;
+    if (begin >= n) return;
+    __syncthreads();
+    trf__mma_three<D, QUERIES>(tiles, a, h, begin);
+    for (int first = begin; first < n; first += QUERIES, place = THREE - place) {
+        trf__known q = trf__mma_known(a, h, first + mine);
+        const trf__bf16 *row = tiles + place + TILE + mine * (D + 8);
+        trf__copies_end();
+        __syncthreads();                /* and all have read the other place and `known` */
+        q.delta = trf__mma_delta<D>(row, row + TILE);
+        if (threadIdx.x % 4 == 0 && threadIdx.x < 4 * QUERIES) known[mine] = q;
+        if (first + QUERIES < n)
+            trf__mma_three<D, QUERIES>(tiles + THREE - place, a, h, first + QUERIES);
         __syncthreads();
-        trf__mma_tile<D, QUERIES>(queries, a.in.q, &h, a.in.ldq, 0, first);
-        trf__mma_tile<D, QUERIES>(douts, a.dout, &h, a.in.heads * (int)a.in.d_head, 0, first);
-        trf__mma_kept<QUERIES, KEYS>(kept, &h, now, first, h.begin);
-        trf__mma_known(known, &a, &h, first);
-        __syncthreads();
-        if (h.begin + row / 16 * 16 >= h.n) continue;
-        trf__mma_rows<D, QUERIES / 8>(s, own.k, queries, n - first);
-        trf__mma_rows<D, QUERIES / 8>(ds, own.v, douts, n - first);
-        for (int j = 0; j < QUERIES / 8; j++)
-            for (int e = 0; e < 4; e++) {
-                int column = j * 8 + t * 2 + e % 2, r = row + e / 2 * 8;
-                const trf__known *q = &known[column];
-                float p = 0, factor = 0;
-                if (h.begin + r < q->seen) p = trf__quick_exp((s[j][e] - q->maximum) * h.scale)
-                    * q->factor;
-                if (kept[column * (KEYS / 8) + r / 8] >> r % 8 & 1)
-                    factor = trf__gpu_scale(now, &a.in.drop);
-                s[j][e] = p * factor;
-                ds[j][e] = p * (ds[j][e] * factor - q->delta) * h.scale;
-            }
-        trf__mma_columns<D, QUERIES / 8>(own.dv, s, douts, n - first);
-        trf__mma_columns<D, QUERIES / 8>(own.dk, ds, queries, n - first);
+        if (key < h.n)
+            trf__mma_dkv_of<D, N>(own, tiles + place, known, h, now, first, key, n - first);
     }
 }
 
@@ -15428,38 +15769,57 @@ template <int D>
 TRF__KERNEL void __launch_bounds__(TRF__MMA_THREADS, 2)
 trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
-    enum { QUERIES = 32, KEYS = TRF__MMA_ROWS };
-    TRF__SHARED(trf__bf16, tiles, 2 * QUERIES * (D + 8));
-    TRF__SHARED(uint8_t, kept, QUERIES * KEYS / 8);
-    TRF__SHARED(trf__known, known, QUERIES);
+    enum { N = D > 64 ? 1 : 2, KEYS = TRF__MMA_ROWS, TILES = 6 * 16 * N * (D + 8),
+           VALUES = D > 64 ? TILES : 0 };
+    TRF__SHARED(trf__bf16, tiles, VALUES ? TILES + KEYS * (D + 8) : TILES);
+    TRF__SHARED(trf__known, known, 16 * N);
     int64_t together = a.in.heads / a.in.kv_heads;
-    for (int64_t tile = blockIdx.x; tile < a.in.n_spans * a.in.kv_heads * groups;
-         tile += gridDim.x) {
+    int64_t n_tiles = a.in.n_spans * a.in.kv_heads * groups;
+    for (int64_t tile = blockIdx.x; tile < n_tiles; tile += gridDim.x) {
         int64_t head = tile / groups * together, group = tile % groups;
         trf__gpu_head h = trf__gpu_head_of(&a.in, head * groups + group, groups, KEYS, 1);
-        int n = h.span->n_query, begin = 0;
+        int first = h.begin + (int)threadIdx.x / 32 * 16, begin = 0;
         float ones[2] = { 1, 1 };
         trf__mma_keys<D> own = {};
         if (h.begin >= h.n) continue;
         /* the first query that sees one of these keys */
-        if (a.in.causal && h.begin > h.n - n) begin = h.begin - (h.n - n);
-        trf__mma_own<D>(own.k, tiles, a.in.k, &h, a.in.ldk, 1);
-        trf__mma_own<D>(own.v, tiles, a.in.v, &h, a.in.ldk, 1);
+        if (a.in.causal && h.begin > h.n - h.sides[0]) begin = h.begin - (h.n - h.sides[0]);
+        trf__mma_own<D>(own.k, tiles, a.in.k, h, a.in.ldk, 1);
+        trf__mma_own<D>(own.v, tiles + VALUES, a.in.v, h, a.in.ldk, 1);
+        own.values = tiles + VALUES + (int)threadIdx.x / 32 * 16 * (D + 8);
         for (int64_t which = 0; which < together; which++) {
             h = trf__gpu_head_of(&a.in, (head + which) * groups + group, groups, KEYS, 1);
-            trf__mma_dkv_of<D>(own, a, now, h, begin, tiles, kept, known);
+            trf__mma_dkv_head<D, N>(own, a, now, h, begin, tiles, known);
         }
-        trf__mma_store<D>(a.dk, own.dk, ones, &h, a.in.ldk, 1);
-        trf__mma_store<D>(a.dv, own.dv, ones, &h, a.in.ldk, 1);
+        trf__mma_store<D>(a.dk, own.dk[0], ones, &h, a.in.ldk, 1, first);
+        trf__mma_store<D>(a.dv, own.dv[0], ones, &h, a.in.ldk, 1, first);
     }
 }
 
 TRF__FN void trf__cuda_attention_gradient(const trf__run *run, const trf__attention_gradient *a)
 {
-    trf__launch_heads(run, "attention_gradient", a, a->in.heads, a->in.max_queries,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_dq), TRF__OF_ACT(run, trf__gpu_attention_dq));
-    trf__launch_heads(run, "attention_gradient", a, a->in.kv_heads, a->in.max_keys,
-                      TRF__OF_WIDTH(a, trf__gpu_mma_dkv), TRF__OF_ACT(run, trf__gpu_attention_dkv));
+    int share = a->in.heads == a->in.kv_heads ? trf__mma_share(&a->in) : 0;
+    int64_t most[2] = { a->in.max_queries, a->in.max_keys };
+    if (!trf__mma_can(run, &a->in)) {
+        trf__launch_heads<TRF__CUDA_THREADS>(run, "attention_gradient", a, a->in.heads, most[0],
+                                             TRF__CUDA_WARPS,
+                                             TRF__OF_ACT(run, trf__gpu_attention_dq));
+        trf__launch_heads<TRF__CUDA_THREADS>(run, "attention_gradient", a, a->in.kv_heads, most[1],
+                                             TRF__CUDA_WARPS,
+                                             TRF__OF_ACT(run, trf__gpu_attention_dkv));
+    } else if (share)
+        trf__launch<TRF__MMA_THREADS>(run, "attention_gradient",
+                                      trf__ceil_div(a->in.n_spans * a->in.heads, share),
+                                      a->in.d_head <= 32
+                                          ? TRF__OF_SHARE(share, trf__gpu_mma_gradient, 32)
+                                          : TRF__OF_SHARE(share, trf__gpu_mma_gradient, 64),
+                                      *a, run->now, 1);
+    else {
+        trf__launch_heads<TRF__MMA_THREADS>(run, "attention_gradient", a, a->in.heads, most[0],
+                                            TRF__MMA_ROWS, TRF__OF_WIDTH(a, trf__gpu_mma_dq));
+        trf__launch_heads<TRF__MMA_THREADS>(run, "attention_gradient", a, a->in.kv_heads, most[1],
+                                            TRF__MMA_ROWS, TRF__OF_WIDTH(a, trf__gpu_mma_dkv));
+    }
     if (!a->dbias) return;
     trf__launch(run, "bias_partial", a->in.n_spans * a->in.heads,
                 TRF__OF_ACT(run, trf__gpu_bias_partial), *a, run->now);
@@ -42104,4 +42464,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 31052600
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3360212258

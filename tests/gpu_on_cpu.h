@@ -63,6 +63,7 @@ void __tsan_release(void *);
 #define __host__
 #define __forceinline__ inline GPU_UNUSED
 #define __launch_bounds__(...)
+#define TRF__UNROLLED
 struct alignas(16) uint4 { uint32_t x, y, z, w; };
 
 struct dim3 {
@@ -132,7 +133,8 @@ enum {
     GPU_MOST_SHARED = 8,
     GPU_POOL = 2048,
     GPU_TOKENS = 64,
-    GPU_POISON = 1 << 20
+    GPU_POISON = 1 << 20,
+    GPU_MOST_COPIES = 32
 };
 #if defined(__SANITIZE_ADDRESS__)        /* which sees each byte by itself */
 enum { GPU_GUARD = 0, GPU_BEHIND = 0x5A };
@@ -140,6 +142,7 @@ enum { GPU_GUARD = 0, GPU_BEHIND = 0x5A };
 enum { GPU_GUARD = 256, GPU_BEHIND = 0x5A };
 #endif
 
+struct gpu_copy { uint16_t *to; const uint16_t *from; };
 struct gpu_thread {
     dim3 index;
     unsigned lane, warp, warp_ops;
@@ -148,6 +151,8 @@ struct gpu_thread {
     gpu_context context;
     char *stack;
     void *sanitizer;                    /* its fiber, or its fake stack */
+    gpu_copy copies[GPU_MOST_COPIES];   /* begun, and not waited for */
+    unsigned n_copies;
 };
 struct gpu_warp { uint64_t slot[2][32]; uint32_t arrived, alive; };
 struct gpu_array { const void *key; void *memory; size_t bytes; };
@@ -231,6 +236,7 @@ GPU_QUIET static void gpu_entry(void)
     GPU_ACQUIRE(&gpu_b.begin);
     (*gpu_b.kernel)();
     GPU_RELEASE(&gpu_b.end);
+    if (gpu_now->n_copies) gpu_fail("a thread ends before the copies that it has begun");
     gpu_now->state = GPU_DONE;
     gpu_to_scheduler(true);
 }
@@ -338,24 +344,50 @@ static __attribute__((noinline)) uint32_t gpu_read16(const uint16_t *p)
 {
     return *p;
 } /* sanitizers see it */
-GPU_QUIET static void gpu_load_turned(uint32_t r[4], const void *row, int line)
+GPU_QUIET static void gpu_load(uint32_t r[4], const void *row, bool turned, int line)
 {
     gpu_thread *me = gpu_now;
     uint64_t (*slots)[32] = &gpu_b.warps[me->warp].slot[me->warp_ops & 1];
-    unsigned i, k;
+    unsigned i, k, first = me->lane / 4, second = me->lane % 4 * 2;
     if ((uintptr_t)row % 16)
         gpu_fail("a row of ldmatrix that does not begin at a multiple of 16 bytes");
     (*slots)[me->lane] = (uint64_t)(uintptr_t)row;
     gpu_warp_meet(0xFFFFFFFFu, line);
     for (i = 0; i < 4; i++)
-        for (k = 0, r[i] = 0; k < 2; k++)
-            r[i] |= gpu_read16((const uint16_t *)(uintptr_t)(*slots)[i * 8 + me->lane % 4 * 2 + k] +
-                               me->lane / 4)
-                    << k * 16;
+        for (k = 0, r[i] = 0; k < 2; k++) {
+            unsigned of = turned ? second + k : first, at = turned ? first : second + k;
+            r[i] |= gpu_read16((const uint16_t *)(uintptr_t)(*slots)[i * 8 + of] + at) << k * 16;
+        }
+}
+
+/* What a thread copies without waiting: until it waits, the place holds NaN. */
+static __attribute__((noinline)) void gpu_copy16(uint16_t *to, const uint16_t *from, uint16_t else_)
+{
+    for (int i = 0; i < 8; i++) to[i] = from ? from[i] : else_;
+}
+GPU_QUIET static void gpu_copy_begin(void *to, const void *from, bool there)
+{
+    gpu_thread *me = gpu_now;
+    if ((uintptr_t)to % 16 || (uintptr_t)from % 16)
+        gpu_fail("a copy that does not begin at a multiple of 16 bytes");
+    if (me->n_copies == GPU_MOST_COPIES) gpu_fail("too many copies under way");
+    gpu_copy16((uint16_t *)to, NULL, 0xFFFF);
+    me->copies[me->n_copies].to = (uint16_t *)to;
+    me->copies[me->n_copies++].from = there ? (const uint16_t *)from : NULL;
+}
+GPU_QUIET static void gpu_copies_end(void)
+{
+    gpu_thread *me = gpu_now;
+    for (unsigned i = 0; i < me->n_copies; i++)
+        gpu_copy16(me->copies[i].to, me->copies[i].from, 0);
+    me->n_copies = 0;
 }
 #define trf__mma(d, a, b)           gpu_mma((d), (a), (b), __LINE__)
-#define trf__load_transposed(r, row)    gpu_load_turned((r), (row), __LINE__)
-#define trf__quick_exp              expf
+#define trf__load_matrices(r, row)      gpu_load((r), (row), false, __LINE__)
+#define trf__load_transposed(r, row)    gpu_load((r), (row), true, __LINE__)
+#define trf__copy_begin             gpu_copy_begin
+#define trf__copies_end             gpu_copies_end
+#define trf__quick_exp2             exp2f
 
 /* -----------------------------------------------------------------------------------------------
    Shared memory: one array per declaration and block, of its exact size, freed when the block ends.

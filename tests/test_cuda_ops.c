@@ -477,8 +477,10 @@ static void test_pool(void **state)
 
 enum { BIAS_NONE, BIAS_ALIBI, BIAS_TABLE, BIAS_ROWS = 5, BIAS_REACH = 9 };
 
-/* Both directions, by all rules of who sees whom; the weights alone. */
-static void attention(int heads, int kv_heads, int64_t d_head, int causal, double p, int biased)
+/* Both directions, by all rules of who sees whom; the weights alone. Sentences are cut after so many
+   queries and keys. */
+static void attention_up_to(int longest, int heads, int kv_heads, int64_t d_head, int causal,
+                            double p, int biased)
 {
     static const int32_t row_of[2 * BIAS_REACH + 1] = { 4, 4, 4, 3, 3, 2, 2, 1, 1, 0,
                                                         1, 2, 3, 0, 4, 2, 2, 2, 1 };
@@ -488,10 +490,13 @@ static void attention(int heads, int kv_heads, int64_t d_head, int causal, doubl
     struct thing *t_spans, *q, *kv, *out, *stats, *dout, *dq, *dkv, *weights_of;
     int s, r;
     for (s = 0; s < SENTENCES; s++) {
-        spans[s].query = (int32_t)queries; spans[s].n_query = lengths[s];
-        spans[s].key = (int32_t)keys; spans[s].n_key = causal || biased ? lengths[s] + 3 : others[s];
+        int32_t more = causal || biased ? 3 : 0, n = lengths[s] + more;
+        n = n < longest ? n : longest;
+        spans[s].query = (int32_t)queries; spans[s].n_query = n - more;
+        spans[s].key = (int32_t)keys;
+        spans[s].n_key = more ? n : others[s] < longest ? others[s] : longest;
         spans[s].sentence = s + 3;
-        queries += lengths[s];
+        queries += spans[s].n_query;
         keys += spans[s].n_key;
         most = spans[s].n_key > most ? spans[s].n_key : most;
     }
@@ -516,7 +521,7 @@ static void attention(int heads, int kv_heads, int64_t d_head, int causal, doubl
         a.in.ldq = d;
         a.in.ldk = 2 * kd;
         a.in.spans = (const trf__span *)t_spans->at[r]; a.in.n_spans = SENTENCES;
-        a.in.max_queries = 200; a.in.max_keys = most;
+        a.in.max_queries = longest < 200 ? longest : 200; a.in.max_keys = most;
         a.in.key_rows = NULL; a.in.key_stride = a.in.area = 0;
         a.in.heads = heads; a.in.kv_heads = kv_heads; a.in.d_head = (int)d_head;
         a.in.scale = kv_heads < heads ? 0.15 : trf__default_scale((int)d_head);
@@ -548,6 +553,28 @@ static void attention(int heads, int kv_heads, int64_t d_head, int causal, doubl
     same("dbias", heads, d_head, dbias, BIAS_ROWS * heads, 0);
     same("weights", heads, d_head, weights_of, 200 * spans[8].n_key, 0);
     forget();
+}
+
+static void attention(int heads, int kv_heads, int64_t d_head, int causal, double p, int biased)
+{
+    attention_up_to(203, heads, kv_heads, d_head, causal, p, biased);
+}
+
+/* Heads that share a block: four, two, one of up to 64 rows. */
+static void test_short_attention(void **state)
+{
+    static const int longest[] = { 16, 32, 64 };
+    size_t i;
+    (void)state;
+    for (i = 0; i < sizeof longest / sizeof *longest; i++) {
+        attention_up_to(longest[i], 2, 2, 64, 1, 0.1, BIAS_NONE);
+        attention_up_to(longest[i], 1, 1, 64, 0, 0, BIAS_NONE);
+        attention_up_to(longest[i], 3, 3, 17, 0, 0.2, BIAS_NONE);
+        attention_up_to(longest[i], 2, 2, 32, 1, 0.2, BIAS_NONE);
+        attention_up_to(longest[i], 4, 2, 40, 1, 0.1, BIAS_NONE);
+        attention_up_to(longest[i], 2, 2, 128, 0, 0.1, BIAS_NONE);
+        attention_up_to(longest[i] + 1, 1, 1, 16, i == 1, 0.1, BIAS_NONE);
+    }
 }
 
 static void test_attention(void **state)
@@ -1091,6 +1118,7 @@ int main(void)
         cmocka_unit_test(test_average),
         cmocka_unit_test(test_nan), cmocka_unit_test(test_wide_norm), cmocka_unit_test(test_pool),
         cmocka_unit_test(test_attention),
+        cmocka_unit_test(test_short_attention),
         cmocka_unit_test(test_cached_attention),
         cmocka_unit_test(test_norm),
         cmocka_unit_test(test_cross_entropy),

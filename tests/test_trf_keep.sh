@@ -81,7 +81,7 @@ if "$trf" --version | grep -q '^sentences: .*ICU'; then
     printf 'red \377. one\nblue\n' >broken
     expect 1 "translate --sentences: a line that is not UTF-8 is empty" "broken:1: answered with an empty line" "$trf" \
         translate characters broken --sentences en
-    check "translate --sentences: the line after it is answered" [ "$(sed -n 1p out)" = "" ] && [ -n "$(sed -n 2p out)" ]
+    check "translate --sentences: the line after it is answered" [ -z "$(sed -n 1p out)" ] && [ -n "$(sed -n 2p out)" ]
     for option in --json --scores "--n-best 2" "--phrase eins" --alignments; do
         expect 2 "translate --sentences with $option is refused" "gives each line one answer" "$trf" translate \
             characters text --sentences en $option

@@ -5,13 +5,15 @@
            (-DGPU_RUNTIME -I/usr/local/cuda/include: the memory that a trainer takes is measured too)
    run     gpu card                          bytes a second of a copy, FLOP/s of a large product, and the shares of norm,
                                              Adam and loss in the first
-           gpu train SIZE TOKENS [launches]  SIZE tiny|base|big, TOKENS a side; launches: nothing is recorded
+           gpu train SIZE TOKENS [launches]  SIZE tiny|base|big|gpt2, TOKENS a side; launches: nothing is recorded
            gpu translate SIZE SENTENCES BEAM [launches]
-           gpu attention                     of 8,192 tokens, up to 50 and up to 200 a sentence
+           gpu attention                     of 8,192 tokens, up to 50 and up to 200 a sentence, and of 32,768 tokens, up to
+                                             1,024 and up to 4,096
            gpu same STEPS                    two runs to the bit; bf16's loss over float32's
    prints  one line for each thing measured; times are medians of 20
 
-   bf16, dropout 0.1, label smoothing 0.1, sentences of 5 to 25 random words, sorted by length; random weights. */
+   bf16, dropout 0.1, label smoothing 0.1, sentences of 5 to 25 random words, sorted by length; random weights. gpt2, with
+   124 M weights, has texts of 1,024 random words and neither dropout nor smoothing, as llm.c trains it. */
 #define _POSIX_C_SOURCE 200809L
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
@@ -23,7 +25,7 @@
 #include <cuda_runtime_api.h>
 #endif
 
-enum { WARM = 8, RUNS = 20, SHORTEST = 5, LONGEST = 25, PAIRS = 4096 };
+enum { WARM = 8, RUNS = 20, SHORTEST = 5, LONGEST = 25, PAIRS = 4096, TEXT = 1024, MOST_TEXTS = 64 };
 
 static trf_error err;
 
@@ -103,6 +105,39 @@ static trf_batch batch_at(int first, int64_t tokens)
     return batch;
 }
 
+/* Texts of random words for a decoder alone, as far as `tokens` go; a text is never longer than that. */
+static trf_batch texts_of(int32_t vocab, int64_t tokens)
+{
+    static int32_t ids[MOST_TEXTS * TEXT], lengths[MOST_TEXTS];
+    int32_t n = (int32_t)(tokens < TEXT ? tokens : TEXT), count = (int32_t)(tokens / n), i;
+    trf_batch batch;
+    memset(&batch, 0, sizeof batch);
+    if (count > MOST_TEXTS) die("more tokens than 64 texts have");
+    for (i = 0; i < count * n; i++) ids[i] = rand() % vocab;
+    for (i = 0; i < count; i++) lengths[i] = n;
+    batch.target.ids = ids; batch.target.lengths = lengths; batch.target.count = count;
+    return batch;
+}
+
+static int is_gpt2(const char *size) { return strcmp(size, "gpt2") == 0; }
+
+/* GPT-2's smallest model. */
+static void become_gpt2(trf_config *c)
+{
+    c->kind = TRF_DECODER_ONLY;
+    c->encoder_layers = 0; c->decoder_layers = c->n_heads = 12;
+    c->d_model = 768; c->d_ff = 3072;
+    c->target_vocab = 50257; c->max_length = TEXT;
+    c->positions = TRF_POSITIONS_LEARNED;
+    c->activation = TRF_GELU_TANH;
+    c->norm_place = TRF_PRE_NORM; c->tying = TRF_TIED_DECODER;
+    c->scale_embeddings = c->generator_bias = c->target_eos = 0;
+    c->pad = c->unk = -1;
+    c->source_vocab = 0;
+    if (getenv("GPU_SMALL")) { c->decoder_layers = 1; c->d_model = c->d_ff = 96; c->target_vocab = 300; }
+    c->bos = c->eos = c->target_vocab - 1;
+}
+
 static trf_config config_of(const char *size, trf_precision precision)
 {
     trf_config c = strcmp(size, "big") == 0 ? trf_config_big() : strcmp(size, "base") == 0 ? trf_config_base()
@@ -113,18 +148,20 @@ static trf_config config_of(const char *size, trf_precision precision)
     c.device.kind = TRF_DEVICE_CUDA;
     c.device.precision = precision;
     make_pairs(c.target_vocab);
+    if (is_gpt2(size)) become_gpt2(&c);
     return c;
 }
 
 static trf_trainer *trainer_of(trf_model *model, int64_t tokens)
 {
     trf_train_options o = trf_train_defaults();     /* with everything that costs time */
-    o.label_smoothing = 0.1;
-    trf_train_set_dropout(&o, 0.1);
+    int texts = model->config.kind == TRF_DECODER_ONLY;
+    o.label_smoothing = texts ? 0 : 0.1;
+    trf_train_set_dropout(&o, texts ? 0 : 0.1);
     trf_trainer *t = NULL;
     o.source_tokens = o.target_tokens = (int32_t)tokens;
-    o.sequences = (int32_t)(tokens / SHORTEST);
-    o.longest = 32;
+    o.sequences = (int32_t)(texts ? MOST_TEXTS : tokens / SHORTEST);
+    o.longest = texts ? TEXT : 32;
     o.threads = 1;
     OK(trf_trainer_create(&t, model, &o, &err));
     return t;
@@ -183,7 +220,9 @@ static void all_products(products *p, const trf_config *c, int64_t source, int64
     }
     for (i = 0; i < c->decoder_layers; i++) {
         product(p, target, 3 * d, d); product(p, target, d, d);
-        product(p, target, d, d); product(p, source, 2 * d, d); product(p, target, d, d);
+        if (c->kind != TRF_DECODER_ONLY) {          /* the attention to the source */
+            product(p, target, d, d); product(p, source, 2 * d, d); product(p, target, d, d);
+        }
         product(p, target, f, d); product(p, target, d, f);
     }
     for (row = 0; row < target; row += chunk) product(p, trf__min64(chunk, target - row), c->target_vocab, d);
@@ -330,7 +369,8 @@ static void measure_attention(int longest, int64_t tokens)
     a.in.spans = (trf__span *)there(run, n, sizeof(trf__span));
     run->backend->upload(run, (void *)(uintptr_t)a.in.spans, spans, (size_t)n * sizeof *spans);
     a.in.n_spans = n; a.in.max_queries = a.in.max_keys = longest;
-    a.in.heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
+    a.in.heads = a.in.kv_heads = HEADS; a.in.d_head = WIDE; a.in.causal = 1;
+    a.in.scale = trf__default_scale(WIDE);
     a.out = (trf__act *)there(run, rows * d, run->element);
     a.stats = (trf_real *)there(run, rows * HEADS * 2, sizeof(trf_real));
     g.in = a.in; g.out = a.out; g.dout = a.out; g.stats = a.stats;
@@ -383,7 +423,7 @@ static void measure_training(const char *size, int64_t tokens, int launches)
     t = trainer_of(model, tokens);
     if (launches) only_launch(&t->pass.run);
     for (i = -3 * WARM; i < RUNS; i++) {
-        trf_batch batch = batch_at((i + 3 * WARM) * 97 % 512, tokens);
+        trf_batch batch = is_gpt2(size) ? texts_of(c.target_vocab, tokens) : batch_at((i + 3 * WARM) * 97 % 512, tokens);
         double start = seconds();
         OK(trf_train_step(t, &batch, &report, &err));
         if (i < 0) continue;
@@ -488,6 +528,8 @@ int main(int argc, char **argv)
     else if (strcmp(what, "attention") == 0) {
         measure_attention(50, small ? 100 : 8192);
         measure_attention(200, small ? 200 : 8192);
+        measure_attention(small ? 400 : 1024, small ? 400 : 32768);
+        measure_attention(small ? 600 : 4096, small ? 600 : 32768);
     } else if (strcmp(what, "train") == 0 && argc > 3) measure_training(argv[2], atoi(argv[3]), launches);
     else if (strcmp(what, "translate") == 0 && argc > 4) measure_translating(argv[2], atoi(argv[3]), atoi(argv[4]), launches);
     else if (strcmp(what, "same") == 0 && argc > 2) return measure_sameness(atoi(argv[2]), small ? small : 2048);

@@ -1,6 +1,7 @@
 """gpu_peers.py - the other side of gpu.c: what PyTorch and CTranslate2 reach on the same card with the same work.
 
 usage: gpu_peers.py train SIZE TOKENS           nn.Transformer, compiled, bf16 autocast, fused Adam, sorted batches
+       gpu_peers.py gpt2 TOKENS                 GPT-2's smallest model on texts of 1,024 tokens, compiled, with torch's attention
        gpu_peers.py attention                   varlen flash attention, forward and backward, microseconds
        gpu_peers.py translate SIZE SENTENCES BEAM       CTranslate2, float16, random weights, 64 tokens an answer
 needs: torch with CUDA; for translate ctranslate2. What is missing is said, and is no error.
@@ -92,6 +93,61 @@ def train(size, tokens):
     run(True)
 
 
+def gpt2(tokens):
+    import torch, torch.nn as nn, torch.nn.functional as F
+    d, layers, heads, vocab, length = 768, 12, 12, 50257, 1024
+    torch.manual_seed(0)
+    torch.set_float32_matmul_precision("high")
+
+    class Layer(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norms = nn.ModuleList([nn.LayerNorm(d), nn.LayerNorm(d)])
+            self.qkv, self.out = nn.Linear(d, 3 * d), nn.Linear(d, d)
+            self.up, self.down = nn.Linear(d, 4 * d), nn.Linear(4 * d, d)
+
+        def forward(self, x):
+            b, n, _ = x.shape
+            q, k, v = (y.view(b, n, heads, d // heads).transpose(1, 2)
+                       for y in self.qkv(self.norms[0](x)).split(d, -1))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.out(y.transpose(1, 2).reshape(b, n, d))
+            return x + self.down(F.gelu(self.up(self.norms[1](x)), approximate="tanh"))
+
+    class Model(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.positions = nn.Embedding(vocab, d), nn.Embedding(length, d)
+            nn.init.normal_(self.tokens.weight, std=0.02)
+            self.layers, self.norm = nn.ModuleList(Layer() for _ in range(layers)), nn.LayerNorm(d)
+
+        def forward(self, x, wanted):
+            y = self.tokens(x) + self.positions.weight[:x.shape[1]]
+            for layer in self.layers:
+                y = layer(y)
+            return F.cross_entropy((self.norm(y) @ self.tokens.weight.t()).view(-1, vocab), wanted.reshape(-1))
+
+    model = Model().cuda().train()
+    step = torch.compile(model)
+    optimizer = torch.optim.AdamW(model.parameters(), 6e-4, fused=True)
+    times = []
+    for i in range(-WARM, RUNS):
+        x = torch.randint(vocab, (tokens // length, length + 1), device="cuda")
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        with torch.autocast("cuda", torch.bfloat16):
+            loss = step(x[:, :-1], x[:, 1:])
+        optimizer.zero_grad(set_to_none=True)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        torch.cuda.synchronize()
+        if i >= 0:
+            times.append(time.perf_counter() - start)
+    print(f"PyTorch {torch.__version__} compiled, gpt2 {tokens}: {1e3 * statistics.median(times):.2f} ms/step, "
+          f"{tokens * RUNS / sum(times):.0f} tokens/s", flush=True)
+
+
 def attention():
     import torch
     try:
@@ -99,9 +155,10 @@ def attention():
     except ImportError:
         print("varlen attention: left out, this PyTorch has none")
         return
-    for longest, heads in ((50, 8), (200, 8)):
+    for longest, heads in ((50, 8), (200, 8), (1024, 8), (4096, 8)):
         random.seed(2)
-        lengths = [random.randint(max(10, longest // 5), longest) for _ in range(8192 // longest)]
+        lengths = [random.randint(max(10, longest // 5), longest)
+                   for _ in range((8192 if longest < 1024 else 32768) // longest)]
         starts = torch.tensor([sum(lengths[:i]) for i in range(len(lengths) + 1)], dtype=torch.int32, device="cuda")
         q, k, v = (torch.randn(sum(lengths), heads, 64, device="cuda", dtype=torch.bfloat16, requires_grad=True)
                    for _ in range(3))
@@ -176,6 +233,8 @@ if __name__ == "__main__":
     what, rest = sys.argv[1], sys.argv[2:]
     if what == "train":
         train(rest[0], int(rest[1]))
+    elif what == "gpt2":
+        gpt2(int(rest[0]))
     elif what == "attention":
         attention()
     else:

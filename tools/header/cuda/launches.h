@@ -33,6 +33,8 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #define TRF__SHARED(type, name, n) __shared__ __align__(16) type name[n]
+/* A loop whose arrays lie in registers, which have no index. */
+#define TRF__UNROLLED _Pragma("unroll")
 #endif
 #define TRF__DEVICE static __device__ __forceinline__
 #define TRF__KERNEL static __global__

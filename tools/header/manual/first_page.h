@@ -175,9 +175,8 @@
 //                     >>launches >>products >>cuda-verbs >>cuda-recording >>cuda-dropout
 //                     >>cuda-embed >>cuda-linear >>cuda-activate >>cuda-rotary >>cuda-attention
 //                     >>cuda-mma >>mma-attention >>cuda-attention-gradient >>cuda-mma-gradient
-//                     >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs >>cuda-adam >>cuda-top
-//                     >>cuda-mix
-//                     >>cuda-reorder >>cuda-state
+//                     >>mma-long-gradient >>cuda-norm >>cuda-pool >>cuda-loss >>cuda-pairs
+//                     >>cuda-adam >>cuda-top >>cuda-mix >>cuda-reorder >>cuda-state
 //   >>backend          which table computes; OpenBLAS
 //                     >>openblas >>runs
 //   >>basics           names and tensors
