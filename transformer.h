@@ -34150,7 +34150,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     const trf__ensemble *e = &t->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t i, rows, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
+    int64_t i, rows = 0, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
     int32_t k;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
@@ -42464,4 +42464,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3360212258
+// Made from the files in tools/header by `make header`. CRC of the lines above: 104275974

@@ -21,7 +21,7 @@ check "the program looks up no field that no option writes: $(tr '\n' ' ' <unkno
 
 # --bind-to is an option of mpirun.
 commands=$("$trf" --help | sed -n 's/^  \([a-z]*\)  *[^ ].*/\1/p' | grep -v -x trf)
-check "trf --help lists 20 commands" [ "$(echo "$commands" | wc -l)" -eq 20 ]
+check "trf --help lists 21 commands" [ "$(echo "$commands" | wc -l)" -eq 21 ]
 for command in $commands; do "$trf" "$command" --help all; done >help
 { sed -n 's/^  --\([a-z0-9-]*\).*/\1/p' help; printf '%s\n' help man version bind-to; } | sort -u >options
 cat "$source"/tools/trf/*.c "$source"/tools/trf/*/*.c | grep '"' | sed 's/^[^"]*//; s/"[^"]*$//' |

@@ -236,7 +236,7 @@ expect 0 "--patience ends the training" "no better model in --patience validatio
     --metric loss --ema 0 --model patient
 check "three times without gain" grep -q "done: 20 updates" err
 expect 0 "--cooldown goes on while the rate falls" "the rate falls until update 21$" "$trf" train --tsv train.tsv \
-    $small --threads 1 --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 2 \
+    $model --threads 1 --schedule constant --learning-rate 1e-30 --warmup 1 --valid-every 5 --patience 2 \
     --metric loss --ema 0 --cooldown 0.4 --log cool.json --log-every 1 --model cool
 check "its last update has a rate of 0" grep -q '"update":21,.*"learning_rate":0,' cool.json
 expect 0 "a rate that has fallen stays" "the rate has fallen to its end" "$trf" train --tsv train.tsv --threads 1 \
@@ -343,16 +343,16 @@ expect 0 "the paper with two vocabularies" "tying decoder" "$trf" train $files -
 check "the paper with two vocabularies has two" grep -q "14 source and 14 target tokens" err
 
 # --- consistency --------------------------------------------------------------------------------
-alike="--tsv train.tsv $small --consistency 2 --log-every 5"
+alike="--tsv train.tsv $small --consistency 2"
 expect 0 "training with consistency" "update 20 .*loss " "$trf" train $alike --updates 20 --model alike --log alike.log
-check "the log has the divergence" eval 'test $(grep -c "\"divergence\":0\.[0-9]*[1-9]" alike.log) -ge 4'
+check "the log has the divergence" eval 'test $(grep -c "\"divergence\":0\.[0-9]*[1-9]" alike.log) -ge 2'
 "$trf" train $alike --updates 10 --model alike2 2>/dev/null
 expect 0 "the second half keeps consistency" "resumed from update 11" "$trf" train --tsv train.tsv $small \
-    --log-every 5 --updates 20 --model alike2 --resume
+    --updates 20 --model alike2 --resume
 check "consistency: resumed = straight" same alike alike2
 expect 0 "consistency without dropout warns" "no dropout is set: it changes nothing" \
     "$trf" train $alike --dropout 0 --updates 1 --model alone
-"$trf" train --tsv train.tsv $small --updates 5 --log-every 5 --model usual --log usual.log 2>/dev/null
+"$trf" train --tsv train.tsv $small --updates 5 --model usual --log usual.log 2>/dev/null
 check "other logs have none" eval '! grep -q divergence usual.log'
 
 # --- updates that are not finite, rates that are too high ---------------------------------------

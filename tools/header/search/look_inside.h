@@ -409,7 +409,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     const trf__ensemble *e = &t->ensemble;
     trf__limits need;
     trf_batch batch;
-    int64_t i, rows, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
+    int64_t i, rows = 0, n = ids < 0 ? t->pass.config->sequence_labels : t->pass.config->n_labels;
     int32_t k;
     if (!sources) return trf__fail_null(err, "sources");
     TRF__TRY(trf__same_sources(e, err));
