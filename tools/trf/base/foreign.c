@@ -104,7 +104,7 @@ static const struct foreign { int commands; const char *theirs, *ours; } foreign
     {REPORT, "lines", "--worst"},
     {TAG, "columns", "--conll"},
     {TRAIN, "normalise normalize normalization-rule-name", "--normalization"},
-    {TRAIN, "keep keep-last-epochs keep-checkpoint save-total-limit", "--keep-models"},
+    {TRAIN, "keep-last-epochs keep-checkpoint save-total-limit", "--keep-models"},
     {SHOWS, "i file input-file", "--input"},
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, "models",
      "--model, and --with for each further one"},
