@@ -31212,7 +31212,7 @@ TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
 /* Bytes that the phrases of a search take in a call of so many sentences. */
 TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
 {
-    int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
+    int64_t n = s->phrases.count * sentences, units = trf__total_ids(&s->phrases) * sentences;
     size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
     if (n == 0) return 0;
     return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
@@ -42464,4 +42464,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 104275974
+// Made from the files in tools/header by `make header`. CRC of the lines above: 415651923

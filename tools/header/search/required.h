@@ -36,7 +36,7 @@ TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
 /* Bytes that the phrases of a search take in a call of so many sentences. */
 TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
 {
-    int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
+    int64_t n = s->phrases.count * sentences, units = trf__total_ids(&s->phrases) * sentences;
     size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
     if (n == 0) return 0;
     return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
