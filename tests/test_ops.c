@@ -2692,8 +2692,9 @@ static void test_pairs_of_pytorch(void **state)
     l.dx = act(dx); l.dw = plain_empty(V * D); l.db = plain_empty(V); l.first = 1;
     l.pairs = N; l.consistency = 1.5;
     OP(&run, cross_entropy, &l);
-    assert_number_near(sums.loss, consistency_loss[0], LOOSE * 12);
-    assert_number_near(sums.divergence, consistency_divergence[0], LOOSE * 5);
+    /* its numbers have twelve digits */
+    assert_number_near(sums.loss, consistency_loss[0], LOOSE * 12 + 1e-10);
+    assert_number_near(sums.divergence, consistency_divergence[0], LOOSE * 5 + 1e-10);
     for (i = 0; i < 2 * N * D; i++)
         assert_number_near((double)dx[i], consistency_dx[i], LOOSE * 3 + 1e-11);
     for (i = 0; i < V * D; i++)
