@@ -303,7 +303,7 @@ OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
 # The library first: nothing takes longer to compile.
 $(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS) $(BUILD)/flags.mpi
 	$(TRFCC) $(CFLAGS) $(OBJECTS) -o $@ $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) \
-	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(if $(ICU),-licuuc) $(TRFLINK)
+	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK) $(if $(ICU),-ldl)
 
 OBJECTCC = $(CC)
 $(BUILD)/objects/trf/train/mpi.c.o: OBJECTCC = $(TRFCC) $(if $(MPI),-DTRF_WITH_MPI)

@@ -7,16 +7,46 @@
 
 #ifdef TRF_WITH_ICU
 
+#include <dlfcn.h>
 #include <unicode/ubrk.h>
+
+/* ICU is loaded when a line is to be cut: linked, its 30 MB of data would lie in the address space
+   of every command. Its headers give each function a name with the version. */
+#define NAME_OF(name) #name
+#define SYMBOL(name) NAME_OF(name)
+#define USED(X) X(ubrk_open) X(ubrk_close) X(ubrk_setUText) X(ubrk_next) X(utext_openUTF8) \
+    X(utext_close) X(u_errorName)
 
 struct cutter {
     UBreakIterator *rules;
     UText *text;
+    void *library;
+    struct {
+        UBreakIterator *(*ubrk_open)(UBreakIteratorType, const char *, const UChar *, int32_t,
+                                     UErrorCode *);
+        void (*ubrk_close)(UBreakIterator *);
+        void (*ubrk_setUText)(UBreakIterator *, UText *, UErrorCode *);
+        int32_t (*ubrk_next)(UBreakIterator *);
+        UText *(*utext_openUTF8)(UText *, const char *, int64_t, UErrorCode *);
+        UText *(*utext_close)(UText *);
+        const char *(*u_errorName)(UErrorCode);
+    } icu;
 };
 
-static int refused_by_icu(const char *locale, UErrorCode code)
+static int load_icu(struct cutter *c)
 {
-    say("--sentences %s: %s", locale, u_errorName(code));
+    static const char name[] = "libicuuc.so." U_ICU_VERSION_SHORT;
+    int missing = !(c->library = dlopen(name, RTLD_NOW | RTLD_LOCAL));
+#define FIND(function) \
+    if (!missing) { \
+        void *found = dlsym(c->library, SYMBOL(function)); \
+        missing = !found; \
+        memcpy(&c->icu.function, &found, sizeof found); \
+    }
+    USED(FIND)
+#undef FIND
+    if (!missing) return DONE;
+    say("--sentences: ICU cannot be loaded: %s", dlerror());
     return FAILED;
 }
 
@@ -25,23 +55,28 @@ int open_cutter(struct cutter **cutter, const char *locale)
     UErrorCode code = U_ZERO_ERROR;
     char *name = format_text("%s%css=standard", locale, strchr(locale, '@') ? ';' : '@');
     struct cutter *c = zeroed(1, sizeof *c);
+    int status;
     *cutter = c;
-    c->rules = ubrk_open(UBRK_SENTENCE, name, NULL, 0, &code);
+    status = load_icu(c);
+    if (!status) c->rules = c->icu.ubrk_open(UBRK_SENTENCE, name, NULL, 0, &code);
     free(name);
-    return U_FAILURE(code) ? refused_by_icu(locale, code) : DONE;
+    if (status || !U_FAILURE(code)) return status;
+    say("--sentences %s: %s", locale, c->icu.u_errorName(code));
+    return FAILED;
 }
 
 void close_cutter(struct cutter *c)
 {
     if (!c) return;
-    if (c->rules) ubrk_close(c->rules);
-    if (c->text) utext_close(c->text);
+    if (c->rules) c->icu.ubrk_close(c->rules);
+    if (c->text) c->icu.utext_close(c->text);
+    if (c->library) dlclose(c->library);
     free(c);
 }
 
 static size_t next_end(struct cutter *c, size_t bytes)
 {
-    int32_t at = ubrk_next(c->rules);
+    int32_t at = c->icu.ubrk_next(c->rules);
     return at == UBRK_DONE ? bytes : (size_t)at;
 }
 
@@ -50,8 +85,8 @@ void cut_sentences(struct cutter *c, const char *text, int32_t line, struct sent
     UErrorCode code = U_ZERO_ERROR;
     size_t bytes = strlen(text), at = 0, begin, end;
     int cuts;
-    c->text = utext_openUTF8(c->text, text, (int64_t)bytes, &code);
-    if (U_SUCCESS(code)) ubrk_setUText(c->rules, c->text, &code);
+    c->text = c->icu.utext_openUTF8(c->text, text, (int64_t)bytes, &code);
+    if (U_SUCCESS(code)) c->icu.ubrk_setUText(c->rules, c->text, &code);
     cuts = U_SUCCESS(code);             /* of no memory: the line is one sentence */
     while (at < bytes) {
         begin = at;
