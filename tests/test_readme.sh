@@ -49,8 +49,8 @@ while read -r file; do
 done <named
 
 # Options that pages name (tools/api-changes.md has old ones), and targets of make.
-for command in train doctor translate generate classify tag rerank tokenize detokenize embed score eval inspect attention \
-    average quantize import export prepare plot report; do
+for command in train doctor translate generate classify tag rerank tokenize detokenize embed score eval inspect \
+    attention average quantize import export prepare plot report; do
     "$trf" $command --help all
 done >help
 cat $pages "$source"/tools/*/*.md | grep -v -e pkg-config -e nvcc -e mpirun -e 'git blame' |
