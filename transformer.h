@@ -30928,7 +30928,8 @@ typedef struct trf__pending { int64_t prefix; int32_t sentence, length; } trf__p
 /* The phrases of a call (>>required): of each sentence, and the memory into which they point. */
 typedef struct trf__required {
     int32_t ids[TRF__MAX_PHRASE_IDS], lengths[TRF__MAX_PHRASE_IDS], n_ids;  /* trf_search.phrases */
-    trf__phrases *of; int64_t of_capacity, n_of;        /* of each sentence of the call, or none */
+    trf__phrases *of; int64_t of_capacity, n_of;        /* of each sentence of the call, or one of
+                                                           all, or none */
     trf__phrase *each; int64_t each_capacity, n_each;
     trf__unit *units; int64_t units_capacity, n_units;
     int32_t *symbols; int64_t symbols_capacity;
@@ -31209,13 +31210,13 @@ TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
     memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
 }
 
-/* Bytes that the phrases of a search take in a call of so many sentences. */
-TRF__FN size_t trf__phrases_memory(const trf_search *s, int64_t sentences)
+/* Bytes that the phrases of a search take. */
+TRF__FN size_t trf__phrases_memory(const trf_search *s)
 {
-    int64_t n = s->phrases.count * sentences, units = trf__total_ids(&s->phrases) * sentences;
+    int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
     size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
     if (n == 0) return 0;
-    return trf__add_size(trf__bytes(trf__capacity(16, sentences), sizeof(trf__phrases)),
+    return trf__add_size(trf__bytes(trf__capacity(16, 1), sizeof(trf__phrases)),
                          lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
                          trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
 }
@@ -31576,21 +31577,19 @@ TRF__FN trf_status trf__check_required(const trf_translator *t, const trf_requir
     return TRF_OK;
 }
 
-/* Sorts symbols. There are few. */
+TRF__FN int trf__by_symbol(const void *a, const void *b) { return trf__by_id(NULL, a, b); }
+
 TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *x, trf_error *err)
 {
     trf__required *r = &t->required;
-    int32_t i, k;
+    size_t n = (size_t)x->n_symbols;
     TRF__GROW(int32_t, r->symbols, r->symbols_capacity, x->n_symbols, &t->search.hooks);
-    for (i = 0; i < x->n_symbols; i++) {
-        for (k = i; k > 0 && r->symbols[k - 1] > x->symbols[i]; k--)
-            r->symbols[k] = r->symbols[k - 1];
-        r->symbols[k] = x->symbols[i];
-    }
+    if (n) memcpy(r->symbols, x->symbols, n * sizeof *r->symbols);
+    trf__sort_items(r->symbols, n, sizeof *r->symbols, trf__by_symbol);
     return TRF_OK;
 }
 
-/* Copies the lists to the device, and gives each sentence its part. */
+/* Copies the lists to the device, and gives each of n sentences its part. */
 TRF__FN trf_status trf__upload_required(trf_translator *t, int32_t n, int32_t n_symbols,
                                         trf_error *err)
 {
@@ -31631,14 +31630,15 @@ TRF__FN trf_status trf__upload_required(trf_translator *t, int32_t n, int32_t n_
     return run->backend->sync(run, err);
 }
 
-/* Sets the phrases of all sentences of a call: those of the search, and texts if x is not NULL. */
+/* Sets the phrases of all sentences of a call: those of the search, and texts if x is not NULL.
+   Without texts all sentences have the same ones, which stand there once. */
 TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, int32_t n,
                                 trf_error *err)
 {
     trf__required *r = &t->required;
     const trf_vocab *v = t->model->target;
     int64_t k = 0, first = 0;
-    int32_t i;
+    int32_t lists = x && x->n_texts > 0 ? n : 1, i;
     t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
     t->rules.phrases.n_symbols = x ? x->n_symbols : 0;
     r->n_each = r->n_units = r->n_of = 0;
@@ -31646,8 +31646,8 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     if (!(x && x->n_texts + x->n_symbols > 0) && !r->n_ids) return TRF_OK;
     if (x) TRF__TRY(trf__learn_writing(t, err));
     if (x) TRF__TRY(trf__copy_symbols(t, x, err));
-    TRF__GROW(trf__phrases, r->of, r->of_capacity, n, &t->search.hooks);
-    for (i = 0; i < n; i++, first = r->n_each) {
+    TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
+    for (i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
         r->of[i].drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
                                      (v->pieces && (v->pieces->dummy_prefix ||
@@ -31657,15 +31657,16 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
             TRF__TRY(trf__require_text(t, first, &x->texts[k], err));
         TRF__TRY(trf__require_all(t, first, &r->of[i], err));
     }
-    TRF__TRY(trf__upload_required(t, n, x ? x->n_symbols : 0, err));
-    r->n_of = n;
+    TRF__TRY(trf__upload_required(t, lists, x ? x->n_symbols : 0, err));
+    r->n_of = lists;
     return TRF_OK;
 }
 
 /* The phrases of a sentence, or NULL. */
 TRF__FN const trf__phrases *trf__phrases_of(const trf_translator *t, int32_t sentence)
 {
-    return t->required.n_of ? &t->required.of[sentence] : NULL;
+    const trf__required *r = &t->required;
+    return r->n_of ? &r->of[r->n_of > 1 ? sentence : 0] : NULL;
 }
 
 TRF_API int32_t trf_text_count(const char *in, const char *text)
@@ -32849,7 +32850,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
         fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, (int64_t)n * sentences),
                                                 sizeof(int64_t)));
     fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
-    fixed = trf__add_size(fixed, trf__phrases_memory(search, sentences));
+    fixed = trf__add_size(fixed, trf__phrases_memory(search));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }
@@ -42464,4 +42465,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 415651923
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3718298799

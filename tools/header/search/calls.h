@@ -404,7 +404,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
         fixed = trf__add_size(fixed, trf__bytes(trf__capacity(16, (int64_t)n * sentences),
                                                 sizeof(int64_t)));
     fixed = trf__add_size(fixed, trf__banned_bytes(&rules, trf__total_ids(&search->banned)));
-    fixed = trf__add_size(fixed, trf__phrases_memory(search, sentences));
+    fixed = trf__add_size(fixed, trf__phrases_memory(search));
     fixed = trf__add_size(fixed, trf__pass_memory(config, &grown, NULL, &run));
     return trf__add_size(fixed, growing > cache ? growing : cache);
 }

@@ -60,7 +60,8 @@ typedef struct trf__pending { int64_t prefix; int32_t sentence, length; } trf__p
 /* The phrases of a call (>>required): of each sentence, and the memory into which they point. */
 typedef struct trf__required {
     int32_t ids[TRF__MAX_PHRASE_IDS], lengths[TRF__MAX_PHRASE_IDS], n_ids;  /* trf_search.phrases */
-    trf__phrases *of; int64_t of_capacity, n_of;        /* of each sentence of the call, or none */
+    trf__phrases *of; int64_t of_capacity, n_of;        /* of each sentence of the call, or one of
+                                                           all, or none */
     trf__phrase *each; int64_t each_capacity, n_each;
     trf__unit *units; int64_t units_capacity, n_units;
     int32_t *symbols; int64_t symbols_capacity;
