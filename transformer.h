@@ -3278,7 +3278,8 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
      - trf_translate, trf_translate_batch, trf_translate_prefixed, trf_score, trf_classify and
        trf_tag give the same ids to all. TRF_E_STATE: the vocabularies of the sources differ;
      - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
-       their sum, and so are those that a sampler draws from;
+       their sum, and so are those that a sampler draws from. Of labels that are numbers it gives
+       the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
      - trf_encode, trf_embed, trf_logits, trf_decode, trf_project, trf_look_inside and
        trf_attention_weights, and a sampler's sessions, fail with TRF_E_STATE: they show one model.
 
@@ -6536,6 +6537,9 @@ TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
     return l->pairs ? i / 2 + i % 2 * l->pairs : i;
 }
 
+/* The sigmoid of z, in its range for any z. less: exp(-|z|). */
+TRF__BOTH double trf__sigmoid_of(double z, double less) { return (z < 0 ? less : 1) / (1 + less); }
+
 /* What one logit z adds to the loss of a row whose labels are numbers, and the loss's derivative.
    less: exp(-|z|); log_more: ln(1 + less). Both stay in their ranges for any z, as those of
    PyTorch's BCEWithLogitsLoss:
@@ -6549,7 +6553,7 @@ TRF__BOTH double trf__number_loss(int labels, double z, double y, double less, d
         *dz = 2 * gap;
         return gap * gap;
     }
-    *dz = (z < 0 ? less : 1) / (1 + less) - y;
+    *dz = trf__sigmoid_of(z, less) - y;
     return (z > 0 ? z * (1 - y) : -z * y) + log_more;
 }
 
@@ -32662,6 +32666,13 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__no_prefixes(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "kind",
+                     "forced prefixes need an encoder-decoder model; a decoder-only model "
+                     "continues its sources");
+}
+
 TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
                                   const trf_sequences *prefixes, const trf_requirements *required,
                                   trf_error *err)
@@ -32675,25 +32686,16 @@ TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequence
         TRF__TRY(trf__same_sources(&translator->ensemble, err));
         return trf__search_rounds(translator, sources, 0, prefixes, required, err);
     }
-    if (!prefixes) return trf__search_rounds(translator, NULL, 0, sources, required, err);
-    return trf__fail(err, TRF_E_STATE, -1, "kind",
-                     "forced prefixes need an encoder-decoder model; a decoder-only model "
-                     "continues its sources");
+    if (prefixes) return trf__no_prefixes(err);
+    return trf__search_rounds(translator, NULL, 0, sources, required, err);
 }
 
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    c = &translator->model->config;
-    if (c->kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "forced prefixes need an encoder-decoder model; a decoder-only model "
-                         "continues its sources");
-    if (!sources) return trf__fail_null(err, "sources");
-    TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, 0, prefixes, NULL, err);
+    if (translator->model->config.kind != TRF_ENCODER_DECODER) return trf__no_prefixes(err);
+    return trf__translate(translator, sources, prefixes, NULL, err);
 }
 
 TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
@@ -34045,30 +34047,29 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
+/* The output of a label that holds or not, for its logit. */
+TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z)); }
+
 /* What trf_classify gives for the logits of a row. */
 TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
 {
     int64_t i;
     if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
-    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
-        double x = (double)z[i], less = exp(x < 0 ? x : -x);
-        z[i] = (trf_real)((x < 0 ? less : 1) / (1 + less));
-    }
+    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
+        z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* The same for labels that are numbers or any of several: a weighted mean, of probabilities or of
-   their logits. */
+/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of numbers,
+   of probabilities, or of their logits. */
 TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                               int64_t n)
 {
-    const trf_config *c = &e->config;
+    const int yes = e->config.label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC;
     double total = 0, x;
     int64_t i;
     for (i = 0; i < e->n; i++) total += e->weights[i];
     for (i = 0; i < n; i++) {
-        x = (double)z[i];
-        if (c->label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC)
-            x = 1 / (1 + exp(-x));
+        x = yes ? trf__yes((double)z[i]) : (double)z[i];
         to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
     }
 }
@@ -42465,4 +42466,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3718298799
+// Made from the files in tools/header by `make header`. CRC of the lines above: 630416287

@@ -630,17 +630,30 @@ static void test_texts(void **state)
     part(&a);
 }
 
-/* Labels: the probabilities of each model alone, mixed in double. */
+/* What two outputs p and z of one label are together, but for a sum that is 1. */
+static double labels_together(trf_label_kind kind, int rule, double p, double z, const double w[2])
+{
+    double a = w[0] / (w[0] + w[1]), b = w[1] / (w[0] + w[1]);
+    if (kind == TRF_LABELS_ONE_OF && rule) return pow(p, w[0]) * pow(z, w[1]);
+    if (kind == TRF_LABELS_ANY && rule)         /* the mean of the logits */
+        return 1 / (1 + pow((1 - p) / p, a) * pow((1 - z) / z, b));
+    return a * p + b * z;
+}
+
+/* Labels: the outputs of each model alone, mixed in double. */
 static void test_labels(void **state)
 {
     enum { LABELS = 5, ROWS = 16 };
-    static const trf_head heads[3] = {TRF_HEAD_MEAN, TRF_HEAD_TOKENS, TRF_HEAD_MASKED};
+    static const trf_head heads[5] = {TRF_HEAD_MEAN, TRF_HEAD_TOKENS, TRF_HEAD_MASKED, TRF_HEAD_MEAN,
+                                      TRF_HEAD_FIRST};
     static const int32_t ids[9] = {5, 9, 6, 12, 7, 7, 8, 4, 4}, lengths[3] = {4, 3, 2};
     trf_sequences x = some(ids, lengths, 3);
     trf_error err;
     int which, rule, k, i, r;
     (void)state;
-    for (which = 0; which < 3; which++) {
+    for (which = 0; which < 5; which++) {
+        const trf_label_kind kind = which == 3 ? TRF_LABELS_ANY : which == 4 ? TRF_LABELS_NUMBERS
+                                    : TRF_LABELS_ONE_OF;
         trf_model *models[2] = {NULL, NULL};
         const trf_model *list[2];
         double weights[2] = {0.25, 1.5};
@@ -651,6 +664,7 @@ static void test_labels(void **state)
             trf_tensor out = trf_tensor_of(alone[k], 2, rows, LABELS, 1);
             trf_translator *t = NULL;
             c.head = heads[which];
+            c.label_kind = kind;
             c.n_labels = which == 2 ? 0 : LABELS;
             if (which == 2) { c.sequence_labels = LABELS; c.mask = 4; }
             OK(trf_model_create(&models[k], &c, &err));
@@ -671,9 +685,10 @@ static void test_labels(void **state)
                 double want[LABELS], sum = 0;
                 for (i = 0; i < n; i++) {
                     double p = (double)alone[0][r * LABELS + i], z = (double)alone[1][r * LABELS + i];
-                    want[i] = rule ? pow(p, weights[0]) * pow(z, weights[1]) : weights[0] * p + weights[1] * z;
+                    want[i] = labels_together(kind, rule, p, z, weights);
                     sum += want[i];
                 }
+                if (kind) sum = 1;
                 for (i = 0; i < n; i++) assert_true(fabs((double)got[r * LABELS + i] - want[i] / sum) < 1e-5);
             }
             if (which != 1) FAILS(TRF_E_STATE, trf_tag(t, &x, &out, &err));

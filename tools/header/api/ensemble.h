@@ -50,7 +50,8 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
      - trf_translate, trf_translate_batch, trf_translate_prefixed, trf_score, trf_classify and
        trf_tag give the same ids to all. TRF_E_STATE: the vocabularies of the sources differ;
      - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
-       their sum, and so are those that a sampler draws from;
+       their sum, and so are those that a sampler draws from. Of labels that are numbers it gives
+       the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
      - trf_encode, trf_embed, trf_logits, trf_decode, trf_project, trf_look_inside and
        trf_attention_weights, and a sampler's sessions, fail with TRF_E_STATE: they show one model.
 

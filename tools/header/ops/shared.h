@@ -147,6 +147,9 @@ TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
     return l->pairs ? i / 2 + i % 2 * l->pairs : i;
 }
 
+/* The sigmoid of z, in its range for any z. less: exp(-|z|). */
+TRF__BOTH double trf__sigmoid_of(double z, double less) { return (z < 0 ? less : 1) / (1 + less); }
+
 /* What one logit z adds to the loss of a row whose labels are numbers, and the loss's derivative.
    less: exp(-|z|); log_more: ln(1 + less). Both stay in their ranges for any z, as those of
    PyTorch's BCEWithLogitsLoss:
@@ -160,7 +163,7 @@ TRF__BOTH double trf__number_loss(int labels, double z, double y, double less, d
         *dz = 2 * gap;
         return gap * gap;
     }
-    *dz = (z < 0 ? less : 1) / (1 + less) - y;
+    *dz = trf__sigmoid_of(z, less) - y;
     return (z > 0 ? z * (1 - y) : -z * y) + log_more;
 }
 

@@ -216,6 +216,13 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
+TRF__FN trf_status trf__no_prefixes(trf_error *err)
+{
+    return trf__fail(err, TRF_E_STATE, -1, "kind",
+                     "forced prefixes need an encoder-decoder model; a decoder-only model "
+                     "continues its sources");
+}
+
 TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
                                   const trf_sequences *prefixes, const trf_requirements *required,
                                   trf_error *err)
@@ -229,25 +236,16 @@ TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequence
         TRF__TRY(trf__same_sources(&translator->ensemble, err));
         return trf__search_rounds(translator, sources, 0, prefixes, required, err);
     }
-    if (!prefixes) return trf__search_rounds(translator, NULL, 0, sources, required, err);
-    return trf__fail(err, TRF_E_STATE, -1, "kind",
-                     "forced prefixes need an encoder-decoder model; a decoder-only model "
-                     "continues its sources");
+    if (prefixes) return trf__no_prefixes(err);
+    return trf__search_rounds(translator, NULL, 0, sources, required, err);
 }
 
 TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
                                           const trf_sequences *prefixes, trf_error *err)
 {
-    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    c = &translator->model->config;
-    if (c->kind != TRF_ENCODER_DECODER)
-        return trf__fail(err, TRF_E_STATE, -1, "kind",
-                         "forced prefixes need an encoder-decoder model; a decoder-only model "
-                         "continues its sources");
-    if (!sources) return trf__fail_null(err, "sources");
-    TRF__TRY(trf__same_sources(&translator->ensemble, err));
-    return trf__search_rounds(translator, sources, 0, prefixes, NULL, err);
+    if (translator->model->config.kind != TRF_ENCODER_DECODER) return trf__no_prefixes(err);
+    return trf__translate(translator, sources, prefixes, NULL, err);
 }
 
 TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,

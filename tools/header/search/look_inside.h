@@ -303,30 +303,29 @@ TRF__FN void trf__softmax(trf_real *z, int64_t n)
     for (i = 0; i < n; i++) z[i] = (trf_real)(exp((double)z[i] - most) / sum);
 }
 
+/* The output of a label that holds or not, for its logit. */
+TRF__FN double trf__yes(double z) { return trf__sigmoid_of(z, exp(z < 0 ? z : -z)); }
+
 /* What trf_classify gives for the logits of a row. */
 TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
 {
     int64_t i;
     if (c->label_kind == TRF_LABELS_ONE_OF) trf__softmax(z, n);
-    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++) {
-        double x = (double)z[i], less = exp(x < 0 ? x : -x);
-        z[i] = (trf_real)((x < 0 ? less : 1) / (1 + less));
-    }
+    for (i = 0; i < n && c->label_kind == TRF_LABELS_ANY; i++)
+        z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* The same for labels that are numbers or any of several: a weighted mean, of probabilities or of
-   their logits. */
+/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of numbers,
+   of probabilities, or of their logits. */
 TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                               int64_t n)
 {
-    const trf_config *c = &e->config;
+    const int yes = e->config.label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC;
     double total = 0, x;
     int64_t i;
     for (i = 0; i < e->n; i++) total += e->weights[i];
     for (i = 0; i < n; i++) {
-        x = (double)z[i];
-        if (c->label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC)
-            x = 1 / (1 + exp(-x));
+        x = yes ? trf__yes((double)z[i]) : (double)z[i];
         to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
     }
 }
