@@ -176,7 +176,7 @@ help:
 	@echo 'make test       the suites, the examples and trf: four minutes; make test T=vocab: tests/test_vocab.c,'
 	@echo '                T=trf_train: tests/test_trf_train.sh'
 	@echo 'make check      also on other devices, with the compilers found, and what the pages say: CI runs it'
-	@echo 'make check-all  also every case, every way to build and the studies: before a release; an hour'
+	@echo 'make check-all  also every case, every way to build and the studies: before a release'
 	@echo 'make check-cuda the other suites with the CUDA backend on the CPU, and its race checker: half an hour'
 	@echo 'make check-ports  Windows, ARM64, WebAssembly, musl ... by wine, qemu and node; its packages: tests/ports.sh'
 	@echo 'make check-defaults DATA=...  what trf train makes of fourteen tasks without an option: hours'

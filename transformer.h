@@ -2612,8 +2612,8 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
      in     what the stage before has put out. The first stage ignores it (NULL)
      out    set to what the next stage reads. The last stage ignores it (NULL)
    Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
-   the rows of the encoder, then those of the decoder; with consistency, of each those of the first
-   pass, then those of the second. TRF_E_STATE: the slot waits for trf_stage_backward. */
+   the rows of the encoder, then those of the decoder. With consistency both have the rows of the
+   first pass, then those of the second. TRF_E_STATE: the slot waits for trf_stage_backward. */
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err);
 /* Adds the gradients of the micro-batch in a slot, which is then empty.
@@ -3243,18 +3243,17 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
 // all (trf_ensemble_rule in >>api-translate). Two or more models of different seeds usually
 // translate better than each of them, for as many times the work and memory.
 //
-// All that the options do is done to these numbers: there is one beam, one set of rules, one text.
-// Where a comment speaks of logits (repetition_penalty with beam 1, temperature), an ensemble has
-// them instead. They are what trf_hypothesis contains.
+// All options act on these numbers. Where a comment speaks of logits (repetition_penalty with beam
+// 1, temperature), an ensemble has these numbers instead. trf_hypothesis contains them.
 //
 // The models may differ in width, depth, positions, tying, max_length (the smallest counts) and in
 // the tokens of their sources. Alike must be their kind, and
 //   - what their decoders write: target_vocab, pad, bos, eos, unk, decoder_start, target_eos,
 //     bare_prompts, and the tokens of target vocabularies;
-//   - what their heads tell: head, n_labels, sequence_labels, and the labels' texts;
+//   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
 //   - the device (its kind and index) and the format of packed weights (trf_model_pack).
-// The first model decides what is said of none in particular: texts, metadata, threads, precision,
-// and trained_source and trained_target.
+// The first model decides the rest: texts, metadata, threads, precision, trained_source and
+// trained_target.
 // -----------------------------------------------------------------------------------------------
 
 /* Make a translator or a sampler of models[0..n-1], n: 1..TRF_MAX_MODELS. One model gives what
@@ -3267,8 +3266,8 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
                                                   const trf_model *const *models,
                                                   const double *weights, int32_t n,
                                                   const trf_search *search, trf_error *err);
-/* Besides, the models' encoders must have the same source_bos and source_eos, and sources one
-   vocabulary. */
+/* The encoders of a sampler's models must also have the same source_bos and source_eos, and their
+   sources one vocabulary. */
 TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_model *const *models,
                                                const double *weights, int32_t n,
@@ -34059,8 +34058,8 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of numbers,
-   of probabilities, or of their logits. */
+/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of
+   numbers, of probabilities, or of their logits. */
 TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                               int64_t n)
 {
@@ -42466,4 +42465,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 630416287
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1897943430

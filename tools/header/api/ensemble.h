@@ -15,18 +15,17 @@
 // all (trf_ensemble_rule in >>api-translate). Two or more models of different seeds usually
 // translate better than each of them, for as many times the work and memory.
 //
-// All that the options do is done to these numbers: there is one beam, one set of rules, one text.
-// Where a comment speaks of logits (repetition_penalty with beam 1, temperature), an ensemble has
-// them instead. They are what trf_hypothesis contains.
+// All options act on these numbers. Where a comment speaks of logits (repetition_penalty with beam
+// 1, temperature), an ensemble has these numbers instead. trf_hypothesis contains them.
 //
 // The models may differ in width, depth, positions, tying, max_length (the smallest counts) and in
 // the tokens of their sources. Alike must be their kind, and
 //   - what their decoders write: target_vocab, pad, bos, eos, unk, decoder_start, target_eos,
 //     bare_prompts, and the tokens of target vocabularies;
-//   - what their heads tell: head, n_labels, sequence_labels, and the labels' texts;
+//   - what their heads tell: head, label_kind, n_labels, sequence_labels, and the labels' texts;
 //   - the device (its kind and index) and the format of packed weights (trf_model_pack).
-// The first model decides what is said of none in particular: texts, metadata, threads, precision,
-// and trained_source and trained_target.
+// The first model decides the rest: texts, metadata, threads, precision, trained_source and
+// trained_target.
 // -----------------------------------------------------------------------------------------------
 
 /* Make a translator or a sampler of models[0..n-1], n: 1..TRF_MAX_MODELS. One model gives what
@@ -39,8 +38,8 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
                                                   const trf_model *const *models,
                                                   const double *weights, int32_t n,
                                                   const trf_search *search, trf_error *err);
-/* Besides, the models' encoders must have the same source_bos and source_eos, and sources one
-   vocabulary. */
+/* The encoders of a sampler's models must also have the same source_bos and source_eos, and their
+   sources one vocabulary. */
 TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_model *const *models,
                                                const double *weights, int32_t n,

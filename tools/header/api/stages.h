@@ -105,8 +105,8 @@ TRF_API trf_status trf_stage_rows(const trf_stage *stage, const trf_batch *batch
      in     what the stage before has put out. The first stage ignores it (NULL)
      out    set to what the next stage reads. The last stage ignores it (NULL)
    Both have the shape (rows, d_model) (trf_stage_rows) and are in the host's memory. They contain
-   the rows of the encoder, then those of the decoder; with consistency, of each those of the first
-   pass, then those of the second. TRF_E_STATE: the slot waits for trf_stage_backward. */
+   the rows of the encoder, then those of the decoder. With consistency both have the rows of the
+   first pass, then those of the second. TRF_E_STATE: the slot waits for trf_stage_backward. */
 TRF_API trf_status trf_stage_forward(trf_stage *stage, int32_t slot, const trf_batch *batch,
                                      const trf_tensor *in, trf_tensor *out, trf_error *err);
 /* Adds the gradients of the micro-batch in a slot, which is then empty.

@@ -315,8 +315,8 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of numbers,
-   of probabilities, or of their logits. */
+/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of
+   numbers, of probabilities, or of their logits. */
 TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                               int64_t n)
 {
