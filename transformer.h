@@ -205,13 +205,14 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>act-lists >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>row-batch >>forward >>forward-sublayer
+//                     >>sublayers >>stacks >>acts >>act-lists >>alike >>pass-open >>pass-grow
+//                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
+//                     >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
-//                     >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls
-//                     >>updater
+//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers
+//                     >>reduce >>step >>step-batch >>stage-sums >>update >>stages >>stage-seams
+//                     >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
 //                     >>token-reading >>token-index >>token-resuming >>token-writing
 //                     >>token-adding
@@ -2438,6 +2439,29 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err);
+/* Gives a trainer teachers (Hinton et al. 2015; token by token: Kim and Rush 2016): n trained
+   models, 0..TRF_MAX_MODELS, whose answers its model learns beside the targets. Of a target token,
+   p is the model's distribution and q the mean of the teachers', and the loss becomes
+
+       (1 - share) (loss of p)  +  share (- sum over all tokens v of q(v) log p(v))
+
+   The first half is the usual loss, smoothed; share is in 0..1. Teachers read the ids of the same
+   batch, without dropout. Sources without targets teach too, if the targets are answers of the
+   teachers. They must have what the models of an ensemble have alike (>>api-ensemble), the trained
+   model's source vocabulary, and max_length at least as large. They may be packed (trf_model_pack).
+   They must outlive the trainer, or the next call of this function, and their weights must not
+   change.
+     - n 0 takes the teachers away.
+     - An update takes the time of their forward passes more, and memory for (target rows,
+       target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
+     - report.loss is this loss, and nll is as always. trf_evaluate and validation have no teachers.
+       Labels of sequences (sequence_labels) keep their loss.
+     - Checkpoints store no teachers: set them again after loading. All ranks must set the same.
+   TRF_E_INVALID_ARG, `what` teachers: teacher number `where` does not fit, as the message says.
+   TRF_E_UNSUPPORTED: label_kind ANY or NUMBERS. TRF_E_STATE: gradients have been accumulated, or
+   the model is divided into stages. Whatever fails leaves the teachers as they were. */
+TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
+                                            int32_t n, double share, trf_error *err);
 /* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may
@@ -4982,9 +5006,11 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__loss_job TRF__NAMED(trf__loss_job)
 #define trf__loss_cut TRF__NAMED(trf__loss_cut)
 #define trf__cpu_loss_scratch TRF__NAMED(trf__cpu_loss_scratch)
+#define trf__below TRF__NAMED(trf__below)
+#define trf__taught TRF__NAMED(trf__taught)
+#define trf__teach_row TRF__NAMED(trf__teach_row)
 #define trf__loss_row TRF__NAMED(trf__loss_row)
 #define trf__number_row TRF__NAMED(trf__number_row)
-#define trf__below TRF__NAMED(trf__below)
 #define trf__twin TRF__NAMED(trf__twin)
 #define trf__pair_loss TRF__NAMED(trf__pair_loss)
 #define trf__pair_gradient TRF__NAMED(trf__pair_gradient)
@@ -5656,7 +5682,8 @@ typedef struct trf__limits {
    shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
     int64_t arena, block, gradients;    /* addresses of the activations, of the numbers that change,
-                                           and of what training adds to */
+                                           and of what training adds to; */
+    int64_t teachers;                   /* of what teachers say */
     int64_t variant;                    /* distinguishes lists of one object that are equal
                                            otherwise */
     trf__limits limits;                 /* the arena is cut by these */
@@ -5948,6 +5975,11 @@ typedef struct trf__loss {
                                            row_loss, and of consistency times the sum of their
                                            divergences */
     double consistency;
+    const trf_real *teachers;           /* (rows, or `pairs` rows, vocab) or NULL: log q of the
+                                           distribution that teachers give (>>teachers). Adds share
+                                           times the cross-entropy to q; on, off and entropy are
+                                           multiplied by 1 - share already */
+    double share;
 } trf__loss;
 
 /* Sums of a step lie after the gradients, so that one all-reduce carries everything. Each takes two
@@ -6376,7 +6408,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 19
+#define TRF__COLUMN_VERSION 20
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)
@@ -6528,6 +6560,12 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
     if (l->off != 0) loss -= l->off * (all - zero);     /* 0 * infinity must not be NaN */
     l->row_nll[row] = nll;
     l->row_loss[row] = loss - l->entropy;
+}
+
+/* What teachers say of a row. Both rows of a pair are one token. */
+TRF__BOTH const trf_real *trf__teachers_row(const trf__loss *l, int64_t row)
+{
+    return l->teachers + (row < l->pairs ? row : row - l->pairs) * l->vocab;
 }
 
 /* The row that stands at place i of a loss: with pairs both rows of a token are neighbours. */
@@ -12231,6 +12269,10 @@ TRF__FN void trf__cpu_pool_gradient(const trf__run *run, const trf__pool *j)
 // Both rows must be in one tile: rows of x are gathered, so that pairs are neighbours, and those of
 // dx go back to their places.
 //
+// With teachers (trf_trainer_set_teachers), t their distribution and w their share:
+//
+//   loss = (1 - w) Q + w (log sum exp z - sum of t z)     dz = softmax(z) - (1 - w) q - w t
+//
 // Logits exist for one group of 512 rows at a time, as all of them may be the largest array of a
 // step. Their gradient replaces them in place. Tiles of the first phase are rows (project, softmax,
 // dx), those of the second are tokens of the vocabulary (dw, db).
@@ -12282,6 +12324,41 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
+#if !defined(TRF_NO_TRAIN)
+
+/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
+   NaN. */
+TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
+{
+    trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
+    return trf__max(x, trf__set((trf_real)-1e30));
+}
+
+/* The sum over all tokens of t (z - maximum), where t is what the teachers say of this row. */
+TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, trf_real maximum)
+{
+    const trf_real *t = trf__teachers_row(l, row);
+    trf__v16 sum = trf__set(0);
+    int64_t c, n = l->vocab;
+    for (c = 0; c < n; c += 16) {
+        trf__v16 q = trf__mul(trf__exp(trf__load_n(t + c, n - c)), trf__first(n - c));
+        sum = trf__fma(q, trf__below(z + c, n - c, maximum), sum);
+    }
+    return (double)trf__sum(sum);
+}
+
+/* Takes the part of the teachers from the gradient of a row. */
+TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_real *dz)
+{
+    const trf_real *t = trf__teachers_row(l, row);
+    const trf__v16 share = trf__set((trf_real)(-weight * l->share));
+    int64_t c, n = l->vocab;
+    for (c = 0; c < n; c += 16)
+        trf__store_n(dz + c, trf__fma(trf__exp(trf__load_n(t + c, n - c)), share,
+                                      trf__load_n(dz + c, n - c)), n - c);
+}
+#endif
+
 /* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
    without a target (< 0) has no loss, and its dz is 0. */
 TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
@@ -12291,7 +12368,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     int64_t c, n = l->vocab;
     trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
     trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
-    double log_sum, all;
+    double log_sum, all, taught = 0;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
@@ -12303,6 +12380,9 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
+#if !defined(TRF_NO_TRAIN)
+    if (l->teachers) taught = trf__taught(l, row, z, maximum);
+#endif
     /* z becomes exp(z - maximum); total: the sum of z - maximum, scaled */
     for (c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
@@ -12317,6 +12397,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
+    l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
     if (!l->dx) return;
     factor = trf__set(scale);
@@ -12327,6 +12408,9 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
     for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
+#if !defined(TRF_NO_TRAIN)
+    if (l->teachers) trf__teach_row(l, row, weight, z);
+#endif
 }
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
@@ -12360,14 +12444,6 @@ TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf
 
 // >>divergence     the loss of two rows that are two passes over one token
 
-/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
-   NaN. */
-TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
-{
-    trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
-    return trf__max(x, trf__set((trf_real)-1e30));
-}
-
 /* Two rows of logits, which become exp(z - maximum), and their u. Of each row: 1 / the sum of
    exp(z - maximum), and the mean of u. */
 typedef struct trf__twin {
@@ -12383,10 +12459,11 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
     int64_t c, n = l->vocab;
     trf__v16 sum[2], total[2], apart[2], off[2];
     trf_real most[2], at_target[2], at_zero[2];
-    double mean[2];
+    double mean[2], taught[2] = {0, 0};
     int k;
     for (k = 0; k < 2; k++) {
         most[k] = trf__max_of(p->z[k], n);
+        if (l->teachers) taught[k] = trf__taught(l, pair, p->z[k], most[k]);
         at_target[k] = p->z[k][target];
         at_zero[k] = l->zero_column >= 0 ? p->z[k][l->zero_column] : 0;
         sum[k] = total[k] = apart[k] = trf__set(0);
@@ -12412,6 +12489,7 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
         trf__loss_of_row(l, pair + k * l->pairs, (double)most[k], (double)at_target[k],
                          (double)at_zero[k],
                          (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
+        l->row_loss[pair + k * l->pairs] += l->share * (log_sum - taught[k]);
         hit[k] = at_target[k] >= most[k];
         p->scale[k] = 1 / trf__sum(sum[k]);
         mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
@@ -12445,6 +12523,7 @@ TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t 
     for (k = 0; k < 2; k++) {
         p->z[k][target] -= (trf_real)(weight / 2 * (l->on - l->off));
         if (l->zero_column >= 0) p->z[k][l->zero_column] += (trf_real)(weight / 2 * l->off);
+        if (l->teachers) trf__teach_row(l, pair, weight / 2, p->z[k]);
     }
 }
 
@@ -16096,17 +16175,20 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
     float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         A *z = (A *)(void *)logits + r * l.vocab;
-        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        float maximum = -FLT_MAX, sum = 0, total = 0, taught = 0, at_target, at_zero;
         int64_t row = row0 + r, c;
         int32_t target = l.targets[row];
+        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, trf__as_float(z[c]));
         maximum = trf__block_max(maximum, shared);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             sum += expf(trf__as_float(z[c]) - maximum);
             total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+            if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
         }
         sum = trf__block_sum(sum, shared);
+        taught = trf__block_sum(taught, shared);
         total = trf__block_sum(total, shared);
         at_target = target >= 0 ? trf__as_float(z[target]) : 0;
         at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
@@ -16117,6 +16199,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
             double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
             trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
                              log_sum);
+            l.row_loss[row] += l.share * (log_sum - (double)taught);
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             hit[row] = target >= 0 && at_target >= maximum;
         }
@@ -16126,6 +16209,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
                                              (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
             if (target >= 0 && c == l.zero_column) dz += (float)l.off;
+            if (t) dz = fmaf((float)-l.share, expf(t[c]), dz);
             trf__put_as(&z[c], dz * weight);
         }
     }
@@ -16142,9 +16226,10 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
     const float half_weight = (l.of_sequences && now ? (float)now->sequence_weight : 1) / 2;
     for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
         A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
-        float most[2], sum[2], total[2], mean[2], at_target[2], at_zero[2];
+        float most[2], sum[2], total[2], mean[2], taught[2] = {0, 0}, at_target[2], at_zero[2];
         int64_t pair = pair0 + r, c;
         int32_t target = l.targets[pair];
+        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, pair) : NULL;
         z[1] = z[0] + l.vocab;
         for (int k = 0; k < 2; k++) {
             most[k] = -FLT_MAX;
@@ -16160,12 +16245,14 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
                 mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
                 total[k] += fmaf(trf__as_float(z[k][c]), (float)TRF__SMALL,
                                  -most[k] * (float)TRF__SMALL);
+                if (t) taught[k] = fmaf(expf(t[c]), x[k], taught[k]);
             }
         }
         for (int k = 0; k < 2; k++) {
             sum[k] = trf__block_sum(sum[k], shared);
             total[k] = trf__block_sum(total[k], shared);
             mean[k] = trf__block_sum(mean[k], shared) / sum[k];
+            taught[k] = trf__block_sum(taught[k], shared);
             at_target[k] = target >= 0 ? trf__as_float(z[k][target]) : 0;
             at_zero[k] = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[k][l.zero_column]) : 0;
         }
@@ -16177,6 +16264,7 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
             double all = (double)total[k] / TRF__SMALL - (double)l.vocab * log_sum;
             trf__loss_of_row(&l, row, (double)most[k], (double)at_target[k], (double)at_zero[k],
                              all, log_sum);
+            l.row_loss[row] += l.share * (log_sum - (double)taught[k]);
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             at.hit[2 * pair + k] = target >= 0 && at_target[k] >= most[k];
             at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
@@ -16188,6 +16276,7 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
                 float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0], dz;
                 dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
                 dz = fmaf((float)l.consistency, own[k] - own[1 - k] + own[k] * u, dz);
+                if (t) dz = fmaf((float)-l.share, expf(t[c]), dz);
                 trf__put_as(&z[k][c], target < 0 ? 0 : dz * half_weight);
             }
         }
@@ -24392,6 +24481,8 @@ typedef struct trf__pass_back {
     /* gradients of activations: see >>backward and >>acts */
     trf__act *ds, *dsub, *din, *dencoded, *dprojected, *dmemory, *dhidden;
     trf_real *partial;          /* gradients of the numbers for distances, by sequence; or NULL */
+    const trf_real *teachers;   /* trf__loss.teachers and share, for the labels of tokens */
+    double share;
     /* told where in the arena the gradients begin that are final now: those of a layer and of all
        above it; or NULL */
     void (*finished)(void *who, int64_t begin);
@@ -24709,6 +24800,70 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     count.decoder.rows = l->target_rows;
     count.decoder.n_self = count.decoder.n_cross = l->sentences;
     return trf__block_cut(&count, NULL, 0);
+}
+
+// >>alike          models that answer together, or teach one another
+
+/* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
+TRF__FN int trf__same_tokens(const trf_vocab *a, const trf_vocab *b)
+{
+    if (!a || !b || a == b) return 1;
+    return a->kind == b->kind && a->n_tokens == b->n_tokens && a->n_bytes == b->n_bytes &&
+        a->n_stored == b->n_stored && !memcmp(a->special, b->special, sizeof a->special) &&
+        (!a->n_bytes || !memcmp(a->bytes, b->bytes, (size_t)a->n_bytes)) &&
+        (!a->n_stored || !memcmp(a->stored, b->stored, (size_t)a->n_stored));
+}
+
+/* What errors call a model, the models, and the one that they are compared with. */
+static const char *const trf__alike_names[2][3] = {
+    {"model", "models", "the first one"}, {"teacher", "teachers", "the trained model"}
+};
+
+/* What must be alike: X(field, sides of a model that it is about). */
+#define TRF__ENSEMBLE_FIELDS(X) \
+    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
+    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
+    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
+    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
+
+/* Whether configuration k goes with the first one. teaches: b is a teacher of a. */
+TRF__COLD
+TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
+                                    int teaches, trf_error *err)
+{
+    const char *const *names = trf__alike_names[teaches];
+    int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
+    if (a->kind != b->kind)
+        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
+                         "%s %d is of another kind than %s: %d, not %d", names[0], (int)k,
+                         names[2], (int)b->kind, (int)a->kind);
+#define TRF__X(field, side) \
+    if ((sides & (side)) && a->field != b->field) \
+        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1], \
+                         "%s %d has " #field " %d, but %s has %d", names[0], (int)k, \
+                         (int)b->field, names[2], (int)a->field);
+    TRF__ENSEMBLE_FIELDS(TRF__X)
+#undef TRF__X
+    if (a->device.kind == b->device.kind && a->device.index == b->device.index) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
+                     "%s %d is on another device than %s", names[0], (int)k, names[2]);
+}
+
+/* The same of models, with their texts. */
+TRF__COLD
+TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
+                                     int teaches, trf_error *err)
+{
+    const char *const *names = trf__alike_names[teaches];
+    const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
+    TRF__TRY(trf__check_alike(&a->config, &b->config, k, teaches, err));
+    if (!trf__same_tokens(a->target, b->target))
+        return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
+                         "%s %d has other tokens in its target vocabulary than %s", names[0],
+                         (int)k, names[2]);
+    if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
+                     "%s %d has other labels than %s", names[0], (int)k, names[2]);
 }
 
 // >>pass-open      a pass over one model: its stacks and what they share
@@ -25213,13 +25368,11 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
     return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
 }
 
-/* Opens a pass of another model that computes on the run of `first`, with its limits. */
+/* Opens a pass of another model that computes on this run, which is open. */
 TRF__COLD
-TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__pass *first,
-                                  trf_error *err)
+TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
+                                  trf__limits limits, trf_error *err)
 {
-    const trf__run *run = &first->run;
-    trf__limits limits = first->plan.limits;
     TRF__TRY(trf__needs_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
                                                                       : TRF_WEIGHTS_FULL, err));
@@ -26445,6 +26598,17 @@ TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, 
     l->consistency = o->consistency;
 }
 
+/* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
+TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
+{
+    l->teachers = pass->back.teachers;
+    if (!l->teachers) return;
+    l->share = pass->back.share;
+    l->on *= 1 - l->share;
+    l->off *= 1 - l->share;
+    l->entropy *= 1 - l->share;
+}
+
 /* The loss and the gradients of the second head. Returns what it adds to the gradient of the
    encoder's result: in ds. */
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
@@ -26483,6 +26647,7 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
     loss.first = pass->back.first;
     trf__loss_pairs(pass, o, &loss);
+    trf__loss_teachers(pass, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
@@ -26533,6 +26698,7 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     trf__shape shape = trf__shape_of(pass->plan.arena, &pass->plan.limits, pass->block.device,
                                      TRF__PASSES * variant + which);
     shape.gradients = (int64_t)(intptr_t)pass->back.gradients;
+    shape.teachers = (int64_t)(intptr_t)pass->back.teachers;
     shape.encoder_rows = from->rows;
     shape.encoder_spans = from->n_self;
     shape.encoder_groups = from->n_groups;
@@ -26718,6 +26884,14 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 
 // >>trainer        a model in training: what it owns
 
+/* See >>teachers. */
+typedef struct trf__teachers {
+    int32_t n;
+    double share;
+    trf__pass *passes;              /* of each model */
+    trf__workspace said, logits;    /* (rows, vocab) of what they say, and of one of them */
+} trf__teachers;
+
 struct trf_trainer {
     trf_model *model;
     trf_train_options options;
@@ -26758,7 +26932,20 @@ struct trf_trainer {
                                        ones; NULL: it has its own */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
+    trf__teachers teachers;
 };
+
+TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
+{
+    const trf__run *run = &t->pass.run;
+    int32_t k;
+    for (k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
+    trf__free(&t->options.hooks, teachers->passes,
+              trf__bytes(teachers->n, sizeof *teachers->passes));
+    run->backend->release(run, teachers->said.memory, teachers->said.bytes);
+    run->backend->release(run, teachers->logits.memory, teachers->logits.bytes);
+    TRF__ZERO(*teachers);
+}
 
 // >>trainer-memory arenas of weights, and how much a trainer needs
 
@@ -26953,6 +27140,7 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
     const trf__run *run = &t->pass.run;
     trf__free(&t->options.hooks, t->missed, trf__marks_bytes(t->model->layout.n_params));
     if (run->backend) {
+        trf__teachers_close(t, &t->teachers);
         trf__weights_release(t, &t->average);
         trf__weights_release(t, &t->raw);
         trf__weights_release(t, &t->best);
@@ -27229,6 +27417,152 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
 
+// >>teachers       trained models whose answers a trainer's model learns
+//
+// Before a part's own forward pass each teacher computes the part without dropout, and the op `mix`
+// adds its distribution to those of the teachers before it. The loss reads the logarithms of their
+// mean (>>cross_entropy): (rows, vocab), without the rows that only fill up the trainer's.
+
+enum { TRF__TEACHER_ROWS = 512 };       /* so many rows have logits of one teacher at a time */
+
+/* Room for a batch. */
+TRF__FN trf_status trf__teachers_reserve(trf_trainer *t, const trf__limits *need, trf_error *err)
+{
+    trf__teachers *teachers = &t->teachers;
+    const trf__run *run = &t->pass.run;
+    size_t row = trf__bytes(trf__n_logits(t->pass.config), sizeof(trf_real));
+    int64_t rows = need->target_rows;
+    int32_t k;
+    if (!teachers->n) return TRF_OK;
+    for (k = 0; k < teachers->n; k++)
+        TRF__TRY(trf__pass_reserve(&teachers->passes[k], need, err));
+    TRF__TRY(trf__workspace_reserve(run, &teachers->said, trf__bytes(rows, row), err));
+    if (teachers->n == 1) return TRF_OK;
+    return trf__workspace_reserve(run, &teachers->logits,
+                                  trf__bytes(trf__min64(rows, TRF__TEACHER_ROWS), row), err);
+}
+
+/* Adds what teacher k has left in its rows. */
+TRF__FN void trf__teacher_says(const trf__teachers *teachers, int32_t k)
+{
+    const trf__pass *pass = &teachers->passes[k];
+    const int64_t rows = pass->decoder.rows;
+    trf_real *said = (trf_real *)teachers->said.memory;
+    int64_t row;
+    trf__mix j;
+    trf__scale_states(pass, pass->decoder.out, rows);
+    j.logits = (trf_real *)teachers->logits.memory;
+    j.w = trf__weight(pass, &pass->layout->outer.generator);
+    j.bias = trf__generator_bias(pass);
+    j.vocab = trf__n_logits(pass->config); j.d = pass->config->d_model;
+    j.weight = 1.0 / teachers->n; j.rule = TRF_ENSEMBLE_ARITHMETIC; j.first = k == 0;
+    for (row = 0; row < rows; row += j.rows) {
+        j.rows = trf__min64(rows - row, TRF__TEACHER_ROWS);
+        j.sum = said + row * j.vocab;
+        j.x = trf__act_at(&pass->run, pass->decoder.out, row * j.d);
+        pass->run.backend->mix(&pass->run, &j);
+    }
+}
+
+/* What the teachers say of a part that the trainer's pass has. */
+TRF__FN trf_status trf__teach(trf_trainer *t, const trf_batch *part, trf_error *err)
+{
+    trf__teachers *teachers = &t->teachers;
+    trf__pass *pass = &t->pass;
+    trf__limits need;
+    int64_t wanted;
+    int32_t k;
+    if (!teachers->n) return TRF_OK;
+    TRF__TRY(trf__batch_needs(pass, part, pass->sides, &need, &wanted, err));
+    TRF__TRY(trf__teachers_reserve(t, &need, err));
+    for (k = 0; k < teachers->n; k++) {
+        trf__pass *teacher = &teachers->passes[k];
+        teacher->run.hooks = pass->run.hooks;
+        teacher->encoder.tagged = pass->encoder.tagged;
+        TRF__TRY(trf__pass_sides(teacher, part, teacher->sides, 0, err));
+        TRF__TRY(trf__pass_forward(teacher, teacher->sides, err));
+        trf__teacher_says(teachers, k);
+    }
+    pass->back.teachers = (const trf_real *)teachers->said.memory;
+    return TRF_OK;
+}
+
+/* Whether a model can teach the trainer's model. */
+TRF__COLD
+TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *teacher, int32_t k,
+                                      trf_error *err)
+{
+    const trf_model *model = t->model;
+    if (!teacher) return trf__fail_null(err, "teachers");
+    if (teacher == model)
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
+                         "teacher %d is the trained model itself", (int)k);
+    TRF__TRY(trf__check_models(model, teacher, k, 1, err));
+    if (trf__has_source(&model->config) &&
+        (teacher->config.source_vocab != model->config.source_vocab ||
+         !trf__same_tokens(model->source, teacher->source)))
+        return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
+                         "teacher %d has another source vocabulary than the trained model", (int)k);
+    if (teacher->config.max_length >= model->config.max_length) return TRF_OK;
+    return trf__fail(err, TRF_E_INVALID_ARG, k, "teachers",
+                     "teacher %d reads at most %d tokens, but the trained model %d", (int)k,
+                     (int)teacher->config.max_length, (int)model->config.max_length);
+}
+
+/* Opens the pass of a teacher, which may have packed weights. */
+TRF__COLD
+TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
+                                     const trf_trainer *t, trf_error *err)
+{
+    trf__run run = t->pass.run;
+    trf__limits limits;
+    TRF__ZERO(limits);
+    limits.longest = limits.copies = 1;
+    if (teacher->packed) run.format = teacher->layout.format;
+    return trf__pass_join(pass, teacher, &run, limits, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
+                                            int32_t n, double share, trf_error *err)
+{
+    trf__teachers made;
+    trf_status status = TRF_OK;
+    int32_t k;
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    TRF__TRY(trf__check_range("n", n, 0, TRF_MAX_MODELS, err));
+    TRF__TRY(trf__check_range("share", share, 0, 1, err));
+    if (n > 0 && !teachers) return trf__fail_null(err, "teachers");
+    TRF__TRY(trf__no_gradients(trainer, err));
+    TRF__TRY(trf__needs_whole(trainer->model, err));
+    if (n > 0 && trainer->stage)
+        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with a stage has no teachers");
+    if (n > 0 && trainer->pass.config->label_kind)
+        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "label_kind",
+                         "labels that are numbers are no distribution that teachers could give");
+    for (k = 0; k < n; k++) TRF__TRY(trf__check_teacher(trainer, teachers[k], k, err));
+    TRF__ZERO(made);
+    made.share = share;
+    if (n > 0)
+        made.passes = (trf__pass *)trf__alloc_zeroed(&trainer->options.hooks,
+                                                     trf__bytes(n, sizeof *made.passes));
+    if (n > 0 && !made.passes)
+        return trf__fail(err, TRF_E_NOMEM, -1, "teachers", "no memory for %d teachers", (int)n);
+    made.n = n;
+    for (k = 0; k < n && status == TRF_OK; k++)
+        status = trf__teacher_open(&made.passes[k], teachers[k], trainer, err);
+    if (status != TRF_OK) {
+        trf__teachers_close(trainer, &made);
+        return status;
+    }
+    trf__teachers_close(trainer, &trainer->teachers);
+    trainer->teachers = made;
+    trainer->pass.back.teachers = NULL;
+    trainer->pass.back.share = share;
+    trainer->pass.back.options_set++;
+    return TRF_OK;
+}
+
 // >>reduce         sums of gradients over parts and ranks
 //
 // In round k rank r computes part r + k * n_ranks. all_reduce adds up the gradients of a round, in
@@ -27411,6 +27745,7 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     trf__pass *pass = &t->pass;
     trf_status status;
     TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
+    TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
@@ -27489,6 +27824,7 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     for (round = 0; round < trf__rounds(&t->options); round++) {
         TRF__TRY(trf__round_part(t, batch, round, &part, err));
         TRF__TRY(trf__batch_needs(pass, &part, pass->sides, &need, &wanted, err));
+        TRF__TRY(trf__teachers_reserve(t, &need, err));
         need = trf__pass_filled(pass, &need);
         TRF__TRY(trf__pass_reserve(pass, &need, err));
     }
@@ -28004,6 +28340,8 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");
     if (trainer->stage)
         return trf__fail(err, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
+    if (trainer->teachers.n)
+        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with teachers has no stages");
     TRF__TRY(trf__no_gradients(trainer, err));
     made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
     if (!made) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");
@@ -30715,61 +31053,6 @@ TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *co
     }
 }
 
-/* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
-TRF__FN int trf__same_tokens(const trf_vocab *a, const trf_vocab *b)
-{
-    if (!a || !b || a == b) return 1;
-    return a->kind == b->kind && a->n_tokens == b->n_tokens && a->n_bytes == b->n_bytes &&
-        a->n_stored == b->n_stored && !memcmp(a->special, b->special, sizeof a->special) &&
-        (!a->n_bytes || !memcmp(a->bytes, b->bytes, (size_t)a->n_bytes)) &&
-        (!a->n_stored || !memcmp(a->stored, b->stored, (size_t)a->n_stored));
-}
-
-/* What must be alike: X(field, sides of a model that it is about). */
-#define TRF__ENSEMBLE_FIELDS(X) \
-    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
-    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
-    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
-    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
-
-/* Whether configuration k goes with the first one. */
-TRF__COLD
-TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
-                                    trf_error *err)
-{
-    int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    if (a->kind != b->kind)
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                         "model %d is of another kind than the first one: %d, not %d", (int)k,
-                         (int)b->kind, (int)a->kind);
-#define TRF__X(field, side) \
-    if ((sides & (side)) && a->field != b->field) \
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "models", \
-                         "model %d has " #field " %d, but the first one has %d", (int)k, \
-                         (int)b->field, (int)a->field);
-    TRF__ENSEMBLE_FIELDS(TRF__X)
-#undef TRF__X
-    if (a->device.kind == b->device.kind && a->device.index == b->device.index) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                     "model %d is on another device than the first one", (int)k);
-}
-
-/* The same of models, with their texts. */
-TRF__COLD
-TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
-                                     trf_error *err)
-{
-    const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
-    TRF__TRY(trf__check_alike(&a->config, &b->config, k, err));
-    if (!trf__same_tokens(a->target, b->target))
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                         "model %d has other tokens in its target vocabulary than the first one",
-                         (int)k);
-    if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                     "model %d has other labels than the first one", (int)k);
-}
-
 /* Sets models and weights. Nothing is made yet. */
 TRF__COLD
 TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
@@ -30784,7 +31067,7 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
     if (!models) return trf__fail_null(err, "models");
     for (k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
-        TRF__TRY(trf__check_models(models[0], models[k], k, err));
+        TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
         e->apart |= trf__has_source(&models[0]->config) &&
             !trf__same_tokens(models[0]->source, models[k]->source);
         e->models[k] = models[k];
@@ -30815,7 +31098,8 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, 
     if (!e->others)
         return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
     for (k = 1; k < e->n; k++)
-        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], first, err));
+        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], &first->run,
+                                first->plan.limits, err));
     return TRF_OK;
 }
 
@@ -32747,7 +33031,7 @@ TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, c
     for (k = 0; k < n; k++) {
         int64_t adds = configs[k] ? trf__ids_added(configs[k], s) : -1;
         if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
-            trf__check_alike(configs[0], configs[k], k, NULL)) return -1;
+            trf__check_alike(configs[0], configs[k], k, 0, NULL)) return -1;
         added = trf__max64(added, adds);
     }
     return added;
@@ -42465,4 +42749,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1897943430
+// Made from the files in tools/header by `make header`. CRC of the lines above: 140464188

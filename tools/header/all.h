@@ -149,6 +149,7 @@ extern "C" {
 
 #include "pass/sublayers.h"
 #include "pass/stacks.h"
+#include "pass/alike.h"
 #include "pass/pass.h"
 #include "pass/packed.h"
 #include "pass/rows.h"
@@ -160,6 +161,7 @@ extern "C" {
 #if !defined(TRF_NO_TRAIN)
 
 #include "train/trainer.h"
+#include "train/teachers.h"
 #include "train/step.h"
 #include "train/stages.h"
 #include "train/updater.h"

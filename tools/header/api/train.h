@@ -279,6 +279,29 @@ TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err);
+/* Gives a trainer teachers (Hinton et al. 2015; token by token: Kim and Rush 2016): n trained
+   models, 0..TRF_MAX_MODELS, whose answers its model learns beside the targets. Of a target token,
+   p is the model's distribution and q the mean of the teachers', and the loss becomes
+
+       (1 - share) (loss of p)  +  share (- sum over all tokens v of q(v) log p(v))
+
+   The first half is the usual loss, smoothed; share is in 0..1. Teachers read the ids of the same
+   batch, without dropout. Sources without targets teach too, if the targets are answers of the
+   teachers. They must have what the models of an ensemble have alike (>>api-ensemble), the trained
+   model's source vocabulary, and max_length at least as large. They may be packed (trf_model_pack).
+   They must outlive the trainer, or the next call of this function, and their weights must not
+   change.
+     - n 0 takes the teachers away.
+     - An update takes the time of their forward passes more, and memory for (target rows,
+       target_vocab) numbers and for the teachers' activations. trf_trainer_memory leaves it out.
+     - report.loss is this loss, and nll is as always. trf_evaluate and validation have no teachers.
+       Labels of sequences (sequence_labels) keep their loss.
+     - Checkpoints store no teachers: set them again after loading. All ranks must set the same.
+   TRF_E_INVALID_ARG, `what` teachers: teacher number `where` does not fit, as the message says.
+   TRF_E_UNSUPPORTED: label_kind ANY or NUMBERS. TRF_E_STATE: gradients have been accumulated, or
+   the model is divided into stages. Whatever fails leaves the teachers as they were. */
+TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
+                                            int32_t n, double share, trf_error *err);
 /* 1: the parameter is frozen. 0: it learns, or the index is out of range. */
 TRF_API int trf_trainer_is_frozen(const trf_trainer *trainer, int32_t index);
 /* Views of parameter `index` and of its gradient; indexes are those of trf_model_parameter. You may

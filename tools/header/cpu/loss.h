@@ -29,6 +29,10 @@
 // Both rows must be in one tile: rows of x are gathered, so that pairs are neighbours, and those of
 // dx go back to their places.
 //
+// With teachers (trf_trainer_set_teachers), t their distribution and w their share:
+//
+//   loss = (1 - w) Q + w (log sum exp z - sum of t z)     dz = softmax(z) - (1 - w) q - w t
+//
 // Logits exist for one group of 512 rows at a time, as all of them may be the largest array of a
 // step. Their gradient replaces them in place. Tiles of the first phase are rows (project, softmax,
 // dx), those of the second are tokens of the vocabulary (dw, db).
@@ -80,6 +84,41 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
+#if !defined(TRF_NO_TRAIN)
+
+/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
+   NaN. */
+TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
+{
+    trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
+    return trf__max(x, trf__set((trf_real)-1e30));
+}
+
+/* The sum over all tokens of t (z - maximum), where t is what the teachers say of this row. */
+TRF__FN double trf__taught(const trf__loss *l, int64_t row, const trf_real *z, trf_real maximum)
+{
+    const trf_real *t = trf__teachers_row(l, row);
+    trf__v16 sum = trf__set(0);
+    int64_t c, n = l->vocab;
+    for (c = 0; c < n; c += 16) {
+        trf__v16 q = trf__mul(trf__exp(trf__load_n(t + c, n - c)), trf__first(n - c));
+        sum = trf__fma(q, trf__below(z + c, n - c, maximum), sum);
+    }
+    return (double)trf__sum(sum);
+}
+
+/* Takes the part of the teachers from the gradient of a row. */
+TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_real *dz)
+{
+    const trf_real *t = trf__teachers_row(l, row);
+    const trf__v16 share = trf__set((trf_real)(-weight * l->share));
+    int64_t c, n = l->vocab;
+    for (c = 0; c < n; c += 16)
+        trf__store_n(dz + c, trf__fma(trf__exp(trf__load_n(t + c, n - c)), share,
+                                      trf__load_n(dz + c, n - c)), n - c);
+}
+#endif
+
 /* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
    without a target (< 0) has no loss, and its dz is 0. */
 TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
@@ -89,7 +128,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     int64_t c, n = l->vocab;
     trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
     trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
-    double log_sum, all;
+    double log_sum, all, taught = 0;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
@@ -101,6 +140,9 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
+#if !defined(TRF_NO_TRAIN)
+    if (l->teachers) taught = trf__taught(l, row, z, maximum);
+#endif
     /* z becomes exp(z - maximum); total: the sum of z - maximum, scaled */
     for (c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
@@ -115,6 +157,7 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
+    l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
     if (!l->dx) return;
     factor = trf__set(scale);
@@ -125,6 +168,9 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
     for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
+#if !defined(TRF_NO_TRAIN)
+    if (l->teachers) trf__teach_row(l, row, weight, z);
+#endif
 }
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
@@ -158,14 +204,6 @@ TRF__FN void trf__number_row(const trf__loss *l, int64_t row, double weight, trf
 
 // >>divergence     the loss of two rows that are two passes over one token
 
-/* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
-   NaN. */
-TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
-{
-    trf__v16 x = trf__min(trf__sub(trf__load_n(z, n), trf__set(maximum)), trf__set(0));
-    return trf__max(x, trf__set((trf_real)-1e30));
-}
-
 /* Two rows of logits, which become exp(z - maximum), and their u. Of each row: 1 / the sum of
    exp(z - maximum), and the mean of u. */
 typedef struct trf__twin {
@@ -181,10 +219,11 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
     int64_t c, n = l->vocab;
     trf__v16 sum[2], total[2], apart[2], off[2];
     trf_real most[2], at_target[2], at_zero[2];
-    double mean[2];
+    double mean[2], taught[2] = {0, 0};
     int k;
     for (k = 0; k < 2; k++) {
         most[k] = trf__max_of(p->z[k], n);
+        if (l->teachers) taught[k] = trf__taught(l, pair, p->z[k], most[k]);
         at_target[k] = p->z[k][target];
         at_zero[k] = l->zero_column >= 0 ? p->z[k][l->zero_column] : 0;
         sum[k] = total[k] = apart[k] = trf__set(0);
@@ -210,6 +249,7 @@ TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, 
         trf__loss_of_row(l, pair + k * l->pairs, (double)most[k], (double)at_target[k],
                          (double)at_zero[k],
                          (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
+        l->row_loss[pair + k * l->pairs] += l->share * (log_sum - taught[k]);
         hit[k] = at_target[k] >= most[k];
         p->scale[k] = 1 / trf__sum(sum[k]);
         mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
@@ -243,6 +283,7 @@ TRF__FN void trf__pair_gradient(const trf__loss *l, const trf__twin *p, int64_t 
     for (k = 0; k < 2; k++) {
         p->z[k][target] -= (trf_real)(weight / 2 * (l->on - l->off));
         if (l->zero_column >= 0) p->z[k][l->zero_column] += (trf_real)(weight / 2 * l->off);
+        if (l->teachers) trf__teach_row(l, pair, weight / 2, p->z[k]);
     }
 }
 

@@ -73,17 +73,20 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
     float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         A *z = (A *)(void *)logits + r * l.vocab;
-        float maximum = -FLT_MAX, sum = 0, total = 0, at_target, at_zero;
+        float maximum = -FLT_MAX, sum = 0, total = 0, taught = 0, at_target, at_zero;
         int64_t row = row0 + r, c;
         int32_t target = l.targets[row];
+        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
             maximum = fmaxf(maximum, trf__as_float(z[c]));
         maximum = trf__block_max(maximum, shared);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             sum += expf(trf__as_float(z[c]) - maximum);
             total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+            if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
         }
         sum = trf__block_sum(sum, shared);
+        taught = trf__block_sum(taught, shared);
         total = trf__block_sum(total, shared);
         at_target = target >= 0 ? trf__as_float(z[target]) : 0;
         at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
@@ -94,6 +97,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
             double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
             trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
                              log_sum);
+            l.row_loss[row] += l.share * (log_sum - (double)taught);
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             hit[row] = target >= 0 && at_target >= maximum;
         }
@@ -103,6 +107,7 @@ TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *
                                              (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
             if (target >= 0 && c == l.zero_column) dz += (float)l.off;
+            if (t) dz = fmaf((float)-l.share, expf(t[c]), dz);
             trf__put_as(&z[c], dz * weight);
         }
     }
@@ -119,9 +124,10 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
     const float half_weight = (l.of_sequences && now ? (float)now->sequence_weight : 1) / 2;
     for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
         A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
-        float most[2], sum[2], total[2], mean[2], at_target[2], at_zero[2];
+        float most[2], sum[2], total[2], mean[2], taught[2] = {0, 0}, at_target[2], at_zero[2];
         int64_t pair = pair0 + r, c;
         int32_t target = l.targets[pair];
+        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, pair) : NULL;
         z[1] = z[0] + l.vocab;
         for (int k = 0; k < 2; k++) {
             most[k] = -FLT_MAX;
@@ -137,12 +143,14 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
                 mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
                 total[k] += fmaf(trf__as_float(z[k][c]), (float)TRF__SMALL,
                                  -most[k] * (float)TRF__SMALL);
+                if (t) taught[k] = fmaf(expf(t[c]), x[k], taught[k]);
             }
         }
         for (int k = 0; k < 2; k++) {
             sum[k] = trf__block_sum(sum[k], shared);
             total[k] = trf__block_sum(total[k], shared);
             mean[k] = trf__block_sum(mean[k], shared) / sum[k];
+            taught[k] = trf__block_sum(taught[k], shared);
             at_target[k] = target >= 0 ? trf__as_float(z[k][target]) : 0;
             at_zero[k] = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[k][l.zero_column]) : 0;
         }
@@ -154,6 +162,7 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
             double all = (double)total[k] / TRF__SMALL - (double)l.vocab * log_sum;
             trf__loss_of_row(&l, row, (double)most[k], (double)at_target[k], (double)at_zero[k],
                              all, log_sum);
+            l.row_loss[row] += l.share * (log_sum - (double)taught[k]);
             if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
             at.hit[2 * pair + k] = target >= 0 && at_target[k] >= most[k];
             at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
@@ -165,6 +174,7 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
                 float u = k ? x[1] - x[0] + mean[1] : x[0] - x[1] - mean[0], dz;
                 dz = own[k] - (float)(c == target ? l.on : c == l.zero_column ? 0 : l.off);
                 dz = fmaf((float)l.consistency, own[k] - own[1 - k] + own[k] * u, dz);
+                if (t) dz = fmaf((float)-l.share, expf(t[c]), dz);
                 trf__put_as(&z[k][c], target < 0 ? 0 : dz * half_weight);
             }
         }

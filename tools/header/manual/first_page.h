@@ -205,13 +205,14 @@
 //   >>model            configuration + weights + vocabularies
 //                     >>model-counts >>model-create >>model-texts >>model-copies
 //   >>pass             one batch through the model: what is stored, forward, backward
-//                     >>sublayers >>stacks >>acts >>act-lists >>pass-open >>pass-grow >>pass-pack
-//                     >>packed-models >>rows >>row-lists >>row-batch >>forward >>forward-sublayer
+//                     >>sublayers >>stacks >>acts >>act-lists >>alike >>pass-open >>pass-grow
+//                     >>pass-pack >>packed-models >>rows >>row-lists >>row-batch >>forward
+//                     >>forward-sublayer
 //                     >>forward-head >>projection >>backward >>backward-stack
 //   >>train            Adam, schedules (paper 5.3, 5.4)
-//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>reduce >>step
-//                     >>step-batch >>stage-sums >>update >>stages >>stage-seams >>stage-calls
-//                     >>updater
+//                     >>trainer >>trainer-memory >>trainer-create >>trainer-state >>teachers
+//                     >>reduce >>step >>step-batch >>stage-sums >>update >>stages >>stage-seams
+//                     >>stage-calls >>updater
 //   >>token-files      pairs of ids in a file, for a corpus larger than memory
 //                     >>token-reading >>token-index >>token-resuming >>token-writing
 //                     >>token-adding

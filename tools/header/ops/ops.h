@@ -84,7 +84,8 @@ typedef struct trf__limits {
    shapes are the same list, so one recording serves both. */
 typedef struct trf__shape {
     int64_t arena, block, gradients;    /* addresses of the activations, of the numbers that change,
-                                           and of what training adds to */
+                                           and of what training adds to; */
+    int64_t teachers;                   /* of what teachers say */
     int64_t variant;                    /* distinguishes lists of one object that are equal
                                            otherwise */
     trf__limits limits;                 /* the arena is cut by these */
@@ -376,6 +377,11 @@ typedef struct trf__loss {
                                            row_loss, and of consistency times the sum of their
                                            divergences */
     double consistency;
+    const trf_real *teachers;           /* (rows, or `pairs` rows, vocab) or NULL: log q of the
+                                           distribution that teachers give (>>teachers). Adds share
+                                           times the cross-entropy to q; on, off and entropy are
+                                           multiplied by 1 - share already */
+    double share;
 } trf__loss;
 
 /* Sums of a step lie after the gradients, so that one all-reduce carries everything. Each takes two
@@ -804,7 +810,7 @@ TRF__FN trf_status trf__run_list(const trf__run *run, const trf__shape *shape, t
 /* The name of a table contains its version and kind, so that builds that do not fit together do not
    link: trf_column_vN_avx2. The version N rises when the list of ops, the meaning of an op, or a
    struct of >>ops changes. */
-#define TRF__COLUMN_VERSION 19
+#define TRF__COLUMN_VERSION 20
 #if defined(TRF_DOUBLE) && defined(TRF_NO_TRAIN)
 #define TRF__COLUMN_KIND _double_translate_
 #elif defined(TRF_DOUBLE)

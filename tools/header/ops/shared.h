@@ -141,6 +141,12 @@ TRF__BOTH void trf__loss_of_row(const trf__loss *l, int64_t row, double maximum,
     l->row_loss[row] = loss - l->entropy;
 }
 
+/* What teachers say of a row. Both rows of a pair are one token. */
+TRF__BOTH const trf_real *trf__teachers_row(const trf__loss *l, int64_t row)
+{
+    return l->teachers + (row < l->pairs ? row : row - l->pairs) * l->vocab;
+}
+
 /* The row that stands at place i of a loss: with pairs both rows of a token are neighbours. */
 TRF__BOTH int64_t trf__loss_place(const trf__loss *l, int64_t i)
 {

@@ -249,6 +249,17 @@ TRF__FN void trf__loss_pairs(const trf__pass *pass, const trf_train_options *o, 
     l->consistency = o->consistency;
 }
 
+/* What teachers have said of the rows: the usual loss shrinks by their share (>>teachers). */
+TRF__FN void trf__loss_teachers(const trf__pass *pass, trf__loss *l)
+{
+    l->teachers = pass->back.teachers;
+    if (!l->teachers) return;
+    l->share = pass->back.share;
+    l->on *= 1 - l->share;
+    l->off *= 1 - l->share;
+    l->entropy *= 1 - l->share;
+}
+
 /* The loss and the gradients of the second head. Returns what it adds to the gradient of the
    encoder's result: in ds. */
 TRF__FN const trf__act *trf__sequence_backward(const trf__pass *pass, const trf_train_options *o)
@@ -287,6 +298,7 @@ TRF__FN const trf__act *trf__loss_backward(const trf__pass *pass, const trf_trai
     loss.db = trf__at(pass->back.gradients, pass->layout->outer.generator_b);
     loss.first = pass->back.first;
     trf__loss_pairs(pass, o, &loss);
+    trf__loss_teachers(pass, &loss);
     pass->run.backend->cross_entropy(&pass->run, &loss);
     trf__scale_states(pass, pass->back.din, pass->decoder.rows);
     if (!(pass->sides & TRF__HEAD)) return pass->back.dencoded;
@@ -337,6 +349,7 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
     trf__shape shape = trf__shape_of(pass->plan.arena, &pass->plan.limits, pass->block.device,
                                      TRF__PASSES * variant + which);
     shape.gradients = (int64_t)(intptr_t)pass->back.gradients;
+    shape.teachers = (int64_t)(intptr_t)pass->back.teachers;
     shape.encoder_rows = from->rows;
     shape.encoder_spans = from->n_self;
     shape.encoder_groups = from->n_groups;

@@ -182,13 +182,11 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
     return o || model->packed ? TRF_OK : trf__pass_pack(pass, err);
 }
 
-/* Opens a pass of another model that computes on the run of `first`, with its limits. */
+/* Opens a pass of another model that computes on this run, which is open. */
 TRF__COLD
-TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__pass *first,
-                                  trf_error *err)
+TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
+                                  trf__limits limits, trf_error *err)
 {
-    const trf__run *run = &first->run;
-    trf__limits limits = first->plan.limits;
     TRF__TRY(trf__needs_whole(model, err));
     TRF__TRY(trf__check_sums(&model->config, run->format == TRF__INT8 ? TRF_WEIGHTS_INT8
                                                                       : TRF_WEIGHTS_FULL, err));

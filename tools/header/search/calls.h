@@ -298,7 +298,7 @@ TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, c
     for (k = 0; k < n; k++) {
         int64_t adds = configs[k] ? trf__ids_added(configs[k], s) : -1;
         if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
-            trf__check_alike(configs[0], configs[k], k, NULL)) return -1;
+            trf__check_alike(configs[0], configs[k], k, 0, NULL)) return -1;
         added = trf__max64(added, adds);
     }
     return added;

@@ -13,6 +13,7 @@
 #include "model/model.h"
 #include "model/texts.h"
 #include "pass/stacks.h"
+#include "pass/alike.h"
 #include "pass/pass.h"
 #include "pass/packed.h"
 #include "pass/rows.h"
@@ -61,61 +62,6 @@ TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *co
     }
 }
 
-/* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
-TRF__FN int trf__same_tokens(const trf_vocab *a, const trf_vocab *b)
-{
-    if (!a || !b || a == b) return 1;
-    return a->kind == b->kind && a->n_tokens == b->n_tokens && a->n_bytes == b->n_bytes &&
-        a->n_stored == b->n_stored && !memcmp(a->special, b->special, sizeof a->special) &&
-        (!a->n_bytes || !memcmp(a->bytes, b->bytes, (size_t)a->n_bytes)) &&
-        (!a->n_stored || !memcmp(a->stored, b->stored, (size_t)a->n_stored));
-}
-
-/* What must be alike: X(field, sides of a model that it is about). */
-#define TRF__ENSEMBLE_FIELDS(X) \
-    X(target_vocab, TRF__TARGET) X(pad, TRF__TARGET) X(bos, TRF__TARGET) X(eos, TRF__TARGET) \
-    X(unk, TRF__TARGET) X(decoder_start, TRF__TARGET) X(target_eos, TRF__TARGET) \
-    X(bare_prompts, TRF__TARGET) X(head, TRF__HEAD) X(n_labels, TRF__HEAD) \
-    X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
-
-/* Whether configuration k goes with the first one. */
-TRF__COLD
-TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
-                                    trf_error *err)
-{
-    int sides = trf__has_target(a) ? TRF__TARGET : TRF__HEAD;
-    if (a->kind != b->kind)
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                         "model %d is of another kind than the first one: %d, not %d", (int)k,
-                         (int)b->kind, (int)a->kind);
-#define TRF__X(field, side) \
-    if ((sides & (side)) && a->field != b->field) \
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "models", \
-                         "model %d has " #field " %d, but the first one has %d", (int)k, \
-                         (int)b->field, (int)a->field);
-    TRF__ENSEMBLE_FIELDS(TRF__X)
-#undef TRF__X
-    if (a->device.kind == b->device.kind && a->device.index == b->device.index) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                     "model %d is on another device than the first one", (int)k);
-}
-
-/* The same of models, with their texts. */
-TRF__COLD
-TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
-                                     trf_error *err)
-{
-    const char *of_a = trf_model_metadata(a, "labels"), *of_b = trf_model_metadata(b, "labels");
-    TRF__TRY(trf__check_alike(&a->config, &b->config, k, err));
-    if (!trf__same_tokens(a->target, b->target))
-        return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                         "model %d has other tokens in its target vocabulary than the first one",
-                         (int)k);
-    if (trf__has_target(&a->config) || !of_a || !of_b || !strcmp(of_a, of_b)) return TRF_OK;
-    return trf__fail(err, TRF_E_INVALID_ARG, k, "models",
-                     "model %d has other labels than the first one", (int)k);
-}
-
 /* Sets models and weights. Nothing is made yet. */
 TRF__COLD
 TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
@@ -130,7 +76,7 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
     if (!models) return trf__fail_null(err, "models");
     for (k = 0; k < n; k++) {
         if (!models[k]) return trf__fail_null(err, n > 1 ? "models" : "model");
-        TRF__TRY(trf__check_models(models[0], models[k], k, err));
+        TRF__TRY(trf__check_models(models[0], models[k], k, 0, err));
         e->apart |= trf__has_source(&models[0]->config) &&
             !trf__same_tokens(models[0]->source, models[k]->source);
         e->models[k] = models[k];
@@ -161,7 +107,8 @@ TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, 
     if (!e->others)
         return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
     for (k = 1; k < e->n; k++)
-        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], first, err));
+        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], &first->run,
+                                first->plan.limits, err));
     return TRF_OK;
 }
 

@@ -123,6 +123,8 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
     if (!sum && trf__is_stage(trainer->model)) return trf__fail_null(err, "sum");
     if (trainer->stage)
         return trf__fail(err, TRF_E_STATE, -1, "trainer", "the trainer has a stage already");
+    if (trainer->teachers.n)
+        return trf__fail(err, TRF_E_STATE, -1, "trainer", "a trainer with teachers has no stages");
     TRF__TRY(trf__no_gradients(trainer, err));
     made = (trf_stage *)trf__alloc_zeroed(&trainer->options.hooks, sizeof *made);
     if (!made) return trf__fail(err, TRF_E_NOMEM, -1, "stage", "no memory for a stage");

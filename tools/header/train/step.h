@@ -20,6 +20,7 @@
 #include "pass/backward.h"
 #include "train/options.h"
 #include "train/trainer.h"
+#include "train/teachers.h"
 
 // >>reduce         sums of gradients over parts and ranks
 //
@@ -203,6 +204,7 @@ TRF__FN trf_status trf__part_backward(trf_trainer *t, const trf_batch *part, int
     trf__pass *pass = &t->pass;
     trf_status status;
     TRF__TRY(trf__pass_sides(pass, part, pass->sides, part->ordinal + t->sentences, err));
+    TRF__TRY(trf__teach(t, part, err));
     pass->back.first = t->micro == 0;
     pass->back.gradients = trf__round_gradients(t, round);
     pass->run.now = (const trf__now *)(const void *)pass->block.device;
@@ -281,6 +283,7 @@ TRF__FN trf_status trf__check_parts(trf_trainer *t, const trf_batch *batch, trf_
     for (round = 0; round < trf__rounds(&t->options); round++) {
         TRF__TRY(trf__round_part(t, batch, round, &part, err));
         TRF__TRY(trf__batch_needs(pass, &part, pass->sides, &need, &wanted, err));
+        TRF__TRY(trf__teachers_reserve(t, &need, err));
         need = trf__pass_filled(pass, &need);
         TRF__TRY(trf__pass_reserve(pass, &need, err));
     }

@@ -24,6 +24,14 @@
 
 // >>trainer        a model in training: what it owns
 
+/* See >>teachers. */
+typedef struct trf__teachers {
+    int32_t n;
+    double share;
+    trf__pass *passes;              /* of each model */
+    trf__workspace said, logits;    /* (rows, vocab) of what they say, and of one of them */
+} trf__teachers;
+
 struct trf_trainer {
     trf_model *model;
     trf_train_options options;
@@ -64,7 +72,20 @@ struct trf_trainer {
                                        ones; NULL: it has its own */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
+    trf__teachers teachers;
 };
+
+TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
+{
+    const trf__run *run = &t->pass.run;
+    int32_t k;
+    for (k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
+    trf__free(&t->options.hooks, teachers->passes,
+              trf__bytes(teachers->n, sizeof *teachers->passes));
+    run->backend->release(run, teachers->said.memory, teachers->said.bytes);
+    run->backend->release(run, teachers->logits.memory, teachers->logits.bytes);
+    TRF__ZERO(*teachers);
+}
 
 // >>trainer-memory arenas of weights, and how much a trainer needs
 
@@ -259,6 +280,7 @@ TRF__FN void trf__trainer_close(trf_trainer *t)
     const trf__run *run = &t->pass.run;
     trf__free(&t->options.hooks, t->missed, trf__marks_bytes(t->model->layout.n_params));
     if (run->backend) {
+        trf__teachers_close(t, &t->teachers);
         trf__weights_release(t, &t->average);
         trf__weights_release(t, &t->raw);
         trf__weights_release(t, &t->best);
