@@ -261,6 +261,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, TEXT, "vocab-from", train.vocab_from),
     OPTION(TRAIN, FLAG, "extend-vocabulary", train.extend_vocabulary),
     OPTION(TRAIN, TEXTS, "freeze", train.freeze),
+    OPTION(TRAIN, TEXTS, "teacher", train.teachers),
+    OPTION(TRAIN, REAL, "teacher-share", train.teacher_share),
 
     OPTION(TRAIN, LONG_NUMBER, "updates", train.updates),
     OPTION(TRAIN, LONG_COUNT, "epochs", corpus.epochs),
@@ -663,7 +665,8 @@ static int owns(const struct tested *o, size_t byte)
 static void fill(struct settings *s, int byte)
 {
     memset(s, byte, sizeof *s);
-    s->train.freeze.n = s->eval.references.n = s->rules.bans.n = s->rules.phrases.n = s->rules.ends.n = 0;
+    s->train.freeze.n = s->train.teachers.n = s->eval.references.n = 0;
+    s->rules.bans.n = s->rules.phrases.n = s->rules.ends.n = 0;
     s->rules.keeps.n = 0;
     s->generate.stops.n = s->with.n = 0;
 }

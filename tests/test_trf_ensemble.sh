@@ -2,7 +2,7 @@
 # Several models that answer as one: sh tests/test_trf_ensemble.sh build/trf
 #
 # --with in translate, score, generate, classify and tag: models of other sizes and other source tokens, weights, both
-# rules; what does not fit is refused, with the name of the file.
+# rules; what does not fit is refused, with the name of the file. And train --teacher: models that teach one another.
 
 . "$(dirname "$0")/trf.sh"
 
@@ -130,5 +130,42 @@ expect 0 "translate --with: sixteen models" "" "$trf" translate one "$@" short
 expect 2 "translate --with: seventeen" "up to 15 models" "$trf" translate one "$@" --with one short
 expect 1 "generate --with: sources in different tokens" "source vocabularies" "$trf" generate one --with letters \
     --prompt '1 2'
+
+# --- teaching -------------------------------------------------------------------------------------
+cut -f 1 all.tsv >sources
+"$trf" translate one sources --with two | paste sources - >own.tsv
+teach="--tsv all.tsv --valid-tsv own.tsv --n-heads 2 --d-model 32 --d-ff 48 --encoder-layers 1 --decoder-layers 1
+    --schedule inverse-sqrt --learning-rate 0.003 --warmup 20 --dropout 0 --threads 1 --seed 9 --max-length 12"
+expect 0 "train --teacher: two models teach a third one" "teachers: 2, with a share of 0.8 in the loss" "$trf" train \
+    $teach --updates 60 --teacher one --teacher two --teacher-share 0.8 --model taught
+expect 0 "train --teacher: the whole loss is theirs" "" "$trf" train $teach --updates 60 --teacher one \
+    --teacher-share 1 \
+    --model one.only --quiet
+expect 0 "train --teacher: their vocabularies are taken" "" "$trf" train $teach --updates 60 --vocab-from one \
+    --model alone
+check "train --teacher: with a teacher the model is another one" sh -c '! cmp -s taught alone && ! cmp -s one.only \
+    alone'
+"$trf" train $teach --updates 30 --teacher one --teacher two --teacher-share 0.8 --model halves --quiet
+expect 1 "train --resume: teachers are not forgotten in silence" "trained with 2 teachers: give --teacher again" \
+    "$trf" train $teach --updates 60 --resume --model halves
+expect 0 "train --resume --teacher: goes on" "" "$trf" train $teach --updates 60 --resume --teacher one --teacher two \
+    --model halves --quiet
+check "train --resume --teacher: the same bits" same taught halves
+expect 0 "train --resume --teacher-share 0: goes on without" "" "$trf" train $teach --updates 61 --resume \
+    --teacher-share 0 --model halves --quiet
+"$trf" quantize one --weights int8 --output one.8 2>/dev/null
+expect 0 "train --teacher: a teacher of 8 bits" "" "$trf" train $teach --updates 20 --teacher one.8 --model small \
+    --quiet
+expect 1 "train --teacher: other tokens" "--teacher letters: teacher 1 has another source" "$trf" train $teach \
+    --updates 20 --teacher one --teacher letters --model m
+expect 1 "train --teacher: no such file" "nowhere" "$trf" train $teach --updates 20 --teacher nowhere --model m
+expect 2 "train --teacher-share without --teacher" "--teacher-share needs --teacher" "$trf" train $teach --updates 20 \
+    --teacher-share 0.3 --model m
+expect 2 "train --teacher-share 1.5" "--teacher-share takes a number from 0 to 1, got 1.5" "$trf" train $teach \
+    --updates 20 --teacher one --teacher-share 1.5 --model m
+expect 1 "train --teacher: its own file" "--model 'two' is the file that --teacher reads" "$trf" train $teach \
+    --updates 20 --teacher one --teacher two --model two
+expect 1 "translate --with: its own file" "--output 'two' is the file that --with reads" "$trf" translate one digits \
+    --with two --output two
 
 finish

@@ -130,7 +130,8 @@ struct train_settings {
     int32_t strict, allow_left_out, keep_empty, documents, pack, chunk;
     const char *init_from, *vocab_from, *checkpoint, *log;
     int32_t extend_vocabulary;
-    struct texts freeze;
+    struct texts freeze, teachers;
+    double teacher_share;
 
     int32_t tokens, source_tokens, target_tokens;               /* enum tokens */
     const char *sentencepiece, *source_sentencepiece, *target_sentencepiece;

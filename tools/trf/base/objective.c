@@ -120,6 +120,7 @@ int check_combinations(const struct settings *s)
          s->training.schedule != TRF_COSINE && !(s->train.cooldown > 0)},
         {AT(train.cooldown), "is not for --schedule cosine, whose rate falls anyway",
          s->training.schedule == TRF_COSINE && s->train.cooldown > 0},
+        {AT(train.teacher_share), "needs --teacher", !s->train.teachers.n && !s->resume},
         {AT(training.initial_rate), "is not for --schedule noam, which rises from 0", noam},
         {AT(train.valid_beam), "is for translations, which --metric loss does not need",
          s->train.metric == METRIC_LOSS},

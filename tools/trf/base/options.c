@@ -259,6 +259,16 @@ const struct row rows[] = {
      "do not train tensors with names that match ('*': any characters; \"encoder.*\"); may be "
      "given several times", NULL},
 
+    {TRAIN, HEADING, "Teachers", 0, NULL, NULL, NULL},
+    {TRAIN, TEXTS, "teacher", AT(train.teachers), "FILE",
+     "learn what this trained model answers, token by token, beside the targets; given several "
+     "times: the mean of their probabilities. Its vocabularies are taken unless --init-from or "
+     "--vocab-from names others, which must have the same tokens. An update takes the time of its "
+     "forward pass more. --resume needs the same again", NULL},
+    {TRAIN, REAL, "teacher-share", AT(train.teacher_share), "W",
+     "with --teacher: the loss is 1 - W of the usual one plus W of the cross-entropy to the "
+     "teachers' probabilities; 0 to 1", NULL},
+
     {TRAIN, HEADING, "Training", 0, NULL, NULL, NULL},
     {TRAIN, LONG_NUMBER, "updates", AT(train.updates), "N",
      "stop after N updates, those before --resume included", NULL},

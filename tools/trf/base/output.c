@@ -53,6 +53,11 @@ static const size_t inputs[] = {
     AT(train.target_sentencepiece)};
 enum { INPUTS = sizeof inputs / sizeof *inputs };
 
+/* The same of several files each. */
+static const struct { size_t field; const char *option; } several[] = {
+    {AT(train.more_tsv), "tsv"}, {AT(train.more_text), "text"}, {AT(train.teachers), "teacher"},
+    {AT(with), "with"}, {AT(eval.references), "reference"}};
+
 static const char *input_of(const struct settings *s, int i)
 {
     return *(const char *const *)((const char *)s + inputs[i]);
@@ -61,6 +66,7 @@ static const char *input_of(const struct settings *s, int i)
 /* A command must not write a file that it reads. */
 int check_written(const struct settings *s, const char *option, const char *path)
 {
+    size_t l;
     int i;
     if (!path) return DONE;
     if (!strcmp(path, "-")) {
@@ -72,12 +78,14 @@ int check_written(const struct settings *s, const char *option, const char *path
             say("--%s '%s' is the file that --%s reads", option, path, option_name(inputs[i]));
             return FAILED;
         }
-    for (i = 0; i < s->train.more_tsv.n + s->train.more_text.n; i++) {
-        int k = i - s->train.more_tsv.n;
-        if (!same_file(path, k < 0 ? s->train.more_tsv.item[i] : s->train.more_text.item[k]))
-            continue;
-        say("--%s '%s' is the file that --%s reads", option, path, k < 0 ? "tsv" : "text");
-        return FAILED;
+    for (l = 0; l < sizeof several / sizeof *several; l++) {
+        const struct texts *files =
+            (const struct texts *)(const void *)((const char *)s + several[l].field);
+        for (i = 0; i < files->n; i++) {
+            if (!same_file(path, files->item[i])) continue;
+            say("--%s '%s' is the file that --%s reads", option, path, several[l].option);
+            return FAILED;
+        }
     }
     if (is_stream(path, STDIN_FILENO)) {
         say("--%s '%s' is the file that standard input reads", option, path);

@@ -42,6 +42,7 @@ void set_defaults(struct settings *s)
     s->train.accumulate = s->train.seeds = s->train.valid_beam = s->train.average =
         s->train.subword_samples = 1;
     s->train.subword_alpha = 0.1;
+    s->train.teacher_share = 0.5;
     s->train.chunk = s->config.max_length - 1;
     s->generate.count = 1;
     s->answer.labels_shown = INT64_MAX;

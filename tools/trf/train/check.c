@@ -64,6 +64,8 @@ int check_own_names(const struct settings *s, const char *model, const char *che
         own = has_own_name(named[i].option, named[i].path, model, checkpoint);
     for (k = 0; k < s->train.more_tsv.n && !own; k++)
         own = has_own_name("tsv", s->train.more_tsv.item[k], model, checkpoint);
+    for (k = 0; k < s->train.teachers.n && !own; k++)
+        own = has_own_name("teacher", s->train.teachers.item[k], model, checkpoint);
     for (k = 0; k < s->train.more_text.n && !own; k++)
         own = has_own_name("text", s->train.more_text.item[k], model, checkpoint);
     return own ? USAGE : DONE;
@@ -210,6 +212,8 @@ int check_read(const struct settings *s)
     data_files(s, files);
     for (i = 0; i < N_DATA; i++)
         if (i < N_TEXTS ? check_texts(s, files[i]) : check_readable(files[i])) return FAILED;
+    for (i = 0; i < s->train.teachers.n; i++)
+        if (check_model_file(s->train.teachers.item[i])) return FAILED;
     return check_model_file(s->resume ? NULL : s->train.init_from) ||
                    check_readable(s->train.token_file) ||
                    check_model_file(s->resume ? NULL : s->train.vocab_from) ||
@@ -491,6 +495,8 @@ int check_data_options(const struct settings *s)
 int check_training(struct settings *s, char **checkpoint)
 {
     int status;
+    if (s->train.teachers.n && !s->train.init_from && !s->train.vocab_from && !s->resume)
+        s->train.vocab_from = s->train.teachers.item[0];        /* ids must mean the same */
     if ((status = check_data_options(s)) || (status = check_processes(s)) ||
         (status = settle_parts(s, 0)))
         return status;
@@ -506,6 +512,14 @@ int check_training(struct settings *s, char **checkpoint)
     }
     if (!(s->train.cooldown >= 0 && s->train.cooldown <= 10)) {
         say("--cooldown takes a number from 0 to 10, got %g", s->train.cooldown);
+        return USAGE;
+    }
+    if (s->train.teachers.n > TRF_MAX_MODELS) {
+        say("--teacher can be given up to %d times, got %d", TRF_MAX_MODELS, s->train.teachers.n);
+        return USAGE;
+    }
+    if (!(s->train.teacher_share >= 0 && s->train.teacher_share <= 1)) {
+        say("--teacher-share takes a number from 0 to 1, got %g", s->train.teacher_share);
         return USAGE;
     }
     if (!(s->train.subword_alpha >= 0 && s->train.subword_alpha <= 1)) {

@@ -82,5 +82,5 @@ int make_run(struct training *t)
     t->run.state.cosine_follows = t->plan.cosine_follows;
     t->run.state.fit = t->plan.fit;
     t->s->search.ban_unk = never_writes_unk(t->run.model);
-    return freeze(&t->run);
+    return freeze(&t->run) ? FAILED : set_teachers(t);
 }

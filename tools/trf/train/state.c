@@ -124,6 +124,9 @@ static int note_state(struct run *r, int there)
                       there && state->cosine_follows ? "ends with it" : NULL);
     snprintf(value, sizeof value, "%d", (int)state->fit);
     if (!status) status = note(r->model, "training.fit", there && state->fit ? value : NULL);
+    snprintf(value, sizeof value, "%d", r->s->train.teachers.n);
+    if (!status)
+        status = note(r->model, "training.teachers", there && *value != '0' ? value : NULL);
     snprintf(value, sizeof value, "%llu", (unsigned long long)state->held_out);
     if (!status) status = note(r->model, "training.held_out", there ? value : NULL);
     if (!status)
@@ -235,6 +238,17 @@ static int is_auto_value(const struct row *row, const char *given)
            (sizes && strspn(given, "0") == strlen(given));
 }
 
+/* A checkpoint has no teachers: without them another loss would go on. */
+static int check_teachers(const struct run *r)
+{
+    const struct train_settings *t = &r->s->train;
+    long long n = (long long)stored_number(r, "training.teachers", 0);
+    if (n <= 0 || t->teachers.n || t->teacher_share <= 0) return DONE;
+    say("%s was trained with %lld teacher%s: give --teacher again, or go on without: "
+        "--teacher-share 0", r->checkpoint, n, plural(n));
+    return FAILED;
+}
+
 /* Takes options from the checkpoint that the command line does not give. Options that end training:
    all or none. */
 int restore_options(struct run *r)
@@ -273,7 +287,7 @@ int restore_options(struct run *r)
         say("%s: the value is in its metadata '%s'", r->checkpoint, key);
         return FAILED;
     }
-    return DONE;
+    return check_teachers(r);
 }
 
 static void restore_kept(struct run *r, const char *text, int comparable)

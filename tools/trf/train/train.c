@@ -60,7 +60,9 @@ static void describe(const struct training *t)
 
 static void free_training(struct training *t)
 {
+    int k;
     end_run(&t->run);
+    for (k = 0; k < TRF_MAX_MODELS; k++) trf_model_destroy(t->teachers[k]);
     trf_model_destroy(t->from);
     free_labels(&t->labels);
     free_subwords(&t->vocabularies);

@@ -17,6 +17,7 @@ struct training {
                                            until its vocabularies are */
     int joint;                          /* 1: its vocabulary is one for both sides */
     struct labels labels;               /* for --objective classify and tag */
+    trf_model *teachers[TRF_MAX_MODELS];
     struct plan plan;
     struct run run;
 };
@@ -36,5 +37,8 @@ int take_languages(struct training *t, const trf_model *model);
 void set_limits(const struct settings *s, int32_t longest, trf_train_options *training);
 void note_data(struct training *t, const trf_vocab *const vocab[2]);    /* in the plan */
 int make_run(struct training *t);       /* the rest of `run`, after model and trainer */
+
+/* teachers.c: the models of --teacher, when there is a trainer. */
+int set_teachers(struct training *t);
 
 #endif
