@@ -241,6 +241,7 @@
 //                     >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
+//                     >>recipe-training
 //   >>choose           words, characters or subwords; which pairs are held out
 //                     >>token-kinds  >>picking
 //   >>judge            the mean of the weights, validation, and what is best
@@ -3569,6 +3570,16 @@ TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
                                   double *percent, trf_error *err);
 
+/* How much time a good model may cost. */
+typedef enum trf_effort {
+    TRF_EFFORT_NORMAL = 0,
+    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, after which the rate falls to 0 */
+    TRF_EFFORT_BEST   = 2,      /* several models with consistency, and one that learns from them:
+                                   about ten times as long. The model is as large and as fast as
+                                   that of NORMAL */
+    TRF_EFFORT_COUNT
+} trf_effort;
+
 /* What the recipe needs to know about the data. */
 typedef struct trf_data_stats {
     trf_kind kind;                          /* of the model; 0 is TRF_ENCODER_DECODER */
@@ -3586,6 +3597,7 @@ typedef struct trf_data_stats {
     int32_t d_model;                        /* width of the model, 1..65536; 0: chosen */
     int64_t updates_per_epoch;              /* 0: estimated */
     int64_t updates;                        /* how long to train; 0: until nothing improves */
+    trf_effort effort;                      /* 0: NORMAL */
 } trf_data_stats;
 
 /* All options that follow from the data. You may change them before use. */
@@ -3594,6 +3606,10 @@ typedef struct trf_recipe {
     trf_train_options training;
     trf_corpus_options corpus;
     trf_learn_options learning;
+    int32_t teachers;                       /* BEST: train so many models by this recipe, each from
+                                               another seed, then one that has them as teachers; */
+    double teacher_share;                   /* see trf_trainer_set_teachers. trf_dataset_train does
+                                               all that. Others: 0 */
     char reasons[1024];                     /* what was chosen and why, one line each */
 } trf_recipe;
 
@@ -3753,6 +3769,7 @@ typedef struct trf_dataset_options {
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
+    trf_effort effort;          /* default TRF_EFFORT_NORMAL */
     int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
@@ -3846,9 +3863,9 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                             trf_error *err);
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
-   it. The model belongs to the caller; it is NULL after a failure, TRF_E_CANCELLED included. The
-   report may be NULL. TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no
-   learning.noise. */
+   it. Before that it trains the recipe's teachers, with the seeds that follow. The model belongs to
+   the caller; it is NULL after a failure, TRF_E_CANCELLED included. The report may be NULL.
+   TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);
 
@@ -38315,6 +38332,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     c->generator_bias = 0;
 }
 
+// >>recipe-training  rates, effort, the reasons, and all together
+
 /* The peak rate falls with sqrt(d_model), as in the paper's schedule. Label smoothing helps search
    and distorts probabilities, so only models that search get it. */
 TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
@@ -38337,6 +38356,26 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
     o->longest = longest;
 }
 
+/* A run whose end is known ends better with a rate that falls to it. Consistency and teachers need
+   labels that are a distribution. */
+TRF__FN void trf__recipe_effort(trf_recipe *r, const trf_data_stats *a)
+{
+    trf_learn_options *l = &r->learning;
+    int best = a->effort == TRF_EFFORT_BEST;
+    if (a->effort == TRF_EFFORT_NORMAL) return;
+    if (a->updates) {
+        r->training.schedule = TRF_COSINE;
+        r->training.total_steps = trf__max64(a->updates, r->training.warmup + 1);
+    } else {
+        l->cooldown = best ? 0.5 : 0.25;
+        if (!best) l->patience = (l->patience + 3) / 4;
+    }
+    if (!best || a->label_kind) return;
+    r->training.consistency = 1;
+    r->teachers = 3;
+    r->teacher_share = 0.5;
+}
+
 /* Explains the choice in one line each. */
 TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
@@ -38352,7 +38391,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d (%lld tokens %s)\n"
              "batches: at most %d tokens a side in an update\n"
-             "rate: rises to %.3g in %lld update%s, then falls as 1 / sqrt(number of updates)\n"
+             "rate: rises to %.3g in %lld update%s, then falls %s\n"
              "dropout: %g on embeddings and sublayers\n"
              "label smoothing: %g, because %s wanted\n"
              "end: %s; a validation every %lld update%s\n",
@@ -38360,10 +38399,15 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
              (int)c->d_model, (int)c->d_ff, tokens, what, (int)r->training.source_tokens,
              r->training.learning_rate, (long long)r->training.warmup,
-             trf__plural(r->training.warmup), r->training.dropout,
+             trf__plural(r->training.warmup), r->training.schedule == TRF_COSINE
+             ? "to 0 at the end" : "as 1 / sqrt(number of updates)", r->training.dropout,
              r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
+    if (r->teachers)
+        snprintf(r->reasons + strlen(r->reasons), sizeof r->reasons - strlen(r->reasons),
+                 "effort: %d models with consistency %g, then one that learns from them\n",
+                 (int)r->teachers, r->training.consistency);
 }
 
 /* Limits that keep sums and products of the recipe within their types. */
@@ -38394,6 +38438,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, d_model, 0, 65536);
     TRF__RANGE(s, updates_per_epoch, 0, most);
     TRF__RANGE(s, updates, 0, most);
+    TRF__RANGE(s, effort, 0, TRF_EFFORT_COUNT - 1);
     return TRF_OK;
 }
 
@@ -38436,6 +38481,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
         : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
         ? TRF_METRIC_ERROR_RATE
         : TRF_METRIC_LOSS;
+    trf__recipe_effort(recipe, stats);
     trf__recipe_reasons(recipe, stats);
     return TRF_OK;
 }
@@ -40076,6 +40122,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
     TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
+    TRF__RANGE(o, effort, 0, TRF_EFFORT_COUNT - 1);
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
     if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));
@@ -41362,6 +41409,7 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     a->target_vocab = trf__dataset_reads(&d->options, 1) ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];
     a->updates = d->options.updates;
+    a->effort = d->options.effort;
 }
 
 TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
@@ -41597,12 +41645,41 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     return status;
 }
 
+/* One model, whose seeds are those of the recipe plus `more`. */
+TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, uint64_t more,
+                                          trf_model *const *teachers, int32_t n_teachers,
+                                          trf_learn_report *report, trf_error *err)
+{
+    trf_recipe *r = &data->recipe;
+    trf_train_options training = r->training;
+    trf_trainer *trainer = NULL;
+    trf_status status;
+    trf_corpus_rewind(data->corpus);
+    training.seed += more;
+    r->config.seed += more;
+    status = trf_dataset_create_model(data, model, err);
+    r->config.seed -= more;
+    if (status == TRF_OK) status = trf_trainer_create(&trainer, *model, &training, err);
+    if (status == TRF_OK && n_teachers)
+        status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
+                                          r->teacher_share, err);
+    if (status == TRF_OK)
+        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data), &r->learning, report,
+                           err);
+    trf_trainer_destroy(trainer);
+    if (status == TRF_OK) return TRF_OK;
+    trf_model_destroy(*model);
+    *model = NULL;
+    return status;
+}
+
 TRF__COLD
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err)
 {
-    trf_trainer *trainer = NULL;
-    trf_status status;
+    trf_model *teachers[TRF_MAX_MODELS];
+    trf_status status = TRF_OK;
+    int32_t k, n;
     if (report) memset(report, 0, sizeof *report);
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -41615,16 +41692,14 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
         return trf__fail(err, TRF_E_STATE, -1, "noise",
                          "an encoder learns hidden ids: call trf_dataset_finish, then set "
                          "learning.noise of trf_dataset_recipe");
-    trf_corpus_rewind(data->corpus);
-    TRF__TRY(trf_dataset_create_model(data, model, err));
-    status = trf_trainer_create(&trainer, *model, &data->recipe.training, err);
+    n = data->recipe.teachers;
+    TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
+    TRF__ZERO(teachers);
+    for (k = 0; k < n && status == TRF_OK; k++)
+        status = trf__dataset_train_one(data, &teachers[k], (uint64_t)(k + 1), NULL, 0, NULL, err);
     if (status == TRF_OK)
-        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data),
-                           &data->recipe.learning, report, err);
-    trf_trainer_destroy(trainer);
-    if (status == TRF_OK) return TRF_OK;
-    trf_model_destroy(*model);
-    *model = NULL;
+        status = trf__dataset_train_one(data, model, 0, teachers, n, report, err);
+    for (k = 0; k < n; k++) trf_model_destroy(teachers[k]);
     return status;
 }
 
@@ -42749,4 +42824,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 140464188
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3092052150

@@ -332,6 +332,65 @@ static void recipe_follows_data(void **state)
     assert_true(r.config.encoder_layers == 4);
 }
 
+static void count_teachers(void *user, const char *line)
+{
+    *(int *)user += !strncmp(line, "done: ", 6);
+}
+
+/* How long training may take: the recipe, and a call that trains teachers before the model. */
+static void efforts(void **state)
+{
+    trf_data_stats a = some_stats();
+    trf_recipe normal, r;
+    trf_dataset *data;
+    trf_dataset_options options = trf_dataset_defaults();
+    trf_model *model = NULL, *alone = NULL;
+    trf_learn_report report;
+    int done = 0;
+    (void)state;
+    OK(trf_recipe_find(&normal, &a, &err));
+    assert_true(normal.teachers == 0 && normal.learning.cooldown == 0 &&
+                normal.training.consistency == 0);
+    a.effort = TRF_EFFORT_QUICK;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.learning.patience == 5 && r.learning.cooldown == 0.25 && r.teachers == 0);
+    a.effort = TRF_EFFORT_BEST;
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.learning.patience == normal.learning.patience && r.learning.cooldown == 0.5);
+    assert_true(r.training.consistency == 1 && r.teachers == 3 && r.teacher_share == 0.5);
+    assert_non_null(strstr(r.reasons, "effort: 3 models with consistency 1, then one"));
+    assert_true(r.config.d_model == normal.config.d_model &&
+                r.config.encoder_layers == normal.config.encoder_layers);
+    a.updates = 40;                 /* the end is known */
+    OK(trf_recipe_find(&r, &a, &err));
+    assert_true(r.training.schedule == TRF_COSINE && r.training.total_steps == 40 &&
+                r.learning.cooldown == 0);
+    a.effort = TRF_EFFORT_COUNT;
+    FAILS(trf_recipe_find(&r, &a, &err), TRF_E_INVALID_ARG, "effort", -1);
+    write_pairs("pairs.tsv", 0, 120);
+    options.updates = 12;
+    options.say = count_teachers;
+    options.user = &done;
+    options.effort = TRF_EFFORT_COUNT;
+    FAILS(trf_dataset_create(&data, &options, &err), TRF_E_INVALID_ARG, "effort", -1);
+    options.effort = TRF_EFFORT_BEST;
+    OK(trf_dataset_create(&data, &options, &err));
+    OK(trf_dataset_read(data, in_folder("pairs.tsv"), NULL, &err));
+    OK(trf_dataset_train(data, &model, &report, &err));
+    assert_int_equal(done, 4);
+    assert_true(report.updates == 12);
+    trf_dataset_recipe(data)->teachers = 0;
+    OK(trf_dataset_train(data, &alone, NULL, &err));
+    assert_int_equal(done, 5);      /* the same seed, but nobody taught it */
+    assert_true(hash_weights(HASH_START, model) != hash_weights(HASH_START, alone));
+    trf_dataset_recipe(data)->teachers = TRF_MAX_MODELS + 1;
+    trf_model_destroy(model);
+    FAILS(trf_dataset_train(data, &model, NULL, &err), TRF_E_INVALID_ARG, "teachers", -1);
+    assert_null(model);
+    trf_model_destroy(alone);
+    trf_dataset_destroy(data);
+}
+
 /* Every field has a range, and an error that names it; a failure changes nothing. */
 static void recipe_refuses(void **state)
 {
@@ -2036,6 +2095,7 @@ int main(int argc, char **argv)
                                        cmocka_unit_test(learn_averages),
                                        cmocka_unit_test(updates_of_batches),
                                        cmocka_unit_test(half_a_pair),
+        cmocka_unit_test(efforts),
                                        cmocka_unit_test(same_as_trf)};
     char cwd[256];
     int status;

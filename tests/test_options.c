@@ -179,6 +179,8 @@ static const struct tested table[] = {
     OPTION(TRAIN, SWITCH, "joint-vocabulary", train.joint_vocabulary),
 
     OF(TRAIN, "recipe", train.recipe, int32_t, {"auto", RECIPE_AUTO}, {"paper", RECIPE_PAPER}),
+    OF(TRAIN, "effort", train.effort, int32_t, {"normal", TRF_EFFORT_NORMAL}, {"quick", TRF_EFFORT_QUICK},
+       {"best", TRF_EFFORT_BEST}),
     OF(TRAIN, "size", train.size, int32_t, {"auto", SIZE_AUTO}, {"tiny", SIZE_TINY},
        {"small", SIZE_SMALL}, {"base", SIZE_BASE}, {"big", SIZE_BIG}),
     OF(TRAIN, "conventions", train.conventions, int32_t, {"pytorch", TRF_CONVENTIONS_PYTORCH},

@@ -168,4 +168,28 @@ expect 1 "train --teacher: its own file" "--model 'two' is the file that --teach
 expect 1 "translate --with: its own file" "--output 'two' is the file that --with reads" "$trf" translate one digits \
     --with two --output two
 
+# --- effort ---------------------------------------------------------------------------------------
+effort="--tsv all.tsv --valid-tsv own.tsv --n-heads 2 --d-model 32 --d-ff 48 --encoder-layers 1 --decoder-layers 1
+    --threads 1 --seed 9"
+expect 0 "train --effort best: three models, then one that learns from them" \
+    "teachers: 3, with a share of 0.5 in the loss" "$trf" train $effort --updates 20 --effort best --model best
+check "train --effort best: each has a file, of its own seed" test -e best.seed-10 -a -e best.seed-11 -a -e best.seed-12
+check "train --effort best: it says how long the rest takes" grep -q "3 of 4 models took .*: about .* more" err
+check "train --effort best: the rate falls to its known end" grep -q "schedule: cosine" err
+expect 0 "train --effort best --seeds: fewer teachers" "teachers: 2," \
+    "$trf" train $effort --updates 20 --effort best --seeds 2 \
+    --model fewer
+expect 0 "train --effort best --resume: what is done stays done" "" \
+    "$trf" train $effort --updates 20 --effort best --resume \
+    --model best --quiet
+cp best before
+expect 0 "train --effort best --resume: goes on with all" "" "$trf" train $effort --updates 30 --effort best --resume \
+    --model best --quiet
+check "train --effort best --resume: the model has learnt more" sh -c '! cmp -s best before'
+expect 0 "train --effort best --minutes: for all together" "resumed\|cosine\|to 0 at the end" \
+    "$trf" train --tsv all.tsv \
+    --d-model 32 --n-heads 2 --threads 1 --effort best --minutes 0.1 --model timed
+expect 0 "train --effort quick" "falls until update" "$trf" train --tsv all.tsv --d-model 32 --n-heads 2 --d-ff 48 \
+    --threads 1 --valid-every 10 --warmup 10 --effort quick --model quick
+
 finish

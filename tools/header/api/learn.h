@@ -254,6 +254,16 @@ TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *pairs,
                                   double *percent, trf_error *err);
 
+/* How much time a good model may cost. */
+typedef enum trf_effort {
+    TRF_EFFORT_NORMAL = 0,
+    TRF_EFFORT_QUICK  = 1,      /* a quarter of the patience, after which the rate falls to 0 */
+    TRF_EFFORT_BEST   = 2,      /* several models with consistency, and one that learns from them:
+                                   about ten times as long. The model is as large and as fast as
+                                   that of NORMAL */
+    TRF_EFFORT_COUNT
+} trf_effort;
+
 /* What the recipe needs to know about the data. */
 typedef struct trf_data_stats {
     trf_kind kind;                          /* of the model; 0 is TRF_ENCODER_DECODER */
@@ -271,6 +281,7 @@ typedef struct trf_data_stats {
     int32_t d_model;                        /* width of the model, 1..65536; 0: chosen */
     int64_t updates_per_epoch;              /* 0: estimated */
     int64_t updates;                        /* how long to train; 0: until nothing improves */
+    trf_effort effort;                      /* 0: NORMAL */
 } trf_data_stats;
 
 /* All options that follow from the data. You may change them before use. */
@@ -279,6 +290,10 @@ typedef struct trf_recipe {
     trf_train_options training;
     trf_corpus_options corpus;
     trf_learn_options learning;
+    int32_t teachers;                       /* BEST: train so many models by this recipe, each from
+                                               another seed, then one that has them as teachers; */
+    double teacher_share;                   /* see trf_trainer_set_teachers. trf_dataset_train does
+                                               all that. Others: 0 */
     char reasons[1024];                     /* what was chosen and why, one line each */
 } trf_recipe;
 
@@ -438,6 +453,7 @@ typedef struct trf_dataset_options {
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
+    trf_effort effort;          /* default TRF_EFFORT_NORMAL */
     int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
@@ -531,8 +547,8 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
                                             trf_error *err);
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
    recipe. It makes the model, trains it by the recipe until an end, and leaves the best weights in
-   it. The model belongs to the caller; it is NULL after a failure, TRF_E_CANCELLED included. The
-   report may be NULL. TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no
-   learning.noise. */
+   it. Before that it trains the recipe's teachers, with the seeds that follow. The model belongs to
+   the caller; it is NULL after a failure, TRF_E_CANCELLED included. The report may be NULL.
+   TRF_E_STATE: a data set of TRF_DATA_SOURCES whose recipe has no learning.noise. */
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err);

@@ -187,6 +187,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     TRF__RANGE(o, hold_out_rule, 0, TRF_HOLD_OUT_RULE_COUNT - 1);
     TRF__RANGE(o, label_kind, 0, o->kind == TRF_DATA_LABELLED ? TRF_LABEL_KIND_COUNT - 1 : 0);
     TRF__RANGE(o, updates, 0, (double)INT64_MAX);
+    TRF__RANGE(o, effort, 0, TRF_EFFORT_COUNT - 1);
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
     if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));

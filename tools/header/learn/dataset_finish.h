@@ -301,6 +301,7 @@ TRF__FN void trf__dataset_stats(trf_dataset *d, const trf__split *s)
     a->target_vocab = trf__dataset_reads(&d->options, 1) ? trf_vocab_size(d->vocab[1]) : 0;
     a->one_vocabulary = d->vocab[0] == d->vocab[1];
     a->updates = d->options.updates;
+    a->effort = d->options.effort;
 }
 
 TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
@@ -536,12 +537,41 @@ TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model *
     return status;
 }
 
+/* One model, whose seeds are those of the recipe plus `more`. */
+TRF__FN trf_status trf__dataset_train_one(trf_dataset *data, trf_model **model, uint64_t more,
+                                          trf_model *const *teachers, int32_t n_teachers,
+                                          trf_learn_report *report, trf_error *err)
+{
+    trf_recipe *r = &data->recipe;
+    trf_train_options training = r->training;
+    trf_trainer *trainer = NULL;
+    trf_status status;
+    trf_corpus_rewind(data->corpus);
+    training.seed += more;
+    r->config.seed += more;
+    status = trf_dataset_create_model(data, model, err);
+    r->config.seed -= more;
+    if (status == TRF_OK) status = trf_trainer_create(&trainer, *model, &training, err);
+    if (status == TRF_OK && n_teachers)
+        status = trf_trainer_set_teachers(trainer, (const trf_model *const *)teachers, n_teachers,
+                                          r->teacher_share, err);
+    if (status == TRF_OK)
+        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data), &r->learning, report,
+                           err);
+    trf_trainer_destroy(trainer);
+    if (status == TRF_OK) return TRF_OK;
+    trf_model_destroy(*model);
+    *model = NULL;
+    return status;
+}
+
 TRF__COLD
 TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_learn_report *report,
                                      trf_error *err)
 {
-    trf_trainer *trainer = NULL;
-    trf_status status;
+    trf_model *teachers[TRF_MAX_MODELS];
+    trf_status status = TRF_OK;
+    int32_t k, n;
     if (report) memset(report, 0, sizeof *report);
     TRF__TRY(trf__begin(model, "model", err));
     *model = NULL;
@@ -554,15 +584,13 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
         return trf__fail(err, TRF_E_STATE, -1, "noise",
                          "an encoder learns hidden ids: call trf_dataset_finish, then set "
                          "learning.noise of trf_dataset_recipe");
-    trf_corpus_rewind(data->corpus);
-    TRF__TRY(trf_dataset_create_model(data, model, err));
-    status = trf_trainer_create(&trainer, *model, &data->recipe.training, err);
+    n = data->recipe.teachers;
+    TRF__TRY(trf__check_range("teachers", n, 0, TRF_MAX_MODELS, err));
+    TRF__ZERO(teachers);
+    for (k = 0; k < n && status == TRF_OK; k++)
+        status = trf__dataset_train_one(data, &teachers[k], (uint64_t)(k + 1), NULL, 0, NULL, err);
     if (status == TRF_OK)
-        status = trf_learn(trainer, data->corpus, trf_dataset_held_out(data),
-                           &data->recipe.learning, report, err);
-    trf_trainer_destroy(trainer);
-    if (status == TRF_OK) return TRF_OK;
-    trf_model_destroy(*model);
-    *model = NULL;
+        status = trf__dataset_train_one(data, model, 0, teachers, n, report, err);
+    for (k = 0; k < n; k++) trf_model_destroy(teachers[k]);
     return status;
 }

@@ -129,6 +129,8 @@ TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
     c->generator_bias = 0;
 }
 
+// >>recipe-training  rates, effort, the reasons, and all together
+
 /* The peak rate falls with sqrt(d_model), as in the paper's schedule. Label smoothing helps search
    and distorts probabilities, so only models that search get it. */
 TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
@@ -151,6 +153,26 @@ TRF__FN void trf__recipe_training(trf_recipe *r, const trf_data_stats *a)
     o->longest = longest;
 }
 
+/* A run whose end is known ends better with a rate that falls to it. Consistency and teachers need
+   labels that are a distribution. */
+TRF__FN void trf__recipe_effort(trf_recipe *r, const trf_data_stats *a)
+{
+    trf_learn_options *l = &r->learning;
+    int best = a->effort == TRF_EFFORT_BEST;
+    if (a->effort == TRF_EFFORT_NORMAL) return;
+    if (a->updates) {
+        r->training.schedule = TRF_COSINE;
+        r->training.total_steps = trf__max64(a->updates, r->training.warmup + 1);
+    } else {
+        l->cooldown = best ? 0.5 : 0.25;
+        if (!best) l->patience = (l->patience + 3) / 4;
+    }
+    if (!best || a->label_kind) return;
+    r->training.consistency = 1;
+    r->teachers = 3;
+    r->teacher_share = 0.5;
+}
+
 /* Explains the choice in one line each. */
 TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
@@ -166,7 +188,7 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
     snprintf(r->reasons, sizeof r->reasons,
              "model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d (%lld tokens %s)\n"
              "batches: at most %d tokens a side in an update\n"
-             "rate: rises to %.3g in %lld update%s, then falls as 1 / sqrt(number of updates)\n"
+             "rate: rises to %.3g in %lld update%s, then falls %s\n"
              "dropout: %g on embeddings and sublayers\n"
              "label smoothing: %g, because %s wanted\n"
              "end: %s; a validation every %lld update%s\n",
@@ -174,10 +196,15 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
              trf__plural(c->decoder_layers ? c->decoder_layers : c->encoder_layers),
              (int)c->d_model, (int)c->d_ff, tokens, what, (int)r->training.source_tokens,
              r->training.learning_rate, (long long)r->training.warmup,
-             trf__plural(r->training.warmup), r->training.dropout,
+             trf__plural(r->training.warmup), r->training.schedule == TRF_COSINE
+             ? "to 0 at the end" : "as 1 / sqrt(number of updates)", r->training.dropout,
              r->training.label_smoothing,
              a->kind == TRF_ENCODER_DECODER ? "the best answer is" : "probabilities are",
              end, (long long)r->learning.valid_every, trf__plural(r->learning.valid_every));
+    if (r->teachers)
+        snprintf(r->reasons + strlen(r->reasons), sizeof r->reasons - strlen(r->reasons),
+                 "effort: %d models with consistency %g, then one that learns from them\n",
+                 (int)r->teachers, r->training.consistency);
 }
 
 /* Limits that keep sums and products of the recipe within their types. */
@@ -208,6 +235,7 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     TRF__RANGE(s, d_model, 0, 65536);
     TRF__RANGE(s, updates_per_epoch, 0, most);
     TRF__RANGE(s, updates, 0, most);
+    TRF__RANGE(s, effort, 0, TRF_EFFORT_COUNT - 1);
     return TRF_OK;
 }
 
@@ -250,6 +278,7 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
         : stats->kind == TRF_ENCODER_DECODER && stats->target_tokens > stats->pairs
         ? TRF_METRIC_ERROR_RATE
         : TRF_METRIC_LOSS;
+    trf__recipe_effort(recipe, stats);
     trf__recipe_reasons(recipe, stats);
     return TRF_OK;
 }

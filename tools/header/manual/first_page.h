@@ -241,6 +241,7 @@
 //                     >>store-write >>checkpoint >>checkpoint-load >>session >>session-read
 //   >>learn            from texts to a trained model
 //   >>recipe           statistics of data in, options out
+//                     >>recipe-training
 //   >>choose           words, characters or subwords; which pairs are held out
 //                     >>token-kinds  >>picking
 //   >>judge            the mean of the weights, validation, and what is best

@@ -141,7 +141,7 @@ struct train_settings {
     int32_t subword_samples;
     double subword_alpha;
 
-    int32_t recipe, size, conventions;                          /* presets: numbers of choices */
+    int32_t recipe, effort, size, conventions;                          /* presets: numbers of choices */
     double dropout;
     int64_t updates, checkpoint_every, valid_every, log_every;
     double minutes, ema, cooldown;

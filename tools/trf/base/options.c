@@ -211,6 +211,11 @@ const struct row rows[] = {
      "auto' to give a good model; paper: the base model of Vaswani et al. 2017, with 4,000 warm-up "
      "updates and batches of 4,096 tokens. With either, the kind of tokens and the interval "
      "between validations follow from the data", then_recipe},
+    {TRAIN, CHOICE, "effort", AT(train.effort), "normal|quick|best",
+     "how much time a good model may cost. quick: about a quarter of normal; best: three models with "
+     "--consistency from different seeds, then one that has them as --teacher: about ten times as "
+     "long, for a model of the same size and speed. --minutes is for all together; other options "
+     "win over it. --resume needs --effort best again", NULL},
     {TRAIN | INSPECT | FROM_DATA, CHOICE, "size", AT(train.size), "auto|tiny|small|base|big",
      "encoder + decoder layers, d-model / d-ff, heads. tiny: 4+4, 128 / 256, 4; small: 3+3, 256 / "
      "512, 4; base: 6+6, 512 / 2048, 8; big: 6+6, 1024 / 4096, 16", then_size},

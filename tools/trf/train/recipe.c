@@ -168,6 +168,7 @@ static int find_recipe(const struct settings *s, const struct plan *plan, int64_
     if (plan->per_epoch && !a.updates_per_epoch) a.updates_per_epoch = 1;
     if (plan->per_epoch) a.d_model = s->config.d_model;    /* known by then */
     a.updates = planned;
+    a.effort = (trf_effort)s->train.effort;
     if (!trf_recipe_find(recipe, &a, &err)) return DONE;
     say_error("recipe", &err);
     return FAILED;
@@ -212,6 +213,7 @@ static void take_training(struct settings *s, const trf_train_options *found)
     if (is_auto(s, AT(training.learning_rate)) ||
         (!is_given(s, AT(training.learning_rate)) && s->training.schedule != TRF_NOAM))
         s->training.learning_rate = s->training.schedule == TRF_NOAM ? 1 : found->learning_rate;
+    if (!is_given(s, AT(training.consistency))) s->training.consistency = found->consistency;
     if (is_auto(s, AT(training.label_smoothing)))
         s->training.label_smoothing = found->label_smoothing;
     if (is_given(s, AT(train.dropout))) return;
@@ -274,6 +276,9 @@ static void decide_validation(struct settings *s, const trf_learn_options *found
     if (!is_given(s, AT(train.valid_every))) s->train.valid_every = found->valid_every;
     if (!is_given(s, AT(train.patience)))
         s->train.patience = isfinite(s->train.minutes) ? 0 : found->patience;
+    if (!is_given(s, AT(train.cooldown)))
+        s->train.cooldown = s->train.patience && s->training.schedule != TRF_COSINE
+                          ? found->cooldown : 0;
     if (is_auto(s, AT(train.ema))) s->train.ema = found->ema;
 }
 
@@ -410,6 +415,8 @@ int decide_schedule(struct settings *s, struct plan *plan)
     if (find_recipe(s, plan, planned == NO_PLAN ? 0 : planned > 0 ? planned : 1, &recipe))
         return FAILED;
     take_training(s, &recipe.training);
+    if (s->train.effort && isfinite(s->train.minutes) && is_auto(s, AT(training.schedule)))
+        s->training.schedule = TRF_COSINE;      /* its end is known */
     decide_validation(s, &recipe.learning);
     settle_validation(s, plan);
     if (check_ends(s, plan)) return USAGE;

@@ -10,6 +10,7 @@
 
 #include <math.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static void describe(const struct training *t)
@@ -234,6 +235,31 @@ static int train_once(struct settings *s, double *score)
     return status;
 }
 
+enum { BEST_MODELS = 3 };
+
+/* Whether --effort trains models that teach the one of --model. */
+static int has_teachers_made(const struct settings *s)
+{
+    return s->train.effort == TRF_EFFORT_BEST && !s->config.label_kind;
+}
+
+/* The seeds of several models. Behind the teachers of --effort best comes a model with --seed. */
+static uint64_t nth_seed(const struct settings *s, int32_t i)
+{
+    return s->seed + (uint64_t)(i + has_teachers_made(s));
+}
+
+/* The part of --minutes that a model gets: the last one, whose teachers compute too, takes half as
+   long again. Returns the text, which `one` keeps. */
+static char *give_minutes(const struct settings *s, struct settings *one, double models)
+{
+    char *text;
+    if (!has_teachers_made(s) || !isfinite(s->train.minutes)) return NULL;
+    text = format_text("%.6g", s->train.minutes * models / (s->train.seeds + 1.5));
+    give(one, AT(train.minutes), text);
+    return text;
+}
+
 static char *seed_path(const char *path, uint64_t seed)
 {
     return format_text("%s.seed-%llu", path, (unsigned long long)seed);
@@ -246,7 +272,7 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     struct stat there;
     char *seed = format_text("%llu", (unsigned long long)number),
          *log = seed_path(s->train.log ? s->train.log : "", number);
-    char *checkpoint;
+    char *checkpoint, *minutes = give_minutes(s, &one, 1);
     int status;
     *model = seed_path(s->model, number);
     checkpoint = format_text("%s.checkpoint", *model);
@@ -258,6 +284,7 @@ static int train_seed(struct settings *s, uint64_t number, double *score, char *
     one.resume = s->resume && !stat(checkpoint, &there);
     if (!status) status = train_once(&one, score);
     s->train.metric = one.train.metric;         /* that of the recipe */
+    free(minutes);
     free(checkpoint);
     free(seed);
     free(log);
@@ -270,7 +297,7 @@ static int any_checkpoint(const struct settings *s)
     int32_t i, found = 0;
     if (s->train.checkpoint) { say("--resume needs checkpoints"); return 0; }
     for (i = 0; i < s->train.seeds && !found; i++) {
-        char *model = seed_path(s->model, s->seed + (uint64_t)i),
+        char *model = seed_path(s->model, nth_seed(s, i)),
              *path = format_text("%s.checkpoint", model);
         found = !access(path, F_OK);
         free(model);
@@ -279,7 +306,7 @@ static int any_checkpoint(const struct settings *s)
     if (!found)
         say("no training to continue: there is no %s.seed-%llu.checkpoint, nor a checkpoint of "
             "another seed",
-            s->model, (unsigned long long)s->seed);
+            s->model, (unsigned long long)nth_seed(s, 0));
     return found;
 }
 
@@ -289,7 +316,7 @@ static int check_seeds(const struct settings *s)
     int32_t i;
     int status = DONE;
     for (i = 0; i < s->train.seeds && !status; i++) {
-        uint64_t seed = s->seed + (uint64_t)i;
+        uint64_t seed = nth_seed(s, i);
         char *model = seed_path(s->model, seed),
              *checkpoint = s->train.checkpoint ? NULL : format_text("%s.checkpoint", model),
              *log = s->train.log && !is_device(s->train.log) ? seed_path(s->train.log, seed) : NULL;
@@ -307,13 +334,42 @@ static int check_seeds(const struct settings *s)
     return status;
 }
 
-/* The same training from several seeds shows how much of a result is chance. */
-static int train_all_seeds(struct settings *s)
+/* The model of --effort best, after its teachers. */
+static int train_taught(struct settings *s)
 {
-    double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->train.seeds;
-    char *best_model = NULL, *model;
-    int32_t i;
-    int status = DONE;
+    struct settings one = *s;
+    struct texts *teachers = &one.train.teachers;
+    char *minutes = give_minutes(s, &one, 1.5);
+    char *checkpoint = format_text("%s.checkpoint", s->model);
+    double score;
+    int32_t i, given = teachers->n;
+    int status = apply_given(&one);
+    for (i = 0; i < s->train.seeds; i++)
+        teachers->item[teachers->n++] = seed_path(s->model, nth_seed(s, i));
+    inform("the model that learns from them:\n");
+    one.resume = s->resume && !access(checkpoint, F_OK);
+    if (!status) status = train_once(&one, &score);
+    while (teachers->n > given) free((char *)teachers->item[--teachers->n]);
+    free(checkpoint);
+    free(minutes);
+    return status;
+}
+
+/* How long the rest of --effort best will take, when `done` models are trained. */
+static void say_rest(const struct settings *s, time_t begun, int32_t done)
+{
+    char took[32], rest[32];
+    double each = difftime(time(NULL), begun) / done;
+    time_text(each * done, took);
+    time_text(each * (s->train.seeds - done + 1.5), rest);
+    inform("%d of %d models took %s: about %s more\n", (int)done, (int)s->train.seeds + 1, took,
+           rest);
+}
+
+/* last: the checkpoint of --effort best, or NULL. */
+static int check_all_seeds(struct settings *s, const char *last)
+{
+    int status;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->train.checkpoint && *s->train.checkpoint) {
         say("--checkpoint names one file, but --seeds needs several");
@@ -322,11 +378,26 @@ static int train_all_seeds(struct settings *s)
     if (check_rereading(s)) return USAGE;
     if (check_written(s, "model", s->model) || check_replaceable(s->model)) return FAILED;
     if ((status = check_seeds(s))) return status;
-    if (!s->overwrite && !s->resume && check_replaced(s, s->model, NULL, NULL)) return FAILED;
+    if (!s->overwrite && !s->resume &&
+        check_replaced(s, s->model, last, last ? s->train.log : NULL)) return FAILED;
     if (check_read(s) || (s->resume && !any_checkpoint(s))) return FAILED;
+    return DONE;
+}
+
+/* The same training from several seeds shows how much of a result is chance. */
+static int train_all_seeds(struct settings *s)
+{
+    double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->train.seeds;
+    char *best_model = NULL, *model, *last = format_text("%s.checkpoint", s->model ? s->model : "");
+    int32_t i, taught = has_teachers_made(s);
+    time_t begun = time(NULL);
+    int status = check_all_seeds(s, taught ? last : NULL);
+    if (!status && taught)
+        inform("effort: %d models, then one that learns from them: about ten times as long as normal\n",
+               (int)s->train.seeds);
     for (i = 0; i < s->train.seeds && !status; i++) {
         int32_t requested = s->train.metric;
-        status = train_seed(s, s->seed + (uint64_t)i, &score, &model);
+        status = train_seed(s, nth_seed(s, i), &score, &model);
         sum += score;
         squares += score * score;
         if (!status &&
@@ -338,16 +409,18 @@ static int train_all_seeds(struct settings *s)
         if (i + 1 < s->train.seeds) s->train.metric = requested;
         if (!status && stopped())
             status = SIGNALLED + stopped(); /* the signal came at the end of this one */
+        if (!status && taught) say_rest(s, begun, i + 1);
     }
-    if (!status) status = copy_model(s, best_model, s->model);
-    if (!status && !isfinite(sum))
+    if (!status && !taught) status = copy_model(s, best_model, s->model);
+    if (!status && !taught && !isfinite(sum))
         inform_line("%d seeds, but no validation to compare them by", (int)s->train.seeds);
-    else if (!status)
+    else if (!status && !taught)
         inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s",
                     (int)s->train.seeds,
              metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
              best, best_model, s->model);
     free(best_model);
+    free(last);
     return status;
 }
 
@@ -356,7 +429,7 @@ static int train_seeds(struct settings *s)
     struct lock lock;
     int status = lock_name(&lock, s->model) ? FAILED : train_all_seeds(s);
     unlock_name(&lock);
-    return status;
+    return status || !has_teachers_made(s) ? status : train_taught(s);
 }
 
 int command_train(struct settings *s, int argc, char **argv)
@@ -364,9 +437,16 @@ int command_train(struct settings *s, int argc, char **argv)
     double score;
     (void)argc;
     (void)argv;
-    if (s->train.seeds > 1 && n_ranks() > 1) {
-        say("--seeds trains models one after another in one process: it does not work with mpirun");
+    if (has_teachers_made(s) && !is_given(s, AT(train.seeds))) s->train.seeds = BEST_MODELS;
+    if (has_teachers_made(s) && s->train.seeds + s->train.teachers.n > TRF_MAX_MODELS) {
+        say("--effort best: at most %d models can teach one, --seeds and --teacher together",
+            TRF_MAX_MODELS);
         return USAGE;
     }
-    return s->train.seeds > 1 ? train_seeds(s) : train_once(s, &score);
+    if ((s->train.seeds > 1 || has_teachers_made(s)) && n_ranks() > 1) {
+        say("--%s trains models one after another in one process: it does not work with mpirun",
+            has_teachers_made(s) ? "effort best" : "seeds");
+        return USAGE;
+    }
+    return s->train.seeds > 1 || has_teachers_made(s) ? train_seeds(s) : train_once(s, &score);
 }
