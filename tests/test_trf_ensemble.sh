@@ -131,6 +131,24 @@ expect 2 "translate --with: seventeen" "up to 15 models" "$trf" translate one "$
 expect 1 "generate --with: sources in different tokens" "source vocabularies" "$trf" generate one --with letters \
     --prompt '1 2'
 
+# --- a report of all ------------------------------------------------------------------------------
+"$trf" train $small --updates 1 --d-model 16 --model any --log log.json
+expect 0 "report --with: one page" "" "$trf" report log.json --model one --with two --with letters --data few.tsv \
+    --output with.html
+"$trf" translate one --with two --with letters digits >hypotheses
+cut -f 2 few.tsv >references
+figure=$("$trf" eval references hypotheses --metrics wer --json | sed 's/.*"score":\([0-9.]*\).*/\1/')
+check "report --with: the figures are those of the answers of all" grep -q "<td class=n>$(printf %.2f "$figure")" with.html
+"$trf" report log.json --model one --data few.tsv --output alone.html
+"$trf" report log.json --model one --with two --data few.tsv --ensemble-weights 1000000,0.000001 --output nearly.html
+sed 's/alone.html//' alone.html >a.html
+sed 's/nearly.html//' nearly.html >b.html
+check "report --with: one model weighs nearly all" same a.html b.html
+expect 1 "report --with: other tokens" "german does not go with one: " "$trf" report log.json --model one \
+    --with german --data few.tsv --output m.html
+expect 2 "report --with, but no --data" "--with is for --data" "$trf" report log.json --model one --with two \
+    --output m.html
+
 # --- teaching -------------------------------------------------------------------------------------
 cut -f 1 all.tsv >sources
 "$trf" translate one sources --with two | paste sources - >own.tsv

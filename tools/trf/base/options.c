@@ -576,16 +576,17 @@ const struct row rows[] = {
 
     {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, HEADING, "Several models (an ensemble)", 0, NULL,
      NULL, NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXTS, "with", AT(with), "FILE",
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, TEXTS, "with", AT(with), "FILE",
      "one more model, which answers together with --model: in each step their probabilities become "
      "one; may be given up to 15 times. The models may have other sizes and other source "
      "vocabularies (trf generate, classify and tag: the same), but the same target vocabulary or "
-     "labels", NULL},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, CHOICE, "ensemble-rule", AT(search.ensemble_rule),
+     "labels. trf report draws the attention of --model alone", NULL},
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, CHOICE, "ensemble-rule",
+     AT(search.ensemble_rule),
      "arithmetic|geometric",
      "how the probabilities of several models become one. arithmetic: their weighted mean (fairseq, "
      "Sockeye, OpenNMT); geometric: the weighted sum of their logarithms (Marian)", then_ensemble},
-    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG, TEXT, "ensemble-weights", AT(ensemble_weights),
+    {TRANSLATE | SCORE | GENERATE | CLASSIFY | TAG | REPORT, TEXT, "ensemble-weights", AT(ensemble_weights),
      "LIST",
      "weights of the models, numbers with commas between them, that of --model first. arithmetic "
      "divides them by their sum (default: 1 for each)", NULL},

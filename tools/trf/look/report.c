@@ -102,6 +102,10 @@ static int check_options(const struct settings *s, int argc, char **argv)
         say("--data needs --model FILE");
         return USAGE;
     }
+    if (s->with.n && !s->report.data) {
+        say("--with is for --data");
+        return USAGE;
+    }
     if (s->columns && !s->report.data) {
         say("--columns is for --data");
         return USAGE;

@@ -76,7 +76,7 @@ static int look(struct data *d, struct looked *l, int64_t *numbers)
     trf_sequences source = sequences_of(&l->source), target = sequences_of(&l->target);
     int k, status = DONE;
     for (k = 0; k < 3 && !status; k++) {
-        status = read_attention(d->translator, d->model, (trf_attention_kind)k, &source, &target,
+        status = read_attention(d->alone ? d->alone : d->translator, d->model, (trf_attention_kind)k, &source, &target,
                                 &l->attention[k]);
         *numbers += count_weights(&l->attention[k]);
     }

@@ -166,7 +166,12 @@ int open_data(struct data *d, struct settings *s)
     if ((status = load(d)) || !s->report.data || (status = read_lines(d))) return status;
     if ((status = read_fixed_tags(s, d->model, d->vocab))) return status;
     if (!is_given(s, AT(search.ban_unk))) s->search.ban_unk = never_writes_unk(d->model);
-    if (trf_translator_create(&d->translator, d->model, &s->search, &err))
+    if ((status = load_ensemble(s, d->model, d->vocab[0], &d->ensemble))) return status;
+    if (trf_translator_create_ensemble(&d->translator, d->ensemble.models,
+                                       weights_of(s, &d->ensemble), d->ensemble.n, &s->search,
+                                       &err))
+        return ensemble_refused(&d->ensemble, "search", &err);
+    if (d->ensemble.n > 1 && trf_translator_create(&d->alone, d->model, &s->search, &err))
         return refused("search", &err);
     choose_unit(d);
     n = d->labels.n;
@@ -192,7 +197,9 @@ void free_data(struct data *d)
     free(d->counts[1]);
     free_labels(&d->labels);
     metrics_destroy(d->metrics);
+    trf_translator_destroy(d->alone);
     trf_translator_destroy(d->translator);
+    free_ensemble(&d->ensemble);
     trf_model_destroy(d->model);
 }
 
@@ -271,7 +278,8 @@ static const char *add_document(struct batch *b, struct line *l, const struct da
     const trf_config *config = trf_model_config(d->model);
     struct side *side = &b->side[1];
     int32_t n;
-    if (add_text(side, d->vocab[1], l->reference, config->max_length - 1, &n, why)) return why;
+    if (add_text(side, d->vocab[1], l->reference, least_of(&d->ensemble, longest_rows) - 1, &n, why))
+        return why;
     if (!config->target_eos) append_id(side, config->eos);
     l->tokens = n + 1;
     return NULL;
@@ -281,7 +289,7 @@ static const char *add_document(struct batch *b, struct line *l, const struct da
 static void add_to_batch(struct data *d, struct batch *b, size_t i)
 {
     struct line *l = &d->lines[i];
-    int32_t limit = source_limit(trf_model_config(d->model)), n = 0;
+    int32_t limit = least_of(&d->ensemble, source_limit), n = 0;
     int side = d->task == TASK_TEXT;
     size_t before = b->side[side].count;
     const char *why = l->fault;
@@ -290,6 +298,11 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
     else if (!why && d->task == TASK_TEXT) why = add_document(b, l, d, text);
     else if (!why && add_text(&b->side[0], d->vocab[0], l->source,
                               room_beside_tags(d->s, 0, limit), &n, text)) why = text;
+    else if (!why && d->task == TASK_TRANSLATE && b->side[0].count > before &&
+             add_each(d->s, &d->ensemble, &b->side[0], l->source, 0, text)) {
+        drop_last(&b->side[0]);
+        why = text;
+    }
     if (why) {
         set_fault(d, l, why);
         return;
@@ -300,6 +313,7 @@ static void add_to_batch(struct data *d, struct batch *b, size_t i)
     if (n == 0) {
         if (d->task == TASK_TAG) free(b->tags[before].first);
         drop_last(&b->side[side]);
+        if (d->task == TASK_TRANSLATE) drop_each(&d->ensemble);
         return;
     }
     note_tokens(d, side, b->side[side].ids + b->side[side].used - n,
@@ -325,14 +339,17 @@ static void note_reference(struct data *d, const struct line *l)
 
 static int translate(struct data *d, struct batch *b)
 {
-    trf_sequences sources = sequences_of(&b->side[0]);
+    trf_sequences sources[TRF_MAX_MODELS];
     trf_error err;
     int32_t i;
-    if (trf_translate_batch(d->translator, &sources, &err)) {
+    all_sources(&d->ensemble, &b->side[0], sources);
+    if (reads_each(&d->ensemble)
+            ? trf_translate_each(d->translator, sources, NULL, NULL, &err)
+            : trf_translate_batch(d->translator, sources, &err)) {
         say_error("translating", &err);
         return FAILED;
     }
-    for (i = 0; i < sources.count; i++) {
+    for (i = 0; i < sources->count; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(d->translator, i, 0);
         struct line *l = &d->lines[b->line[i]];
         if (!h) continue;
