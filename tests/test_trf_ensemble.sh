@@ -138,7 +138,8 @@ expect 0 "report --with: one page" "" "$trf" report log.json --model one --with 
 "$trf" translate one --with two --with letters digits >hypotheses
 cut -f 2 few.tsv >references
 figure=$("$trf" eval references hypotheses --metrics wer --json | sed 's/.*"score":\([0-9.]*\).*/\1/')
-check "report --with: the figures are those of the answers of all" grep -q "<td class=n>$(printf %.2f "$figure")" with.html
+check "report --with: the figures are those of the answers of all" \
+    grep -q "<td class=n>$(printf %.2f "$figure")" with.html
 "$trf" report log.json --model one --data few.tsv --output alone.html
 "$trf" report log.json --model one --with two --data few.tsv --ensemble-weights 1000000,0.000001 --output nearly.html
 sed 's/alone.html//' alone.html >a.html
