@@ -643,6 +643,8 @@ int check_output(FILE *file, const char *path);     /* fails for a full disk or 
 int refused(const char *doing, const trf_error *err);
 int check_device(const struct settings *s);     /* that --device and related options work here */
 trf_load_options load_options(const struct settings *s);
+/* Whether products can read packed weights; those of CBLAS need floats. */
+int products_are_own(const struct settings *s);
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
                const trf_vocab **target);
 int is_folder(const char *path);

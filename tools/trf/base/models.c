@@ -169,6 +169,11 @@ void say_no_vocabulary(const char *path, const trf_config *config, const trf_voc
         lacks_target ? "target" : "");
 }
 
+int products_are_own(const struct settings *s)
+{
+    return s->device.products == TRF_PRODUCTS_AUTO || s->device.products == TRF_PRODUCTS_BUILT_IN;
+}
+
 int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
                const trf_vocab **target)
 {
@@ -183,8 +188,7 @@ int load_model(struct settings *s, trf_model **model, const trf_vocab **source,
     if (check_output_name(s)) return FAILED;
     for (i = 0; i < sizeof read / sizeof *read; i++) if (check_readable(read[i])) return FAILED;
     load.weights = s->search.weights;
-    load.packed = s->device.products == TRF_PRODUCTS_AUTO ||
-                  s->device.products == TRF_PRODUCTS_BUILT_IN;     /* others need the floats */
+    load.packed = products_are_own(s);
     if (trf_model_load(model, s->model, &load, &err)) {
         if (err.status != TRF_E_STATE) return model_refused(s, &err);
         say("%s: --weights %s cannot be made of its weights: give no --weights", s->model,

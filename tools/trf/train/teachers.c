@@ -7,7 +7,7 @@ static int load_teacher(struct training *t, int k)
     const char *path = t->s->train.teachers.item[k];
     trf_load_options load = load_options(t->s);
     trf_error err;
-    load.packed = 1;                    /* small weights stay small */
+    load.packed = products_are_own(t->s);       /* then small weights stay small */
     if (!trf_model_load(&t->teachers[k], path, &load, &err)) return DONE;
     load_refused(path, &err);
     return FAILED;
