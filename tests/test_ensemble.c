@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:O0 cuda:O0 cblas:shared */
+/* build: shared double:shared separate:shared cuda:shared plain:shared */
 /* Several models that answer as one. The oracle runs each model alone, teacher-forced and without a cache, mixes the
    logits in plain loops in double and drives a beam with them (test_search.c compares beams with plain programs).
    The rules about tokens are compared with those of one model: a model twice is that model. */
