@@ -31,7 +31,7 @@ COMPILE  = $(CC) $(CFLAGS) -I. $(CPPFLAGS)
 TESTING  = $(LEVELCC) $(CFLAGS) $(NATIVE) -I. $(CPPFLAGS) $(LEVEL) $(OWN) -Itests
 # One level compiles faster than all, and without the optimiser there is no other.
 NATIVE   = $(if $(filter file,$(origin CFLAGS)),-march=native)
-# AUTO is the built-in product in most suites; the variant cblas: has it as it is.
+# AUTO is the built-in product in most suites; the variant plain: has it as it is.
 OWN      = -DTRF__AUTO_IS_OWN=1
 EXAMPLES = $(patsubst examples/%.c,$(BUILD)/%,$(wildcard examples/*.c))
 STUDIES  = $(patsubst examples/studies/%.c,$(BUILD)/studies/%,$(wildcard examples/studies/*.c))
@@ -43,12 +43,14 @@ SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", f
              print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
              for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
                name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
-               print (part[1] == "long" ? "long:" : "check:") name, part[2] ":" name } \
+               print (part[1] == "long" ? "long:" : "check:") name, part[2] ":" name; \
+               if (part[1] == "plain") print "all:cblas_" file, part[2] ":cblas_" file } \
              if (/ linked /) print "linked:" file; \
              if (/ races /) print "long:races_" file }' tests/test_*.c)
 suites   = $(patsubst $1:%,$(BUILD)/%,$(filter $1:%,$(SUITES)))
 TESTS    = $(call suites,test)
 CHECKS   = $(call suites,check)
+RARE     = $(call suites,all)
 LONG     = $(call suites,long)
 ifneq ($(call suites,unsaid),)
 $(error the first line does not say how it is built: $(patsubst unsaid:%,tests/%.c,$(filter unsaid:%,$(SUITES))))
@@ -136,8 +138,8 @@ check: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(EXAMPLES)
 	sh tests/run.sh $(BUILD) check $(notdir $(TESTS) $(CHECKS))
 
 # And what takes long: every case of each suite, every way to build, the studies, all examples.
-check-all: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(EXAMPLES) $(STUDIES)
-	sh tests/run.sh $(BUILD) all $(notdir $(TESTS) $(CHECKS))
+check-all: $(BUILD)/trf $(BUILD)/tasks $(TESTS) $(CHECKS) $(RARE) $(EXAMPLES) $(STUDIES)
+	sh tests/run.sh $(BUILD) all $(notdir $(TESTS) $(CHECKS) $(RARE))
 
 # The tutorials' experiments, each with a small grid; tables and pictures lie in $(BUILD)/studies/out.
 studies: $(RUNS)
@@ -228,14 +230,15 @@ $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	awk -f tests/private.awk $< >$@
 
-# variant PREFIX,FLAGS,LEFT OUT,LINKED: the suites, shared or not, with these flags or without some, and what is linked
+# variant PREFIX,FLAGS,LEFT OUT,LINKED,OBJECT: the suites, shared or not, with these flags or without some, and what is
+# linked; OBJECT is the implementation of the shared ones
 define variant
 $(BUILD)/$1shared.o: transformer.h $(BUILD)/flags
 	$$(filter-out $3,$$(SHARED)) $2 -o $$@
 
 $(filter $(BUILD)/$1test_%,$(call suites,shared)): $(BUILD)/$1test_%: tests/test_%.c \
-  $(BUILD)/$1shared.o $(PRIVATE) $(HEADERS) $(filter %.o,$4)
-	$$(filter-out $3,$$(SHARING)) $2 $$< $(BUILD)/$1shared.o $(filter %.o,$4) -o $$@ -lcmocka -pthread $$(LINK) \
+  $(or $5,$(BUILD)/$1shared.o) $(PRIVATE) $(HEADERS) $(filter %.o,$4)
+	$$(filter-out $3,$$(SHARING)) $2 $$< $(or $5,$(BUILD)/$1shared.o) $(filter %.o,$4) -o $$@ -lcmocka -pthread $$(LINK) \
 	  $(filter -l%,$4)
 
 $(BUILD)/$1test_%: tests/test_%.c $(HEADERS) $(filter %.o,$4)
@@ -246,8 +249,11 @@ $(eval $(call variant,,,))
 $(eval $(call variant,double_,-DTRF_DOUBLE,))
 # Where CBLAS multiplies: for one level, and in one compile for all.
 $(eval $(call variant,cblas_,,$(OWN)))
-$(eval $(call variant,plain_,,$(OWN) -march=native))
+$(eval $(call variant,plain_,,$(OWN) -march=native,,$(BUILD)/transformer.o))
 # On a device that the host cannot reach: see tests/separate_device.h.
+$(BUILD)/test_separate_device: tests/test_separate_device.c $(BUILD)/separate_shared.o $(PRIVATE) $(HEADERS)
+	$(SHARING) $< $(BUILD)/separate_shared.o -o $@ -lcmocka -pthread $(LINK)
+
 $(eval $(call variant,separate_,-D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend,))
 # The CUDA backend, run by the CPU: see tests/gpu_on_cpu.h.
 $(eval $(call variant,cuda_,-DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend,,$(BUILD)/gpu.o -lstdc++))
@@ -269,11 +275,10 @@ $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
 # The implementation is compiled once for all examples and studies. Each is a program of one file too: the lines at its
-# top build it so, and tests/compile.sh does.
+# top build it so, and tests/compile.sh does. Its private functions are external for the suites `plain`.
 $(BUILD)/transformer.o: transformer.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	printf '#define TRF_IMPLEMENTATION\n#include "transformer.h"\n' >$(@D)/transformer.c
-	$(COMPILE) -c $(@D)/transformer.c -o $@
+	$(COMPILE) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c $< -o $@
 
 DRAWING  = $(wildcard examples/studies/*.h tools/trf/look/picture*.h)
 $(BUILD)/studies/%: examples/studies/%.c $(DRAWING) $(BUILD)/transformer.o

@@ -193,17 +193,16 @@ else echo "left out: MSVC's rules, by clang"; fi
         "nvcc -x cu -arch=sm_80 -DTRF_CUDA -Xptxas -O0 \
         -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' $cblas -c all.c -o cu.o >nvcc.txt 2>&1
         cat nvcc.txt; [ -s cu.o ] && no grep -q -i warning nvcc.txt"
-# The column for two generations of GPUs, or for the newer one: no warning, no register spilled.
-code='-gencode arch=compute_90,code=sm_90' old='[ -s column_cu.txt ]'
-[ -z "$whole" ] || code="$code -gencode arch=compute_80,code=sm_80" old="grep -q 'for .sm_80.' column_cu.txt"
+# The column for two generations of GPUs: no warning, no register spilled. Elsewhere the first page's build line has it.
+code='-gencode arch=compute_90,code=sm_90 -gencode arch=compute_80,code=sm_80'
 printf '#define TRF_COLUMN cuda\n#include "transformer.h"\n' >cuda.c
-command -v nvcc >/dev/null &&
+[ -n "$whole" ] && command -v nvcc >/dev/null &&
     job "nvcc compiles the column: no warning, no register spilled: $code" \
         "nvcc -O2 $code -x cu \
         -Xptxas -v -Xcompiler -Wall,-Wextra,-Wconversion,-Wshadow -I'$root' -c cuda.c -o column_cu.o >column_cu.txt 2>&1
         grep -v -e '0 bytes spill stores, 0 bytes spill loads' -e 'ptxas info' column_cu.txt
         [ -s column_cu.o ] && no grep -q -i warning column_cu.txt &&
-        $old && grep -q 'for .sm_90.' column_cu.txt &&
+        grep -q 'for .sm_80.' column_cu.txt && grep -q 'for .sm_90.' column_cu.txt &&
         grep -q 'bytes spill' column_cu.txt &&
         [ \$(grep 'bytes spill' column_cu.txt | grep -c -v '0 bytes spill stores, 0 bytes spill loads') -eq 0 ]"
 
@@ -211,7 +210,7 @@ command -v nvcc >/dev/null &&
 echo 'int main(void) { return 0; }' >nothing.c
 if clang -fsanitize=undefined nothing.c -o nothing 2>/dev/null; then
     job "clang -fsanitize=undefined finds nothing in training, translating and sampling" \
-        "clang -O0 -fsanitize=undefined -fno-sanitize-recover=undefined -I'$root' \
+        "clang -O0 -DTRF_STATIC -fsanitize=undefined -fno-sanitize-recover=undefined -I'$root' \
         -DTRF_NO_CBLAS little.c -lm -o little && ./little"
 else echo "left out: clang -fsanitize=undefined"
 fi
@@ -320,7 +319,7 @@ fi
 echo '#include <cmocka.h>' >has_cmocka.c
 if $gcc_like -fsyntax-only -include stdarg.h -include stddef.h -include stdint.h \
     -include setjmp.h has_cmocka.c 2>/dev/null; then
-    for suite in programs decoding; do
+    for suite in programs ${whole:+decoding}; do
         clean "$gcc_like" "-std=c99 -I'$root/tests'" "$root/tests/test_$suite.c" -fsyntax-only
         suite_in_cxx()
         {
@@ -422,30 +421,33 @@ int main(int argc, char **argv)
 {
     double first = 0;
     int i;
-    for (i = 0; i < 20; i++) {
+    for (i = 0; i < ROUNDS; i++) {
         void *file = dlopen(argv[1 + i % (argc - 1)], RTLD_NOW | (i & 2 ? RTLD_GLOBAL : RTLD_LOCAL));
         double (*plugin)(int);
         double loss;
         if (!file) return puts(dlerror()), 1;
         *(void **)&plugin = dlsym(file, "plugin");
-        loss = plugin(i < 16 ? 2 : 1);
+        loss = plugin(i < ROUNDS - 4 ? 2 : 1);
         if (i == 0) first = loss;
         if (dlclose(file) || !(loss > 0) || loss != first) return printf("round %d: %.17g, %.17g\n", i, loss, first), 2;
     }
     return 0;
 }
 END
+rounds=8
+[ -z "$whole" ] || rounds=20
 job "a plug-in that computes on threads is loaded and unloaded again and again" \
     "$gcc_like -O0 $quiet -DTRF_STATIC -fPIC -shared \
     -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
-    cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
+    cp plugin1.so plugin2.so && $gcc_like -DROUNDS=$rounds host.c -o plugin_host -ldl &&
+    ./plugin_host ./plugin1.so ./plugin2.so"
 # Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is
 # undeclared.
 job "threads compile without a warning, link and run in strict C99" \
-    "$gcc_like -std=c99 $warnings -O0 -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 &&
+    "$gcc_like -std=c99 $warnings -O0 -DTRF_STATIC -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 &&
     ./little_c99"
 for posix in -D_POSIX_SOURCE -D_POSIX_C_SOURCE=199309L -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE; do
-    clean "$gcc_like" "-std=c99 -DTRF_NO_CBLAS $posix" little.c -fsyntax-only
+    clean "$quick" "-std=c99 -DTRF_NO_CBLAS $posix" little.c -fsyntax-only
 done
 job "TRF_NO_THREADS leaves no call of pthreads" \
     "$quick -O0 -I'$root' -DTRF_NO_CBLAS -DTRF_NO_THREADS -c all.c -o one.o &&
@@ -459,13 +461,17 @@ job "a program with file functions of its own, by TRF_OS_HEADER, saves, loads an
     "mkdir -p own && $quick $warnings $alone -I. -DTRF_IMPLEMENTATION '-DTRF_OS_HEADER=\"os.h\"' \
     frozen.c -no-pie -lm -o own/program &&
     cd own && ./program >answer && [ -s answer ] && [ -s frozen ]"
+# From the objects that are there, but for the two that ask for the library.
+built=$(cd .. && pwd)
+bare="cp -Rp '$built/objects' '$built/flags' '$built/flags.mpi' bare; rm -f bare/objects/trf/main.c.o \
+    bare/objects/trf/train/subwords.c.o"
+[ -z "$whole" ] || bare=:
 job "trf is built without libsentencepiece, and refuses --tokens sentencepiece" \
-    "mkdir -p bare &&
-    make -s -C '$root' BUILD=\"\$PWD/bare\" SENTENCEPIECE= CFLAGS=-O0 \"\$PWD/bare/trf\" &&
+    "mkdir -p bare; $bare; touch bare/flags; make -s -C '$root' BUILD=\"\$PWD/bare\" -o \"\$PWD/bare/flags\" \
+    SENTENCEPIECE= CFLAGS=-O0 \"\$PWD/bare/trf\" &&
     printf 'ab cd\\tef gh\\n%.0s' 1 2 3 4 >bare/pairs.tsv &&
     no bare/trf train --tsv bare/pairs.tsv --tokens sentencepiece --updates 1 --model bare/m 2>bare/err &&
     grep -q 'built without libsentencepiece' bare/err"
-built=$(cd .. && pwd)
 # Where the names have blanks, and whatever this run was given.
 given="BUILD='$built' PREFIX='/usr/my local' CFLAGS='-O2' -o '$built/trf' -o '$built/flags'"
 there="root/usr/my local"
@@ -612,7 +618,7 @@ fi
     "mkdir -p renamed/lib && cp '$root/transformer.h' renamed/lib/trf.h &&
     printf '#define TRF_IMPLEMENTATION\n#include \"lib/trf.h\"\n#if !TRF__LEVELS\n#error one level\n#endif\n' \
         >renamed/app.c && cd renamed &&
-    no $gcc_like -O2 -DTRF_NO_CBLAS -fsyntax-only app.c 2>said && grep -q 'define TRF_THIS_FILE' said &&
+    no $gcc_like -O2 -Wfatal-errors -DTRF_NO_CBLAS -fsyntax-only app.c 2>said && grep -q 'define TRF_THIS_FILE' said &&
     $gcc_like -O2 -Werror -DTRF_NO_CBLAS '-DTRF_THIS_FILE=\"trf.h\"' -fsyntax-only app.c"
 
 # --- what the object file shows ------------------------------------------------------------------------------------
@@ -646,14 +652,15 @@ for_cxx seen_cxx
 for compiler in $c_compilers; do
     for flag in -Ofast -ffast-math -ffinite-math-only; do
         job "the header refuses $compiler $flag" \
-            "no $compiler $flag -I'$root' -DTRF_NO_CBLAS -fsyntax-only all.c \
+            "no $compiler $flag -Wfatal-errors -I'$root' -DTRF_NO_CBLAS -fsyntax-only all.c \
             2>fast_$compiler$flag.txt &&
             grep -q 'without -ffast-math' fast_$compiler$flag.txt"
-        job "a column refuses $compiler $flag" "no $compiler $flag -I'$root' -fsyntax-only column.c 2>/dev/null"
+        job "a column refuses $compiler $flag" \
+            "no $compiler $flag -Wfatal-errors -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
 done
 job "a column and the implementation in one file are refused" \
-    "no $gcc_like -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'exclude each other' both.txt"
+    "no $gcc_like -Wfatal-errors -I'$root' -fsyntax-only both.c 2>both.txt && grep -q 'exclude each other' both.txt"
 
 # Floats in a wider type are refused, whatever computes them; a wider _Float16 is none of it.
 x86_32=$(for c in i686-linux-gnu-gcc "$gcc_like -m32"; do ! $c -fsyntax-only public.c -I"$root" 2>/dev/null ||
@@ -662,12 +669,12 @@ if [ -n "$x86_32" ]; then
     sse='-msse2 -mfpmath=sse'
     for standard in c99 gnu17; do
         job "header and column refuse the x87 of 32-bit x86: $standard" \
-            "no $x86_32 -std=$standard -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c 2>x87_$standard.txt &&
-            grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt &&
-            no $x86_32 -std=$standard -I'$root' -fsyntax-only column.c 2>/dev/null"
+            "no $x86_32 -std=$standard -Wfatal-errors -DTRF_NO_CBLAS -DTRF_SCALAR -I'$root' -fsyntax-only all.c \
+            2>x87_$standard.txt && grep -q -e '-msse2 -mfpmath=sse' x87_$standard.txt &&
+            no $x86_32 -std=$standard -Wfatal-errors -I'$root' -fsyntax-only column.c 2>/dev/null"
     done
     # tests/columns.sh has both standards with -O2 of i686-linux-gnu-gcc
-    for option in '-std=c99 -DTRF_SCALAR' '-std=gnu17 -DTRF_DOUBLE' '-std=c99 -DTRF_NO_TRAIN'; do
+    for option in '-std=gnu17 -DTRF_DOUBLE' ${whole:+'-std=c99 -DTRF_SCALAR' '-std=c99 -DTRF_NO_TRAIN'}; do
         clean "$x86_32" "$option $sse -DTRF_NO_CBLAS" all.c -fsyntax-only
     done
     [ "$x86_32" = i686-linux-gnu-gcc ] ||
@@ -677,7 +684,7 @@ else echo "left out: 32-bit x86"
 fi
 for method in -1 1 2; do
     job "the header refuses FLT_EVAL_METHOD $method" \
-        "no $gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' \
+        "no $gcc_like -Wfatal-errors -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=$method -I'$root' \
         -fsyntax-only all.c 2>method$method.txt &&
         grep -q 'floats have excess precision' method$method.txt"
 done
@@ -697,6 +704,7 @@ slow()
 says_slow()
 {
     slow "$compiler" all.c 1
+    [ -n "$whole" ] || [ "$compiler" = "$quick" ] || return
     slow "$compiler" '-O1 all.c' 0
     slow "$compiler" "$quiet all.c" 0
     slow "$compiler" public.c 0
@@ -704,7 +712,7 @@ says_slow()
     slow "$compiler" '-DTRF_WITH_AVX2 all.c' 0
 }
 for compiler in $c_compilers; do says_slow; done
-for_cxx says_slow
+[ -z "$whole" ] || for_cxx says_slow
 
 # --- without CBLAS ---------------------------------------------------------------------------------------------------
 # The headers of this machine but cblas.h: -DTRF_NO_CBLAS is not needed; with TRF_CBLAS_HEADER it is missed.
@@ -716,7 +724,7 @@ for file in /usr/include/*; do case $file in */cblas*) ;; *) ln -s "$file" lean/
 bare="-nostdinc -isystem '$($gcc_like -print-file-name=include)' -isystem lean/machine -isystem lean/rest -I'$root'"
 if eval "$gcc_like $bare -fsyntax-only public.c" 2>/dev/null &&
     ! eval "$gcc_like $bare -fsyntax-only has_cblas.c" 2>/dev/null; then
-    for standard in c99 gnu17; do
+    for standard in c99 ${whole:+gnu17}; do
         job "without <cblas.h> the header compiles and computes with built-in products: $standard" \
             "$gcc_like $bare -std=$standard $warnings -DTRF_IMPLEMENTATION \
             -include '$root/transformer.h' caller.c \
@@ -724,7 +732,8 @@ if eval "$gcc_like $bare -fsyntax-only public.c" 2>/dev/null &&
             ./lean/program_$standard && grep -q 'built-in products' lean/program_$standard"
     done
     job "without <cblas.h> TRF_CBLAS_HEADER is an error that names the file" \
-        "no $gcc_like $bare '-DTRF_CBLAS_HEADER=<cblas.h>' -fsyntax-only all.c 2>lean/said && grep -q cblas.h lean/said"
+        "no $gcc_like $bare -Wfatal-errors '-DTRF_CBLAS_HEADER=<cblas.h>' -fsyntax-only all.c 2>lean/said &&
+        grep -q cblas.h lean/said"
 else echo "left out: no <cblas.h>"
 fi
 

@@ -4,10 +4,10 @@
 # BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the
 # programs to run (test_*, double_test_*, separate_test_*, cuda_test_*).
 #
-# `check` adds the header with the compilers that are here (compile.sh), its levels and columns (columns.sh), several
-# processes by MPI, the manual's programs and the commands of all pages. `all` adds what takes long: every compiler with
-# every option, every column, every case of each test, the studies, and the examples copy, reverse, classify, fill,
-# resume and learn.
+# `check` adds the header with the compilers that are here (compile.sh), its levels and columns (columns.sh), its files
+# (test_header.sh), several processes by MPI, real data, the manual's programs and the commands of all pages. `all` adds
+# what takes long: every compiler with every option, every column, every case of each test, the studies, make demo, and
+# the examples copy, reverse, classify, fill, resume and learn.
 #
 # Two jobs run at a time. compile.sh runs beside them with nice, so it takes only processor time that they leave. A job
 # prints one line when it is done, with its seconds and those of the processor, and its output if it failed. The last
@@ -113,7 +113,7 @@ done
 for suite in tests/test_trf*.sh; do
     case $suite in
     *_signals.sh | *_train.sh) continue ;;
-    *_mpi.sh) [ -n "$check" ] || continue ;;
+    *_mpi.sh | *_real.sh) [ -n "$check" ] || continue ;;
     esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
@@ -124,10 +124,11 @@ mkdir "$work/say" "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$wo
 [ -z "$check" ] || job test_manual.sh count "exec sh tests/test_manual.sh '$build'"
 [ -z "$all" ] || job test_studies.sh count "exec sh tests/test_studies.sh '$build'"
 mkdir "$work/translate"
-# What README runs: make demo, whole, among others. Without it a part of that.
-if [ -n "$check" ]; then job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
-else job "example translate" status "cd '$work/translate' && echo 'The dog sees a cat' | '$build/translate' --quick"; fi
-job test_header.sh count "exec sh tests/test_header.sh"
+[ -z "$check" ] || job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
+# A part of make demo, which test_readme.sh runs whole in make check-all.
+[ -n "$all" ] || job "example translate" status \
+    "cd '$work/translate' && echo 'The dog sees a cat' | '$build/translate' --quick"
+[ -z "$check" ] || job test_header.sh count "exec sh tests/test_header.sh"
 # The loss, which is exactly that of one rank alone, and falls.
 job "example ranks" status "cd '$work/ranks' && '$build/ranks' 1 >alone && '$build/ranks' 3 >together && cat together &&
     cmp alone together && awk '/^update/ { loss = \$4 } END { exit !(NR == 4 && loss < 0.5) }' together"

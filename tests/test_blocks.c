@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared cuda:shared cblas:shared plain:shared */
+/* build: shared double:shared separate:shared cuda:shared plain:shared */
 /* The public blocks, each alone: forward against plain loops, backward against finite differences
    of a random linear function of the output, what is set and what is added to, and every wrong
    argument. Built twice: in double the gradients must agree to 1e-6. */

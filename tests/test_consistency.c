@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:O0 long:O0 cblas:shared */
+/* build: shared double:shared separate:shared long:shared plain:shared */
 /* Training with consistency (R-Drop): gradients of every kind of model against finite differences,
    the masks of both passes, PyTorch's numbers, equal passes without dropout, and what must not
    change a bit: threads, recomputing, validation in between, checkpoints. */

@@ -1,4 +1,4 @@
-/* build: shared cblas:shared */
+/* build: shared plain:shared */
 /* The corpus: every pair once an epoch, budgets, orders, resuming at every batch, and every
    allocation failing once; then the padded helpers. */
 #define TRF_IMPLEMENTATION

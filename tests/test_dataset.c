@@ -1,4 +1,4 @@
-/* build: shared cblas:shared */
+/* build: shared plain:shared */
 /* Data sets beyond what test_learn.c shows: lines that are left out and who is asked, vocabularies of
    the caller, pairs to hold out, documents and chunks, ids around pairs, pairs that go to the
    caller, token files. Each against a plain version of its own. */

@@ -1,4 +1,4 @@
-/* build: shared separate:shared long:shared cblas:shared */
+/* build: shared separate:shared long:shared plain:shared */
 /* What a caller of translating may rely on, whatever is searched: limits, prefixes, batches and
    rounds; loops over trf_logits and exhaustive search are the oracles. C99 and C++11. */
 #include "tasks.h"

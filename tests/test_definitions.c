@@ -1,4 +1,4 @@
-/* build: shared double:shared cblas:shared */
+/* build: shared double:shared plain:shared */
 /* The conventions in which systems differ, each pinned by a number worked out by hand or by a page
    of plain Python, and one test for each mistake that tutorials make (the rows about search stand
    in the tests of the search). */

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:O0 cuda:O0 cblas:shared */
+/* build: shared double:shared separate:shared cuda:shared plain:shared */
 /* Several models that answer as one. The oracle runs each model alone, teacher-forced and without a cache, mixes the
    logits in plain loops in double and drives a beam with them (test_search.c compares beams with plain programs).
    The rules about tokens are compared with those of one model: a model twice is that model. */
@@ -834,6 +834,9 @@ static void test_memory(void **state)
     int32_t ids[40 * 8], lengths[40], i, models;
     trf_sequences x;
     (void)state;
+#if defined(KIT_ON_CUDA)                /* a minute there */
+    if (!kit_all()) skip();
+#endif
     for (i = 0; i < 40 * 8; i++) ids[i] = FIRST + i % (VOCAB - FIRST);
     for (i = 0; i < 40; i++) lengths[i] = (int32_t)longest;
     x = some(ids, lengths, 40);

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared long:shared cblas:shared */
+/* build: shared double:shared separate:shared long:shared plain:shared */
 /* Generating: every rule against a plain program of it and against Hugging Face's own numbers,
    frequencies against exact probabilities, greedy against the search, the same bits however a
    session is cut, and what must be refused. */

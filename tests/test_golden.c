@@ -1,4 +1,4 @@
-/* build: O0 linked double:O2 cblas:O1 */
+/* build: O0 linked double:shared plain:shared */
 /* The whole model against PyTorch: same weights file, same batch; encoder states, logits, loss,
    every gradient and ten updates, for the configurations of tests/golden (made by
    tools/parity/make_goldens.py). And the other way round: a convention that is set wrongly must be

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared long:shared cblas:shared */
+/* build: shared double:shared separate:shared long:shared plain:shared */
 /* Heads of encoder-only models: logits and losses against plain loops over the encoder's output, gradients against
    finite differences, labels that make no sense, and that training is what it is for other models: any split, any
    thread, any interruption. Built in float, with TRF_DOUBLE, on a separate device, and on the CUDA column. */

@@ -1,4 +1,4 @@
-/* build: shared slow cblas:shared */
+/* build: shared slow plain:shared */
 /* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the
    bytes. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared long:shared cblas:shared plain:shared */
+/* build: shared double:shared separate:shared long:shared plain:shared */
 /* Whole models: gradients against finite differences, batches that must not matter, updates against
    their formulas, and what a caller may do wrong. Built twice: in float, and with TRF_DOUBLE, where
    gradients are right to 1e-6. */

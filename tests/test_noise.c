@@ -1,4 +1,4 @@
-/* build: shared cblas:shared */
+/* build: shared plain:shared */
 /* Noise: naive loops with the same draws, frequencies within four sigma, words, any split into
    ranks, refusals, corners, and every allocation failing once. */
 #define TRF_IMPLEMENTATION

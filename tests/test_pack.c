@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared cblas:shared plain:shared */
+/* build: shared double:shared separate:shared plain:shared */
 /* A packed model: the same answers, bit for bit, from half the memory or less; refused where floats
    are needed; whole or unchanged when memory ends. */
 #define TRF_IMPLEMENTATION

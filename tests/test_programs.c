@@ -1,4 +1,4 @@
-/* build: shared separate:shared long:shared cblas:shared */
+/* build: shared separate:shared long:shared plain:shared */
 /* The programs that the interface was drawn for, each as a small function that runs, and what every
    call does when it is given nothing. C99 and C++11. */
 #include "tasks.h"

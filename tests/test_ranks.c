@@ -1,4 +1,4 @@
-/* build: shared separate:shared long:shared cblas:shared */
+/* build: shared separate:shared long:shared plain:shared */
 /* Batches in parts, and ranks: trf_batch_part beside a plain loop; the same bits for any number of
    ranks; gradients that are final when all_reduce gets them; what fails, fails on all ranks. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: O1 double:O1 separate:O0 long:O0 */
+/* build: shared double:shared separate:shared long:shared */
 /* Texts that answers must contain (trf_translate_texts). The oracle enumerates all answers of a tiny
    model and counts on their text in plain loops. */
 #define TRF_IMPLEMENTATION

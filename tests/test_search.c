@@ -1,4 +1,4 @@
-/* build: shared separate:shared cuda:shared cblas:shared plain:shared */
+/* build: shared separate:shared cuda:shared plain:shared */
 /* Beam search on toy language models: the goldens of six rules, plain programs of those rules, what
    CTranslate2 itself has answered, and exhaustive search as oracles; then the corners: limits,
    prefixes, ties, NaN, beams wider than the vocabulary. */

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared long:shared cblas:shared */
+/* build: shared double:shared separate:shared long:shared plain:shared */
 /* The rules of trf_search about single tokens: forced first tokens, tags of sources, banned ids and
    sequences, n-grams that do not repeat, the repetition penalty, a free EOS at the limit, phrases
    that must occur, several ends. The oracle is a search in plain loops over teacher-forced logits, in which every rule looks at whole

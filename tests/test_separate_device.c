@@ -1,4 +1,4 @@
-/* build: O1 slow */
+/* build: O0 slow */
 /* The seam between the model and the hardware: on a separate device (tests/separate_device.h)
    everything has the CPU's bits, crosses the seam as seldom as it should, and fails as it should;
    and that device does see who reaches past it. */

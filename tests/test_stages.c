@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared long:shared cblas:shared */
+/* build: shared double:shared separate:shared long:shared plain:shared */
 /* A model split by layers: every division of every kind of model beside one process, bit for bit;
    micro-batches in flight; what all stages decide together; what is refused. */
 #define TRF_IMPLEMENTATION

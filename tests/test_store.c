@@ -1,4 +1,4 @@
-/* build: shared separate:shared long:shared cblas:shared */
+/* build: shared separate:shared long:shared plain:shared */
 /* Models and checkpoints in files: what is written comes back, bit for bit; and whatever is wrong
    with a file is named, while nothing is loaded, leaked or asked for beyond measure. Files are
    taken apart, changed and put together here, with a JSON writer and a CRC of their own. */

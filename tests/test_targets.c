@@ -1,4 +1,4 @@
-/* build: shared separate:shared long:shared cblas:shared */
+/* build: shared separate:shared long:shared plain:shared */
 /* target_eos: without it n ids are n rows. Targets whose end the caller writes give the same bits
    as those that the library ends; rows, scores and logits of targets without an end; EOS inside;
    empty targets; searches that go on behind an EOS; chunks of a text. And BOS and EOS of sources. */

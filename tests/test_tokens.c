@@ -1,4 +1,4 @@
-/* build: O1 */
+/* build: O1 slow */
 /* Token files: the same batches as in memory, resuming in both, every byte damaged, every length
    cut, hostile files with right checksums, writing that is interrupted anywhere, calls of the
    system and allocations that fail, and the limits. */

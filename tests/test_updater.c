@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared cuda:shared cblas:shared */
+/* build: shared double:shared separate:shared cuda:shared plain:shared */
 /* The optimizer over a caller's tensors, and files of them. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
