@@ -30690,15 +30690,10 @@ typedef struct trf__ensemble {
     double weights[TRF_MAX_MODELS];
     trf_ensemble_rule rule;
     int apart;                  /* 1: their sources have different vocabularies */
-    trf__pass *others;          /* of models 1 .. n - 1; the first pass is the owner's */
+    trf__pass *passes[TRF_MAX_MODELS];
+    trf__pass *others;          /* the memory of passes 1 .. n - 1; the first is the owner's */
     int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
 } trf__ensemble;
-
-/* The pass of model k. */
-TRF__FN trf__pass *trf__member(const trf__ensemble *e, trf__pass *first, int32_t k)
-{
-    return k ? &e->others[k - 1] : first;
-}
 
 /* The configurations together. */
 TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
@@ -30806,16 +30801,17 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
 /* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
    failure too. */
 TRF__COLD
-TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, trf_error *err)
+TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
     int32_t k;
+    e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
     e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
                                                trf__bytes(e->n - 1, sizeof *e->others));
     if (!e->others)
         return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
-    for (k = 1; k < e->n; k++)
-        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], first, err));
+    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
+    for (k = 1; k < e->n; k++) TRF__TRY(trf__pass_join(e->passes[k], e->models[k], first, err));
     return TRF_OK;
 }
 
@@ -30823,29 +30819,27 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
     int32_t k;
     if (!e->others) return;
-    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
+    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
     trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
     e->others = NULL;
 }
 
 /* trf__pass_reserve for all. */
-TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, trf__pass *first,
-                                         const trf__limits *need, trf_error *err)
+TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
 {
     int32_t k;
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, first, k);
-        const char *arena = pass->plan.arena;
-        TRF__TRY(trf__pass_reserve(pass, need, err));
-        e->moves += k > 0 && pass->plan.arena != arena;
+        const char *arena = e->passes[k]->plan.arena;
+        TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
+        e->moves += k > 0 && e->passes[k]->plan.arena != arena;
     }
     return TRF_OK;
 }
 
 /* Adds what model k's decoder has left in its rows. */
-TRF__FN void trf__mix_rows(const trf__ensemble *e, const trf__pass *pass, int32_t k,
-                           trf_real *sum, trf_real *logits)
+TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
 {
+    const trf__pass *pass = e->passes[k];
     const trf__stack *stack = &pass->decoder;
     trf__mix j;
     trf__scale_states(pass, stack->out, stack->rows);
@@ -31930,7 +31924,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
                             &search->hooks, err);
     if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
     for (k = 0; status == TRF_OK && k < n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
+        t->ensemble.passes[k]->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -31999,11 +31993,10 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, &t->pass, k);
         h->caches[k].backpointers = a.to;
         h->caches[k].stride = h->length;
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
+        TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
+        if (e->n > 1) trf__mix_rows(e, k, h->mixed, h->logits);
     }
     if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
     top.mixed = e->n > 1 ? h->mixed : NULL;
@@ -32154,7 +32147,7 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &t->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
@@ -32289,13 +32282,12 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
 /* The most rows that the lists and the activations of all models can hold. */
-TRF__FN int64_t trf__round_places(trf_translator *t)
+TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
     int32_t k;
     for (k = 0; k < t->ensemble.n; k++)
-        most = trf__min64(most, trf__member(&t->ensemble, &t->pass,
-                                            k)->plan.limits.target_rows);
+        most = trf__min64(most, t->ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
 
@@ -32304,7 +32296,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
                                      int32_t n, int64_t rows, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__pass *pass = t->ensemble.passes[k];
     trf__stack *stack = &pass->decoder;
     int64_t begin = k * h->n_places * h->area;
     if (round->sources)
@@ -32427,7 +32419,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
     }
     for (k = 0; k < t->ensemble.n; k++) {
-        trf__stack *stack = &trf__member(&t->ensemble, &t->pass, k)->decoder;
+        trf__stack *stack = &t->ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
     }
@@ -32459,8 +32451,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    for (k = 0; k < t->ensemble.n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->decoder.cache = NULL;
+    for (k = 0; k < t->ensemble.n; k++) t->ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }
 
@@ -33254,10 +33245,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
-    trf__stack *stack = &g->pass.decoder;
-    int64_t rows = 0, n = 0, k, todo = 0;
-    int32_t i;
-    stack->max_queries = 1;
+    int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
@@ -33276,57 +33264,41 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         *cross = *span;
         cross->key = (int32_t)(*next * g->caches[0].area);
         cross->n_key = s->n_source;
-        stack->max_queries = trf__max64(stack->max_queries, span->n_query);
+        longest = trf__max64(longest, span->n_query);
         n++;
-            if (span->n_query < todo) break;                /* its other rows come next */
+        if (span->n_query < todo) break;                /* its other rows come next */
     }
-    stack->rows = rows;
-    stack->n_self = n;
-    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->max_keys = g->caches[0].self_area;
-    stack->max_memory = g->caches[0].area;
-    stack->device = g->there;
-    for (i = 1; i < g->ensemble.n; i++) {
-        trf__stack *other = &g->ensemble.others[i - 1].decoder;
-        other->rows = rows; other->n_self = n; other->n_cross = stack->n_cross;
-        other->max_queries = stack->max_queries; other->max_keys = stack->max_keys;
-        other->max_memory = stack->max_memory; other->device = stack->device;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__stack *stack = &g->ensemble.passes[k]->decoder;
+        stack->rows = rows;
+        stack->n_self = n;
+        stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
+        stack->max_queries = longest;
+        stack->max_keys = g->caches[k].self_area;
+        stack->max_memory = g->caches[k].area;
+        stack->device = g->there;
+        stack->cache = &g->caches[k];
     }
     return n;
 }
 
-/* The ops of the last rows, from ids to logits. */
+/* The ops of the rows of the list; with `last` also those of their logits. */
+TRF__FN trf_status trf__issue_sampled(trf_sampler *g, int last, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = g->ensemble.passes[k];
+        trf__stack *stack = &pass->decoder;
+        TRF__TRY(trf__stack_forward(pass, stack, err));
+        if (last && g->scores) trf__project_states(pass, g->scores, stack->out, stack->rows);
+        else if (last) trf__mix_rows(&g->ensemble, k, g->mixed, g->mixing);
+    }
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
-    trf_sampler *g = (trf_sampler *)job;
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (g->scores) trf__project_states(pass, g->scores, pass->decoder.out, pass->decoder.rows);
-        else trf__mix_rows(&g->ensemble, pass, k, g->mixed, g->mixing);
-    }
-    return TRF_OK;
-}
-
-/* The rows of the list, without logits, of all models. */
-TRF__FN trf_status trf__rows_alone(trf_sampler *g, trf_error *err)
-{
-    int32_t k;
-    TRF__TRY(trf__cancel_status(&g->pass.run.hooks, err));
-    for (k = 0; k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-    }
-    return TRF_OK;
-}
-
-/* The decoders read and fill the caches, or again none. */
-TRF__FN void trf__use_caches(trf_sampler *g, int use)
-{
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++)
-        trf__member(&g->ensemble, &g->pass, k)->decoder.cache = use ? &g->caches[k] : NULL;
+    return trf__issue_sampled((trf_sampler *)job, 1, err);
 }
 
 /* The logits of the last rows: one row for each sequence, so the ops are the same from token to
@@ -33355,14 +33327,11 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     /* few enough rows for our own products, never CBLAS */
     while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
                                      : (int64_t)TRF__PACKED_ROWS)) > 0) {
-        trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        trf__use_caches(g, 1);
-        status = last ? trf__last_rows(g, err) : trf__rows_alone(g, err);
-        trf__use_caches(g, 0);
-        TRF__TRY(status);
+        if (!last) TRF__TRY(trf__cancel_status(&run->hooks, err));
+        TRF__TRY(last ? trf__last_rows(g, err) : trf__issue_sampled(g, 0, err));
         if (last && g->scores) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         else if (last)
             run->backend->download(run, g->logits, g->mixed,
@@ -33636,7 +33605,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
-    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &g->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
@@ -33707,7 +33676,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
                                     (size_t)rows * sizeof(int32_t));
     }
     for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        trf__pass *pass = g->ensemble.passes[k];
         if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
                                               g->source_lengths, g->count, 0, err);
         pass->encoder.rows = pass->encoder.n_self = 0;
@@ -33792,7 +33761,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
-    trf__pass *pass = trf__member(&translator->ensemble, &translator->pass, k);
+    trf__pass *pass = translator->ensemble.passes[k];
     const trf__backend *on = pass->run.backend;
     double *to = translator->numbers, *fresh = to + rows;
     trf_batch rest = *batch;
@@ -33830,7 +33799,7 @@ TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequenc
     TRF__ZERO(batch);
     batch.target = *targets;
     for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = trf__member(e, &translator->pass, k);
+        const trf__pass *pass = e->passes[k];
         batch.source = sources[k * each];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
     }
@@ -33977,47 +33946,26 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pa
     return TRF_OK;
 }
 
-/* Checks a batch, and the caller's tensor for its logits. With `ids` that has no rows for BOS and
-   EOS. */
-TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch *batch,
-                                     const trf_tensor *out, const char *name, int ids,
-                                     trf_error *err)
-{
-    const trf__pass *pass = &translator->pass;
-    const trf_config *c = pass->config;
-    trf__limits need;
-    int64_t wanted, rows;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
-    rows = need.target_rows;
-    if (ids) rows -= trf__source_added(c) * need.sentences;
-    return trf__shape_check(out, name, rows, trf__n_logits(c), err);
-}
-
-/* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf__pass *pass, trf_batch *rest,
-                                    trf_error *err)
-{
-    TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
-    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_work(translator, pass, err);
-}
-
 /* A model with a head has the head's logits, others those of the vocabulary. */
 TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err)
 {
     trf__pass *pass;
+    trf__limits need;
     trf_batch rest;
-    int64_t n, at = 0;
+    int64_t n, wanted, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
-    TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
+    trf__forget_answers(translator);
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    TRF__TRY(trf__shape_check(out, "out", need.target_rows, trf__n_logits(pass->config), err));
     for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, pass, &rest, err));
+        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY(trf__logits_in_work(translator, pass, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -34078,57 +34026,47 @@ TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, co
     }
 }
 
-/* The logits of model k's head: a row for each sequence, or with `ids` for each id. */
+/* The same of the second head, which has a row for each sequence. */
+TRF__FN trf_status trf__second_in_work(trf_translator *t, trf__pass *pass, trf_error *err)
+{
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    int64_t rows = pass->n_sentences;
+    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
+                 trf__plain(pass, head->b), rows, head->out, head->in);
+    return TRF_OK;
+}
+
+/* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
+   those of the second head. */
 TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
                                      trf_real *to, int ids, trf_error *err)
 {
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__pass *pass = t->ensemble.passes[k];
     const trf_config *c = pass->config;
-    trf__act *z;
     const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, row;                  /* row: in the logits */
+    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    int apart = ids && trf__source_added(c);
+    int apart = ids > 0 && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
         lengths = batch.source.lengths;
-        TRF__TRY(trf__next_logits(t, pass, &batch, err));
-        z = (trf__act *)t->work.memory;
+        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(t, pass, err));
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-            n = apart ? lengths[i] : pass->decoder.rows;
+            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, to,
-                                         trf__act_at(&pass->run, z, row * c->n_labels),
-                                         n * c->n_labels);
-            to += n * c->n_labels;
+                                         trf__act_at(&pass->run, (trf__act *)t->work.memory,
+                                                     row * labels), n * labels);
+            to += n * labels;
             row += n + c->source_eos;
         }
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    }
-    return TRF_OK;
-}
-
-/* Those of a second head (sequence_labels): a row for each sequence. */
-TRF__FN trf_status trf__sequence_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
-                                        trf_real *to, trf_error *err)
-{
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
-    const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf_batch batch;
-    int64_t rows;
-    TRF__ZERO(batch);
-    for (batch.source = *sources; batch.source.count > 0; to += rows * head->out) {
-        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        rows = pass->n_sentences;
-        TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
-                               trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-        trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
-                     trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
-        pass->run.backend->fetch(&pass->run, to, (trf__act *)t->work.memory, rows * head->out);
         TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
     return TRF_OK;
@@ -34149,7 +34087,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     batch.source = *sources;
     trf__forget_answers(t);
     for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = trf__member(e, &t->pass, k);
+        const trf__pass *pass = e->passes[k];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
         rows = ids < 0 ? need.sentences
              : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
@@ -34158,8 +34096,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
     for (k = 0; k < e->n; k++) {
         trf_real *z = k ? t->states : out->data;
-        TRF__TRY(ids < 0 ? trf__sequence_logits(t, k, sources, z, err)
-                         : trf__label_logits(t, k, sources, z, ids, err));
+        TRF__TRY(trf__label_logits(t, k, sources, z, ids, err));
         for (i = 0; e->n > 1 && i < rows; i++)
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
@@ -42455,4 +42392,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1586909905
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1501820049

@@ -274,7 +274,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
                             &search->hooks, err);
     if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
     for (k = 0; status == TRF_OK && k < n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
+        t->ensemble.passes[k]->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -343,11 +343,10 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, &t->pass, k);
         h->caches[k].backpointers = a.to;
         h->caches[k].stride = h->length;
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
+        TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
+        if (e->n > 1) trf__mix_rows(e, k, h->mixed, h->logits);
     }
     if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
     top.mixed = e->n > 1 ? h->mixed : NULL;
