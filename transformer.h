@@ -4476,6 +4476,9 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
+/* Frees an array of so many items. */
+#define TRF__FREE(hooks, items, n) trf__free(hooks, items, trf__bytes(n, sizeof *(items)))
+
 /* Cuts pieces off one block of memory, each aligned to 64 bytes. With base NULL it only counts. */
 typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
 
@@ -18733,9 +18736,9 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 {
     trf__pieces *p = v->pieces;
     if (!p) return;
-    trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
-    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
-    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
+    TRF__FREE(&v->hooks, p->tokens, p->size);
+    TRF__FREE(&v->hooks, p->pieces, p->capacity);
+    TRF__FREE(&v->hooks, p->cells, p->n_cells);
     trf__free(&v->hooks, p, sizeof *p);
 }
 
@@ -18743,7 +18746,7 @@ TRF__FN void trf__wordpiece_release(trf_vocab *v)
 {
     trf__wordpiece *w = v->wordpiece;
     if (!w) return;
-    trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
+    TRF__FREE(&v->hooks, w->rules, w->n_rules);
     trf__free(&v->hooks, w, sizeof *w);
     v->wordpiece = NULL;
 }
@@ -18752,18 +18755,18 @@ TRF__FN void trf__byte_bpe_release(trf_vocab *v)
 {
     trf__byte_bpe *b = v->byte_bpe;
     if (!b) return;
-    trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
-    trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
-    trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
+    TRF__FREE(&v->hooks, b->ranges, b->n_ranges);
+    TRF__FREE(&v->hooks, b->merges, b->n_merges);
+    TRF__FREE(&v->hooks, b->slots, b->n_slots);
     trf__free(&v->hooks, b, sizeof *b);
     v->byte_bpe = NULL;
 }
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
-    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
+    TRF__FREE(&v->hooks, v->tokens, v->token_capacity);
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    TRF__FREE(&v->hooks, v->slots, v->n_slots);
     trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
     trf__pieces_release(v);
     trf__wordpiece_release(v);
@@ -21429,8 +21432,8 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
         text = next;
     }
     trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, composed, trf__bytes(room, sizeof *composed));
-    trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
+    TRF__FREE(&v->hooks, composed, room);
+    TRF__FREE(&v->hooks, work.room, work.capacity);
     trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
     return status;
 }
@@ -21484,7 +21487,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
         at = begin - 1;
     }
     trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, tokens, trf__bytes(n_tokens, sizeof *tokens));
+    TRF__FREE(&v->hooks, tokens, n_tokens);
     return status;
 }
 
@@ -28693,10 +28696,10 @@ TRF__FN void trf__token_close(trf__token_reader *r)
     hooks = r->hooks;
     if (r->fd >= 0) trf__close(r->fd);
     trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
-    trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
+    TRF__FREE(&hooks, r->blocks, r->block_capacity);
     trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
-    trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
-    trf__free(&hooks, r->pieces, trf__bytes(r->piece_capacity, sizeof *r->pieces));
+    TRF__FREE(&hooks, r->ids, r->id_capacity);
+    TRF__FREE(&hooks, r->pieces, r->piece_capacity);
     trf__free(&hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
     if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
     trf__free(&hooks, r, sizeof *r);
@@ -29758,8 +29761,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
                                                        sizeof *corpus->ids));
     trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
                                                        sizeof *corpus->ids));
-    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
-    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
+    TRF__FREE(&hooks, corpus->pairs, corpus->pair_capacity);
+    TRF__FREE(&hooks, corpus->ids, corpus->id_capacity);
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
@@ -30170,7 +30173,7 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
     trf_hooks hooks;
     if (!noise) return;
     hooks = noise->options.hooks;
-    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
+    TRF__FREE(&hooks, noise->numbers, noise->capacity);
     trf__free(&hooks, noise, sizeof *noise);
 }
 
@@ -30803,7 +30806,7 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
     int32_t k;
     if (!e->others) return;
     for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
-    trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
+    TRF__FREE(&first->run.hooks, e->others, e->n - 1);
     e->others = NULL;
 }
 
@@ -31214,12 +31217,12 @@ TRF__FN void trf__required_free(trf_translator *t)
     const trf_hooks *hooks = &t->search.hooks;
     run->backend->release(run, r->device, (size_t)r->device_bytes);
     run->backend->release(run, r->writes, r->writes_bytes);
-    trf__free(hooks, r->of, trf__bytes(r->of_capacity, sizeof *r->of));
-    trf__free(hooks, r->each, trf__bytes(r->each_capacity, sizeof *r->each));
-    trf__free(hooks, r->units, trf__bytes(r->units_capacity, sizeof *r->units));
-    trf__free(hooks, r->symbols, trf__bytes(r->symbols_capacity, sizeof *r->symbols));
-    trf__free(hooks, r->text, (size_t)r->text_capacity);
-    trf__free(hooks, r->cut.ids, trf__bytes(r->cut.capacity, sizeof *r->cut.ids));
+    TRF__FREE(hooks, r->of, r->of_capacity);
+    TRF__FREE(hooks, r->each, r->each_capacity);
+    TRF__FREE(hooks, r->units, r->units_capacity);
+    TRF__FREE(hooks, r->symbols, r->symbols_capacity);
+    TRF__FREE(hooks, r->text, r->text_capacity);
+    TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
     trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
 }
 
@@ -31827,29 +31830,18 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
-    trf__free(&hooks, translator->numbers,
-              trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
-    trf__free(&hooks, translator->states,
-              trf__bytes(translator->states_capacity, sizeof *translator->states));
-    trf__free(&hooks, translator->answers,
-              trf__bytes(translator->answers_capacity, sizeof *translator->answers));
-    trf__free(&hooks, translator->n_answers,
-              trf__bytes(translator->n_answers_capacity, sizeof *translator->n_answers));
-    trf__free(&hooks, translator->ids,
-              trf__bytes(translator->ids_capacity, sizeof *translator->ids));
-    trf__free(&hooks, translator->own,
-              trf__bytes(translator->own_capacity, sizeof *translator->own));
-    trf__free(&hooks, translator->first_id,
-              trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
+    TRF__FREE(&hooks, translator->numbers, translator->numbers_capacity);
+    TRF__FREE(&hooks, translator->states, translator->states_capacity);
+    TRF__FREE(&hooks, translator->answers, translator->answers_capacity);
+    TRF__FREE(&hooks, translator->n_answers, translator->n_answers_capacity);
+    TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
+    TRF__FREE(&hooks, translator->own, translator->own_capacity);
+    TRF__FREE(&hooks, translator->first_id, translator->first_id_capacity);
     for (k = 0; k < TRF_MAX_MODELS; k++)
-        trf__free(&hooks, translator->text[k].ids,
-                  trf__bytes(translator->text[k].capacity, sizeof *translator->text[k].ids));
-    trf__free(&hooks, translator->source_at,
-              trf__bytes(translator->source_capacity, sizeof *translator->source_at));
-    trf__free(&hooks, translator->pending,
-              trf__bytes(translator->pending_capacity, sizeof *translator->pending));
-    trf__free(&hooks, translator->order,
-              trf__bytes(translator->order_capacity, sizeof *translator->order));
+        TRF__FREE(&hooks, translator->text[k].ids, translator->text[k].capacity);
+    TRF__FREE(&hooks, translator->source_at, translator->source_capacity);
+    TRF__FREE(&hooks, translator->pending, translator->pending_capacity);
+    TRF__FREE(&hooks, translator->order, translator->order_capacity);
     trf__free(&hooks, translator, sizeof *translator);
 }
 
@@ -33188,8 +33180,8 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(hooks, g->each, g->count * (g->capacity + 1));
     g->ids = ids;
     g->each = each;
     g->capacity = capacity;
@@ -33349,10 +33341,8 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
 {
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
-    trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(&g->sampling.hooks, g->each,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(&g->sampling.hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(&g->sampling.hooks, g->each, g->count * (g->capacity + 1));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->ids = NULL;
@@ -34623,9 +34613,9 @@ TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
         status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
     }
     if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
-    trf__free(hooks, r.query.ids, trf__bytes(r.query.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.text.ids, trf__bytes(r.text.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.pairs.ids, trf__bytes(r.pairs.capacity, sizeof(int32_t)));
+    TRF__FREE(hooks, r.query.ids, r.query.capacity);
+    TRF__FREE(hooks, r.text.ids, r.text.capacity);
+    TRF__FREE(hooks, r.pairs.ids, r.pairs.capacity);
     return status;
 }
 
@@ -37000,9 +36990,9 @@ typedef struct trf__row_scales {
 
 TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
 {
-    trf__free(hooks, of->scales, trf__bytes(of->n, sizeof *of->scales));
-    trf__free(hooks, of->inverses, trf__bytes(of->n, sizeof *of->inverses));
-    trf__free(hooks, of->row, trf__bytes(of->longest, sizeof *of->row));
+    TRF__FREE(hooks, of->scales, of->n);
+    TRF__FREE(hooks, of->inverses, of->n);
+    TRF__FREE(hooks, of->row, of->longest);
 }
 
 /* Finds the scales. A row with a number that is not finite has none. */
@@ -38134,7 +38124,7 @@ TRF__FN void trf__tenth_finish(trf__tenth *s)
 
 TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
 {
-    trf__free(hooks, s->items, trf__bytes(s->capacity, sizeof *s->items));
+    TRF__FREE(hooks, s->items, s->capacity);
 }
 
 typedef struct trf__words {
@@ -38197,7 +38187,7 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
         for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
     trf__tenth_free(&sample, &(*vocab)->hooks);
-    trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
+    TRF__FREE(&(*vocab)->hooks, ids.ids, ids.capacity);
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
     w->all = w->tokens * 10;
@@ -38467,7 +38457,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     p.frequent = rule == TRF_HOLD_OUT_UNSEEN ? trf__frequent_from(&p) : 5;
     *count = trf__pick_some(&p, size, held);
-    trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
+    TRF__FREE(hooks, work, 4 * n);
     return TRF_OK;
 }
 
@@ -38915,10 +38905,10 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
     *cut = s.cut;
-    trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
-    trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    TRF__FREE(hooks, s.row, translator->model->config.max_length + 1);
+    TRF__FREE(hooks, ids, most * TRF__ANSWERS);
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
-    trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
+    TRF__FREE(hooks, s.at[0], 2 * n);
     return status;
 }
 
@@ -39731,14 +39721,14 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {
     trf__free(hooks, t->bytes, (size_t)t->capacity);
-    trf__free(hooks, t->starts, trf__bytes(t->starts_capacity, sizeof *t->starts));
+    TRF__FREE(hooks, t->starts, t->starts_capacity);
     memset(t, 0, sizeof *t);
 }
 
 TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
 {
-    trf__free(hooks, s->ids, trf__bytes(s->capacity, sizeof *s->ids));
-    trf__free(hooks, s->lengths, trf__bytes(s->lengths_capacity, sizeof *s->lengths));
+    TRF__FREE(hooks, s->ids, s->capacity);
+    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
     memset(s, 0, sizeof *s);
 }
 
@@ -39748,13 +39738,13 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
     trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
     trf__free(hooks, s->held, (size_t)s->n);
     trf__free(hooks, s->used, (size_t)s->n);
-    trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
+    TRF__FREE(hooks, s->labels.items, s->labels.capacity);
     memset(s, 0, sizeof *s);
 }
 
 TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
 {
-    trf__free(hooks, ids->ids, trf__bytes(ids->capacity, sizeof *ids->ids));
+    TRF__FREE(hooks, ids->ids, ids->capacity);
     memset(ids, 0, sizeof *ids);
 }
 
@@ -39795,7 +39785,7 @@ TRF__FN void trf__dataset_forget(trf_dataset *d)
     const trf_hooks *hooks = &d->options.hooks;
     trf__texts_free(&d->texts[0], hooks);
     trf__texts_free(&d->texts[1], hooks);
-    trf__free(hooks, d->origins, trf__bytes(d->origins_capacity, sizeof *d->origins));
+    TRF__FREE(hooks, d->origins, d->origins_capacity);
     d->origins = NULL;
     d->origins_capacity = 0;
 }
@@ -41294,9 +41284,9 @@ TRF_API void trf_context_destroy(trf_context *context)
     hooks = context->run.hooks;
     context->run.backend->release(&context->run, context->work.memory, context->work.bytes);
     context->run.backend->close(&context->run);
-    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
-    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
-    trf__free(&hooks, context->table, trf__bytes(context->table_capacity, sizeof *context->table));
+    TRF__FREE(&hooks, context->spans, context->spans_capacity);
+    TRF__FREE(&hooks, context->ints, context->ints_capacity);
+    TRF__FREE(&hooks, context->table, context->table_capacity);
     trf__free(&hooks, context, sizeof *context);
 }
 
@@ -42373,4 +42363,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2839081491
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4149314806

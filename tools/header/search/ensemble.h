@@ -166,7 +166,7 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
     int32_t k;
     if (!e->others) return;
     for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
-    trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
+    TRF__FREE(&first->run.hooks, e->others, e->n - 1);
     e->others = NULL;
 }
 

@@ -194,29 +194,18 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
-    trf__free(&hooks, translator->numbers,
-              trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
-    trf__free(&hooks, translator->states,
-              trf__bytes(translator->states_capacity, sizeof *translator->states));
-    trf__free(&hooks, translator->answers,
-              trf__bytes(translator->answers_capacity, sizeof *translator->answers));
-    trf__free(&hooks, translator->n_answers,
-              trf__bytes(translator->n_answers_capacity, sizeof *translator->n_answers));
-    trf__free(&hooks, translator->ids,
-              trf__bytes(translator->ids_capacity, sizeof *translator->ids));
-    trf__free(&hooks, translator->own,
-              trf__bytes(translator->own_capacity, sizeof *translator->own));
-    trf__free(&hooks, translator->first_id,
-              trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
+    TRF__FREE(&hooks, translator->numbers, translator->numbers_capacity);
+    TRF__FREE(&hooks, translator->states, translator->states_capacity);
+    TRF__FREE(&hooks, translator->answers, translator->answers_capacity);
+    TRF__FREE(&hooks, translator->n_answers, translator->n_answers_capacity);
+    TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
+    TRF__FREE(&hooks, translator->own, translator->own_capacity);
+    TRF__FREE(&hooks, translator->first_id, translator->first_id_capacity);
     for (k = 0; k < TRF_MAX_MODELS; k++)
-        trf__free(&hooks, translator->text[k].ids,
-                  trf__bytes(translator->text[k].capacity, sizeof *translator->text[k].ids));
-    trf__free(&hooks, translator->source_at,
-              trf__bytes(translator->source_capacity, sizeof *translator->source_at));
-    trf__free(&hooks, translator->pending,
-              trf__bytes(translator->pending_capacity, sizeof *translator->pending));
-    trf__free(&hooks, translator->order,
-              trf__bytes(translator->order_capacity, sizeof *translator->order));
+        TRF__FREE(&hooks, translator->text[k].ids, translator->text[k].capacity);
+    TRF__FREE(&hooks, translator->source_at, translator->source_capacity);
+    TRF__FREE(&hooks, translator->pending, translator->pending_capacity);
+    TRF__FREE(&hooks, translator->order, translator->order_capacity);
     trf__free(&hooks, translator, sizeof *translator);
 }
 

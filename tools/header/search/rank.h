@@ -134,8 +134,8 @@ TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
         status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
     }
     if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
-    trf__free(hooks, r.query.ids, trf__bytes(r.query.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.text.ids, trf__bytes(r.text.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.pairs.ids, trf__bytes(r.pairs.capacity, sizeof(int32_t)));
+    TRF__FREE(hooks, r.query.ids, r.query.capacity);
+    TRF__FREE(hooks, r.text.ids, r.text.capacity);
+    TRF__FREE(hooks, r.pairs.ids, r.pairs.capacity);
     return status;
 }

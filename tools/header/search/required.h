@@ -57,12 +57,12 @@ TRF__FN void trf__required_free(trf_translator *t)
     const trf_hooks *hooks = &t->search.hooks;
     run->backend->release(run, r->device, (size_t)r->device_bytes);
     run->backend->release(run, r->writes, r->writes_bytes);
-    trf__free(hooks, r->of, trf__bytes(r->of_capacity, sizeof *r->of));
-    trf__free(hooks, r->each, trf__bytes(r->each_capacity, sizeof *r->each));
-    trf__free(hooks, r->units, trf__bytes(r->units_capacity, sizeof *r->units));
-    trf__free(hooks, r->symbols, trf__bytes(r->symbols_capacity, sizeof *r->symbols));
-    trf__free(hooks, r->text, (size_t)r->text_capacity);
-    trf__free(hooks, r->cut.ids, trf__bytes(r->cut.capacity, sizeof *r->cut.ids));
+    TRF__FREE(hooks, r->of, r->of_capacity);
+    TRF__FREE(hooks, r->each, r->each_capacity);
+    TRF__FREE(hooks, r->units, r->units_capacity);
+    TRF__FREE(hooks, r->symbols, r->symbols_capacity);
+    TRF__FREE(hooks, r->text, r->text_capacity);
+    TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
     trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
 }
 

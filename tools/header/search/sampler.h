@@ -73,8 +73,8 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(hooks, g->each, g->count * (g->capacity + 1));
     g->ids = ids;
     g->each = each;
     g->capacity = capacity;
@@ -234,10 +234,8 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
 {
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
-    trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(&g->sampling.hooks, g->each,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(&g->sampling.hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(&g->sampling.hooks, g->each, g->count * (g->capacity + 1));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->ids = NULL;
