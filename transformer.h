@@ -6174,7 +6174,7 @@ typedef struct trf__beam {
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
     trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>phrases) */
+                                   best first, in groups (>>beam-groups) */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -33953,33 +33953,26 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of
-   numbers, of probabilities, or of their logits. */
-TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
-                              int64_t n)
-{
-    const int yes = e->config.label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double total = 0, x;
-    int64_t i;
-    for (i = 0; i < e->n; i++) total += e->weights[i];
-    for (i = 0; i < n; i++) {
-        x = yes ? trf__yes((double)z[i]) : (double)z[i];
-        to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
-    }
-}
-
-/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. One of several
+   labels: a sum of probabilities or of their logarithms. Else a weighted mean of numbers, of
+   probabilities, or of their logits. */
 TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                              int64_t n)
 {
-    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    const trf_label_kind kind = e->config.label_kind;
+    const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
+    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
     int64_t i;
-    if (e->config.label_kind) { trf__mix_numbers(e, k, to, z, n); return; }
     for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
     for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    log_sum = log(sum);
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    if (kind) weight /= total;
     for (i = 0; i < n; i++) {
-        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
-        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+        if (mean && !kind) x = exp(x);
+        if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
     }
 }
 
@@ -42347,4 +42340,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3738349361
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2360353791

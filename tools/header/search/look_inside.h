@@ -294,33 +294,26 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of
-   numbers, of probabilities, or of their logits. */
-TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
-                              int64_t n)
-{
-    const int yes = e->config.label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double total = 0, x;
-    int64_t i;
-    for (i = 0; i < e->n; i++) total += e->weights[i];
-    for (i = 0; i < n; i++) {
-        x = yes ? trf__yes((double)z[i]) : (double)z[i];
-        to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
-    }
-}
-
-/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. One of several
+   labels: a sum of probabilities or of their logarithms. Else a weighted mean of numbers, of
+   probabilities, or of their logits. */
 TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                              int64_t n)
 {
-    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    const trf_label_kind kind = e->config.label_kind;
+    const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
+    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
     int64_t i;
-    if (e->config.label_kind) { trf__mix_numbers(e, k, to, z, n); return; }
     for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
     for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    log_sum = log(sum);
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    if (kind) weight /= total;
     for (i = 0; i < n; i++) {
-        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
-        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+        if (mean && !kind) x = exp(x);
+        if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
     }
 }
 
