@@ -30806,6 +30806,26 @@ TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *ne
     return TRF_OK;
 }
 
+/* Cuts the caches of all models, with so many rows of each layer of a decoder, and of its memory.
+   Areas are those of the first one. */
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
+                              const trf__run *run, int64_t self_rows, int64_t cross_rows)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__cache *cache = &caches[k];
+        int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
+        cache->area = caches[0].area;
+        cache->self_area = caches[0].self_area;
+        cache->self_layer = self_rows * width;
+        cache->cross_layer = cross_rows * width;
+        cache->self = (trf__act *)trf__take(cursor, layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+}
+
 /* Adds what model k's decoder has left in its rows. */
 TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
 {
@@ -31664,29 +31684,6 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* The caches of all models, and room for what several say of the rows. */
-TRF__COLD
-TRF__FN void trf__take_caches(trf__cursor *cursor, trf__hypotheses *h, const trf__ensemble *e,
-                              const trf__run *run)
-{
-    int64_t mixed = e->n > 1 ? h->n_rows : 0, vocab = e->config.target_vocab;
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
-        const trf_config *c = e->configs[k];
-        trf__cache *cache = &h->caches[k];
-        int64_t width = 2 * trf__k_width(c);
-        cache->area = h->area;
-        cache->self_layer = h->length * h->n_rows * width;
-        cache->cross_layer = h->n_places * h->area * width;
-        cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                            trf__bytes(cache->self_layer, run->element));
-        cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                             trf__bytes(cache->cross_layer, run->element));
-    }
-    h->mixed = trf__take_reals(cursor, mixed, vocab);
-    h->logits = trf__take_reals(cursor, mixed, vocab);
-}
-
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
@@ -31709,7 +31706,10 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    trf__take_caches(&device, h, e, run);
+    h->caches[0].area = h->area;
+    trf__take_caches(&device, h->caches, e, run, h->length * n, h->n_places * h->area);
+    h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
+    h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -33345,7 +33345,6 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
-    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -33353,18 +33352,9 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    for (k = 0; k < g->ensemble.n; k++) {
-        const trf_config *c = g->ensemble.configs[k];
-        trf__cache *cache = &g->caches[k];
-        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
-        cache->area = g->caches[0].area;
-        cache->self_area = g->caches[0].self_area;
-        cache->self_layer = g->count * cache->self_area * width;
-        cache->cross_layer = g->count * cache->area * width;
-        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
-        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
-    }
-    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    trf__take_caches(&device, g->caches, &g->ensemble, &pass->run,
+                     g->count * g->caches[0].self_area, g->count * g->caches[0].area);
+    if (g->ensemble.n == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
     else {
         g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
         g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
@@ -42340,4 +42330,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2360353791
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2162851207

@@ -182,6 +182,26 @@ TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *ne
     return TRF_OK;
 }
 
+/* Cuts the caches of all models, with so many rows of each layer of a decoder, and of its memory.
+   Areas are those of the first one. */
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
+                              const trf__run *run, int64_t self_rows, int64_t cross_rows)
+{
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__cache *cache = &caches[k];
+        int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
+        cache->area = caches[0].area;
+        cache->self_area = caches[0].self_area;
+        cache->self_layer = self_rows * width;
+        cache->cross_layer = cross_rows * width;
+        cache->self = (trf__act *)trf__take(cursor, layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+}
+
 /* Adds what model k's decoder has left in its rows. */
 TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
 {

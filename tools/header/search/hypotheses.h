@@ -44,29 +44,6 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* The caches of all models, and room for what several say of the rows. */
-TRF__COLD
-TRF__FN void trf__take_caches(trf__cursor *cursor, trf__hypotheses *h, const trf__ensemble *e,
-                              const trf__run *run)
-{
-    int64_t mixed = e->n > 1 ? h->n_rows : 0, vocab = e->config.target_vocab;
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
-        const trf_config *c = e->configs[k];
-        trf__cache *cache = &h->caches[k];
-        int64_t width = 2 * trf__k_width(c);
-        cache->area = h->area;
-        cache->self_layer = h->length * h->n_rows * width;
-        cache->cross_layer = h->n_places * h->area * width;
-        cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                            trf__bytes(cache->self_layer, run->element));
-        cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                             trf__bytes(cache->cross_layer, run->element));
-    }
-    h->mixed = trf__take_reals(cursor, mixed, vocab);
-    h->logits = trf__take_reals(cursor, mixed, vocab);
-}
-
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
@@ -89,7 +66,10 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    trf__take_caches(&device, h, e, run);
+    h->caches[0].area = h->area;
+    trf__take_caches(&device, h->caches, e, run, h->length * n, h->n_places * h->area);
+    h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
+    h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));

@@ -254,7 +254,6 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
-    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -262,18 +261,9 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    for (k = 0; k < g->ensemble.n; k++) {
-        const trf_config *c = g->ensemble.configs[k];
-        trf__cache *cache = &g->caches[k];
-        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
-        cache->area = g->caches[0].area;
-        cache->self_area = g->caches[0].self_area;
-        cache->self_layer = g->count * cache->self_area * width;
-        cache->cross_layer = g->count * cache->area * width;
-        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
-        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
-    }
-    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    trf__take_caches(&device, g->caches, &g->ensemble, &pass->run,
+                     g->count * g->caches[0].self_area, g->count * g->caches[0].area);
+    if (g->ensemble.n == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
     else {
         g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
         g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
