@@ -4517,6 +4517,9 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
+/* Frees an array of so many items. */
+#define TRF__FREE(hooks, items, n) trf__free(hooks, items, trf__bytes(n, sizeof *(items)))
+
 /* Cuts pieces off one block of memory, each aligned to 64 bytes. With base NULL it only counts. */
 typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
 
@@ -5026,6 +5029,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define trf__below TRF__NAMED(trf__below)
 #define trf__taught TRF__NAMED(trf__taught)
 #define trf__teach_row TRF__NAMED(trf__teach_row)
+#define trf__row_loss TRF__NAMED(trf__row_loss)
 #define trf__loss_row TRF__NAMED(trf__loss_row)
 #define trf__number_row TRF__NAMED(trf__number_row)
 #define trf__twin TRF__NAMED(trf__twin)
@@ -6219,7 +6223,7 @@ typedef struct trf__beam {
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
     trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>phrases) */
+                                   best first, in groups (>>beam-groups) */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */
@@ -12341,8 +12345,6 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
-#if !defined(TRF_NO_TRAIN)
-
 /* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
    NaN. */
 TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
@@ -12374,33 +12376,29 @@ TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_
         trf__store_n(dz + c, trf__fma(trf__exp(trf__load_n(t + c, n - c)), share,
                                       trf__load_n(dz + c, n - c)), n - c);
 }
-#endif
 
-/* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
-   without a target (< 0) has no loss, and its dz is 0. */
-TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
-                           int32_t *hit)
+/* The loss of a row with logits z, which become exp(z - the largest). Returns their sum. A row
+   without a target (< 0) has no loss, and its z become 0. */
+TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
     int64_t c, n = l->vocab;
-    trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
+    trf_real maximum, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
     trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
     double log_sum, all, taught = 0;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
         memset(z, 0, (size_t)n * sizeof *z);
-        return;
+        return 0;
     }
     maximum = trf__max_of(z, n);
     at_target = z[target];
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
-#if !defined(TRF_NO_TRAIN)
     if (l->teachers) taught = trf__taught(l, row, z, maximum);
-#endif
-    /* z becomes exp(z - maximum); total: the sum of z - maximum, scaled */
+    /* total: the sum of z - maximum, scaled */
     for (c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
         /* the minimum: the zeros beyond the end may be far above m */
@@ -12409,25 +12407,30 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
     }
-    scale = 1 / trf__sum(sum);
     log_sum = trf__ln((double)trf__sum(sum));
     /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
-    if (!l->dx) return;
-    factor = trf__set(scale);
-    off = trf__set((trf_real)-l->off);
+    return trf__sum(sum);
+}
+
+/* The same. If gradients are wanted z becomes dz, times `weight`. */
+TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
+                           int32_t *hit)
+{
+    int32_t target = l->targets[row];
+    int64_t c, n = l->vocab;
+    trf__v16 scale = trf__set(1 / trf__row_loss(l, row, z, hit)), off = trf__set((trf_real)-l->off);
+    if (!l->dx || target < 0) return;
     for (c = 0; c < n; c += 16)
-        trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), factor, off), n - c);
+        trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), scale, off), n - c);
     /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
     for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
-#if !defined(TRF_NO_TRAIN)
     if (l->teachers) trf__teach_row(l, row, weight, z);
-#endif
 }
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
@@ -12471,45 +12474,20 @@ typedef struct trf__twin {
 TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, int32_t *hit)
 {
     const trf__loss *l = j->l;
-    const trf__v16 factor = trf__set((trf_real)TRF__SMALL);
-    const int32_t target = l->targets[pair];
+    const trf_real most[2] = { trf__max_of(p->z[0], l->vocab), trf__max_of(p->z[1], l->vocab) };
     int64_t c, n = l->vocab;
-    trf__v16 sum[2], total[2], apart[2], off[2];
-    trf_real most[2], at_target[2], at_zero[2];
-    double mean[2], taught[2] = {0, 0};
+    double mean[2];
     int k;
+    for (c = 0; c < n; c += 16)
+        trf__store_n(p->u + c, trf__sub(trf__below(p->z[0] + c, n - c, most[0]),
+                                        trf__below(p->z[1] + c, n - c, most[1])), n - c);
     for (k = 0; k < 2; k++) {
-        most[k] = trf__max_of(p->z[k], n);
-        if (l->teachers) taught[k] = trf__taught(l, pair, p->z[k], most[k]);
-        at_target[k] = p->z[k][target];
-        at_zero[k] = l->zero_column >= 0 ? p->z[k][l->zero_column] : 0;
-        sum[k] = total[k] = apart[k] = trf__set(0);
-        off[k] = trf__set(-most[k] * (trf_real)TRF__SMALL);
-    }
-    for (c = 0; c < n; c += 16) {
-        const trf__v16 valid = trf__first(n - c);
-        trf__v16 x[2], u;
-        for (k = 0; k < 2; k++) x[k] = trf__below(p->z[k] + c, n - c, most[k]);
-        u = trf__mul(trf__sub(x[0], x[1]), valid);
-        trf__store_n(p->u + c, u, n - c);
-        for (k = 0; k < 2; k++) {
-            trf__v16 e = trf__exp(x[k]);
-            sum[k] = trf__fma(e, valid, sum[k]);
-            apart[k] = trf__fma(e, u, apart[k]);
-            total[k] = trf__fma(trf__fma(trf__load_n(p->z[k] + c, n - c), factor, off[k]), valid,
-                                total[k]);
-            trf__store_n(p->z[k] + c, e, n - c);
-        }
-    }
-    for (k = 0; k < 2; k++) {
-        double log_sum = trf__ln((double)trf__sum(sum[k]));
-        trf__loss_of_row(l, pair + k * l->pairs, (double)most[k], (double)at_target[k],
-                         (double)at_zero[k],
-                         (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
-        l->row_loss[pair + k * l->pairs] += l->share * (log_sum - taught[k]);
-        hit[k] = at_target[k] >= most[k];
-        p->scale[k] = 1 / trf__sum(sum[k]);
-        mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
+        const trf_real sum = trf__row_loss(l, pair + k * l->pairs, p->z[k], &hit[k]);
+        trf__v16 apart = trf__set(0);
+        for (c = 0; c < n; c += 16)
+            apart = trf__fma(trf__load_n(p->z[k] + c, n - c), trf__load_n(p->u + c, n - c), apart);
+        p->scale[k] = 1 / sum;
+        mean[k] = (double)trf__sum(apart) / (double)sum;
         p->mean[k] = (trf_real)mean[k];
     }
     j->divergence[pair] = (mean[0] - mean[1]) / 2;
@@ -12553,14 +12531,14 @@ TRF__FN void trf__loss_pair(const trf__loss_job *j, int64_t pair, double weight,
     p.z[0] = z;
     p.z[1] = z + j->ld;
     p.u = j->apart + worker * j->ld;
-    j->divergence[pair] = 0;
-    if (l->targets[pair] < 0) {
-        trf__loss_row(l, pair, weight, p.z[0], &hit[0]);
-        trf__loss_row(l, pair + l->pairs, weight, p.z[1], &hit[1]);
+    if (l->targets[pair] >= 0) {
+        trf__pair_loss(j, &p, pair, hit);
+        if (l->dx) trf__pair_gradient(l, &p, pair, weight);
         return;
     }
-    trf__pair_loss(j, &p, pair, hit);
-    if (l->dx) trf__pair_gradient(l, &p, pair, weight);
+    j->divergence[pair] = 0;
+    (void)trf__row_loss(l, pair, p.z[0], &hit[0]);
+    (void)trf__row_loss(l, pair + l->pairs, p.z[1], &hit[1]);
 }
 
 /* dx = dz w of some rows of the group */
@@ -12599,8 +12577,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
                                                       &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     for (; l->pairs && r < rows; r += 2)
-        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r],
-                       worker);
+        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r], worker);
     if (l->dx && !trf__loss_dx_later(run, &j->all))
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif
@@ -16183,45 +16160,55 @@ template <class A> TRF__DEVICE float trf__gpu_below(A z, float maximum)
     return x < -1e30f ? -1e30f : x;     /* NaN stays */
 }
 
-/* A block for each row; a thread takes every 256th logit. */
+/* The loss of a row with logits z: *most is their largest, *sum that of exp(z - *most). A block
+   computes it, and a thread takes every 256th logit. */
+template <class A>
+TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, float *shared,
+                                   int32_t *hit, float *most, float *sum)
+{
+    const int32_t target = l.targets[row];
+    const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
+    float maximum = -FLT_MAX, all = 0, total = 0, taught = 0, at_target, at_zero;
+    int64_t c;
+    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+        maximum = fmaxf(maximum, trf__as_float(z[c]));
+    maximum = *most = trf__block_max(maximum, shared);
+    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+        all += expf(trf__as_float(z[c]) - maximum);
+        total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+        if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
+    }
+    *sum = trf__block_sum(all, shared);
+    if (t) taught = trf__block_sum(taught, shared);
+    total = trf__block_sum(total, shared);
+    at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+    at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
+    /* all threads have read z[target] and z[zero_column]: now z may become dz */
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double log_sum = log((double)*sum);
+        trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero,
+                         (double)total / TRF__SMALL - (double)l.vocab * log_sum, log_sum);
+        l.row_loss[row] += l.share * (log_sum - (double)taught);
+        if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
+        *hit = target >= 0 && at_target >= maximum;
+    }
+}
+
+/* A block for each row. */
 template <class A>
 TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *logits,
                                     int32_t *hit, int64_t row0, int64_t rows)
 {
     TRF__SHARED(float, shared, TRF__CUDA_WARPS);
-    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
+    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1, maximum, sum;
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         A *z = (A *)(void *)logits + r * l.vocab;
-        float maximum = -FLT_MAX, sum = 0, total = 0, taught = 0, at_target, at_zero;
-        int64_t row = row0 + r, c;
-        int32_t target = l.targets[row];
-        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__as_float(z[c]));
-        maximum = trf__block_max(maximum, shared);
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
-            sum += expf(trf__as_float(z[c]) - maximum);
-            total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
-            if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
-        }
-        sum = trf__block_sum(sum, shared);
-        taught = trf__block_sum(taught, shared);
-        total = trf__block_sum(total, shared);
-        at_target = target >= 0 ? trf__as_float(z[target]) : 0;
-        at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
-        /* all threads have read z[target] and z[zero_column]: now z may become dz */
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double log_sum = log((double)sum);
-            double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
-            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
-                             log_sum);
-            l.row_loss[row] += l.share * (log_sum - (double)taught);
-            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
-            hit[row] = target >= 0 && at_target >= maximum;
-        }
+        int32_t target = l.targets[row0 + r];
+        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row0 + r) : NULL;
+        trf__gpu_row_loss(l, z, row0 + r, shared, &hit[row0 + r], &maximum, &sum);
         /* exp is computed again, as z may have only 16 bits */
-        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+        for (int64_t c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float dz = target < 0 ? 0 : fmaf(expf(trf__as_float(z[c]) - maximum), 1 / sum,
                                              (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
@@ -16243,49 +16230,21 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
     const float half_weight = (l.of_sequences && now ? (float)now->sequence_weight : 1) / 2;
     for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
         A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
-        float most[2], sum[2], total[2], mean[2], taught[2] = {0, 0}, at_target[2], at_zero[2];
+        float most[2], sum[2], mean[2] = { 0, 0 };
         int64_t pair = pair0 + r, c;
         int32_t target = l.targets[pair];
         const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, pair) : NULL;
         z[1] = z[0] + l.vocab;
-        for (int k = 0; k < 2; k++) {
-            most[k] = -FLT_MAX;
-            sum[k] = total[k] = mean[k] = 0;
-            for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-                most[k] = fmaxf(most[k], trf__as_float(z[k][c]));
-            most[k] = trf__block_max(most[k], shared);
-        }
+        for (int k = 0; k < 2; k++)
+            trf__gpu_row_loss(l, z[k], pair + k * l.pairs, shared, &at.hit[2 * pair + k], &most[k],
+                              &sum[k]);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
-            for (int k = 0; k < 2; k++) {
-                sum[k] += expf(x[k]);
-                mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
-                total[k] += fmaf(trf__as_float(z[k][c]), (float)TRF__SMALL,
-                                 -most[k] * (float)TRF__SMALL);
-                if (t) taught[k] = fmaf(expf(t[c]), x[k], taught[k]);
-            }
+            for (int k = 0; k < 2; k++) mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
         }
-        for (int k = 0; k < 2; k++) {
-            sum[k] = trf__block_sum(sum[k], shared);
-            total[k] = trf__block_sum(total[k], shared);
-            mean[k] = trf__block_sum(mean[k], shared) / sum[k];
-            taught[k] = trf__block_sum(taught[k], shared);
-            at_target[k] = target >= 0 ? trf__as_float(z[k][target]) : 0;
-            at_zero[k] = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[k][l.zero_column]) : 0;
-        }
-        /* all threads have read what is at the target: now z may become dz */
-        __syncthreads();
-        for (int k = 0; threadIdx.x == 0 && k < 2; k++) {
-            double log_sum = log((double)sum[k]);
-            int64_t row = pair + k * l.pairs;
-            double all = (double)total[k] / TRF__SMALL - (double)l.vocab * log_sum;
-            trf__loss_of_row(&l, row, (double)most[k], (double)at_target[k], (double)at_zero[k],
-                             all, log_sum);
-            l.row_loss[row] += l.share * (log_sum - (double)taught[k]);
-            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
-            at.hit[2 * pair + k] = target >= 0 && at_target[k] >= most[k];
+        for (int k = 0; k < 2; k++) mean[k] = trf__block_sum(mean[k], shared) / sum[k];
+        if (threadIdx.x == 0)
             at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
-        }
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
             float own[2] = { expf(x[0]) / sum[0], expf(x[1]) / sum[1] };
@@ -18856,9 +18815,9 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 {
     trf__pieces *p = v->pieces;
     if (!p) return;
-    trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
-    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
-    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
+    TRF__FREE(&v->hooks, p->tokens, p->size);
+    TRF__FREE(&v->hooks, p->pieces, p->capacity);
+    TRF__FREE(&v->hooks, p->cells, p->n_cells);
     trf__free(&v->hooks, p, sizeof *p);
 }
 
@@ -18866,7 +18825,7 @@ TRF__FN void trf__wordpiece_release(trf_vocab *v)
 {
     trf__wordpiece *w = v->wordpiece;
     if (!w) return;
-    trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
+    TRF__FREE(&v->hooks, w->rules, w->n_rules);
     trf__free(&v->hooks, w, sizeof *w);
     v->wordpiece = NULL;
 }
@@ -18875,18 +18834,18 @@ TRF__FN void trf__byte_bpe_release(trf_vocab *v)
 {
     trf__byte_bpe *b = v->byte_bpe;
     if (!b) return;
-    trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
-    trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
-    trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
+    TRF__FREE(&v->hooks, b->ranges, b->n_ranges);
+    TRF__FREE(&v->hooks, b->merges, b->n_merges);
+    TRF__FREE(&v->hooks, b->slots, b->n_slots);
     trf__free(&v->hooks, b, sizeof *b);
     v->byte_bpe = NULL;
 }
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
-    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
+    TRF__FREE(&v->hooks, v->tokens, v->token_capacity);
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    TRF__FREE(&v->hooks, v->slots, v->n_slots);
     trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
     trf__pieces_release(v);
     trf__wordpiece_release(v);
@@ -21552,8 +21511,8 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
         text = next;
     }
     trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, composed, trf__bytes(room, sizeof *composed));
-    trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
+    TRF__FREE(&v->hooks, composed, room);
+    TRF__FREE(&v->hooks, work.room, work.capacity);
     trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
     return status;
 }
@@ -21607,7 +21566,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
         at = begin - 1;
     }
     trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, tokens, trf__bytes(n_tokens, sizeof *tokens));
+    TRF__FREE(&v->hooks, tokens, n_tokens);
     return status;
 }
 
@@ -29065,10 +29024,10 @@ TRF__FN void trf__token_close(trf__token_reader *r)
     hooks = r->hooks;
     if (r->fd >= 0) trf__close(r->fd);
     trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
-    trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
+    TRF__FREE(&hooks, r->blocks, r->block_capacity);
     trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
-    trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
-    trf__free(&hooks, r->pieces, trf__bytes(r->piece_capacity, sizeof *r->pieces));
+    TRF__FREE(&hooks, r->ids, r->id_capacity);
+    TRF__FREE(&hooks, r->pieces, r->piece_capacity);
     trf__free(&hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
     if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
     trf__free(&hooks, r, sizeof *r);
@@ -30130,8 +30089,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
                                                        sizeof *corpus->ids));
     trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
                                                        sizeof *corpus->ids));
-    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
-    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
+    TRF__FREE(&hooks, corpus->pairs, corpus->pair_capacity);
+    TRF__FREE(&hooks, corpus->ids, corpus->id_capacity);
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 
@@ -30542,7 +30501,7 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
     trf_hooks hooks;
     if (!noise) return;
     hooks = noise->options.hooks;
-    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
+    TRF__FREE(&hooks, noise->numbers, noise->capacity);
     trf__free(&hooks, noise, sizeof *noise);
 }
 
@@ -31045,15 +31004,10 @@ typedef struct trf__ensemble {
     double weights[TRF_MAX_MODELS];
     trf_ensemble_rule rule;
     int apart;                  /* 1: their sources have different vocabularies */
-    trf__pass *others;          /* of models 1 .. n - 1; the first pass is the owner's */
+    trf__pass *passes[TRF_MAX_MODELS];
+    trf__pass *others;          /* the memory of passes 1 .. n - 1; the first is the owner's */
     int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
 } trf__ensemble;
-
-/* The pass of model k. */
-TRF__FN trf__pass *trf__member(const trf__ensemble *e, trf__pass *first, int32_t k)
-{
-    return k ? &e->others[k - 1] : first;
-}
 
 /* The configurations together. */
 TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
@@ -31106,17 +31060,18 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
 /* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
    failure too. */
 TRF__COLD
-TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, trf_error *err)
+TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
     int32_t k;
+    e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
     e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
                                                trf__bytes(e->n - 1, sizeof *e->others));
     if (!e->others)
         return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
     for (k = 1; k < e->n; k++)
-        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], &first->run,
-                                first->plan.limits, err));
+        TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
     return TRF_OK;
 }
 
@@ -31124,29 +31079,47 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
     int32_t k;
     if (!e->others) return;
-    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
-    trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
+    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
+    TRF__FREE(&first->run.hooks, e->others, e->n - 1);
     e->others = NULL;
 }
 
 /* trf__pass_reserve for all. */
-TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, trf__pass *first,
-                                         const trf__limits *need, trf_error *err)
+TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
 {
     int32_t k;
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, first, k);
-        const char *arena = pass->plan.arena;
-        TRF__TRY(trf__pass_reserve(pass, need, err));
-        e->moves += k > 0 && pass->plan.arena != arena;
+        const char *arena = e->passes[k]->plan.arena;
+        TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
+        e->moves += k > 0 && e->passes[k]->plan.arena != arena;
     }
     return TRF_OK;
 }
 
-/* Adds what model k's decoder has left in its rows. */
-TRF__FN void trf__mix_rows(const trf__ensemble *e, const trf__pass *pass, int32_t k,
-                           trf_real *sum, trf_real *logits)
+/* Cuts the caches of all models, with so many rows of each layer of a decoder, and of its memory.
+   Areas are those of the first one. */
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
+                              const trf__run *run, int64_t self_rows, int64_t cross_rows)
 {
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__cache *cache = &caches[k];
+        int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
+        cache->area = caches[0].area;
+        cache->self_area = caches[0].self_area;
+        cache->self_layer = self_rows * width;
+        cache->cross_layer = cross_rows * width;
+        cache->self = (trf__act *)trf__take(cursor, layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+}
+
+/* Adds what model k's decoder has left in its rows. */
+TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
+{
+    const trf__pass *pass = e->passes[k];
     const trf__stack *stack = &pass->decoder;
     trf__mix j;
     trf__scale_states(pass, stack->out, stack->rows);
@@ -31240,11 +31213,11 @@ typedef struct trf__required {
     char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
     trf__text_ids cut;                          /* its tokens */
     void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
-    char *texts; int64_t n_texts;               /* what each target id writes, */
-    int32_t *ends; int64_t n_ends;              /* and where each ends; */
-    int32_t *slots; int64_t n_slots;            /* a hash table of them: ids + 1, or 0 */
+    int32_t *slots; int64_t n_slots;            /* what target ids write: a hash table of ids + 1 or
+                                                   0, in whose block are */
+    int32_t *ends; char *texts;                 /* where each text ends, and all texts */
     int32_t longest;
-    void *writes;                               /* ends and texts on the device */
+    void *writes; size_t writes_bytes;          /* ends and texts on the device */
 } trf__required;
 
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their
@@ -31514,15 +31487,21 @@ TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
     memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
 }
 
+/* Bytes of the lists of a call on the device. */
+TRF__FN size_t trf__lists_bytes(int64_t phrases, int64_t units, int64_t symbols)
+{
+    return trf__bytes(phrases, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit)) +
+        trf__bytes(symbols, sizeof(int32_t)) + 3 * TRF__ALIGN;
+}
+
 /* Bytes that the phrases of a search take. */
 TRF__FN size_t trf__phrases_memory(const trf_search *s)
 {
     int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
-    size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
     if (n == 0) return 0;
-    return trf__add_size(trf__bytes(trf__capacity(16, 1), sizeof(trf__phrases)),
-                         lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
-                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
+    return trf__bytes(trf__capacity(16, 1), sizeof(trf__phrases)) +
+        trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
+        trf__bytes(trf__capacity(16, units + 1), sizeof(trf__unit)) + trf__lists_bytes(n, units, 0);
 }
 
 TRF__FN void trf__required_free(trf_translator *t)
@@ -31531,46 +31510,46 @@ TRF__FN void trf__required_free(trf_translator *t)
     const trf__run *run = &t->pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     run->backend->release(run, r->device, (size_t)r->device_bytes);
-    run->backend->release(run, r->writes, trf__bytes(r->n_ends, sizeof *r->ends) +
-                          (size_t)r->n_texts);
-    trf__free(hooks, r->of, trf__bytes(r->of_capacity, sizeof *r->of));
-    trf__free(hooks, r->each, trf__bytes(r->each_capacity, sizeof *r->each));
-    trf__free(hooks, r->units, trf__bytes(r->units_capacity, sizeof *r->units));
-    trf__free(hooks, r->symbols, trf__bytes(r->symbols_capacity, sizeof *r->symbols));
-    trf__free(hooks, r->text, (size_t)r->text_capacity);
-    trf__free(hooks, r->cut.ids, trf__bytes(r->cut.capacity, sizeof *r->cut.ids));
-    trf__free(hooks, r->texts, (size_t)r->n_texts);
-    trf__free(hooks, r->ends, trf__bytes(r->n_ends, sizeof *r->ends));
-    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots));
+    run->backend->release(run, r->writes, r->writes_bytes);
+    TRF__FREE(hooks, r->of, r->of_capacity);
+    TRF__FREE(hooks, r->each, r->each_capacity);
+    TRF__FREE(hooks, r->units, r->units_capacity);
+    TRF__FREE(hooks, r->symbols, r->symbols_capacity);
+    TRF__FREE(hooks, r->text, r->text_capacity);
+    TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
+    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
 }
 
 // >>writing        what each id of the target writes
 
-TRF__FN int32_t trf__written_from(const trf__required *r, int32_t id)
+TRF__FN const char *trf__writing(const trf__required *r, int32_t id, int32_t *n)
 {
-    return id > 0 ? r->ends[id - 1] : 0;
+    int32_t from = id > 0 ? r->ends[id - 1] : 0;
+    *n = r->ends[id] - from;
+    return r->texts + from;
 }
 
-/* The id that writes n bytes, or -1. */
-TRF__FN int32_t trf__id_writing(const trf__required *r, const char *text, int32_t n, uint64_t hash)
+/* The slot of the id that writes n bytes, or the empty one where it would be. */
+TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int32_t n,
+                                   uint64_t hash)
 {
     uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
     for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        int32_t id = r->slots[at] - 1, from = trf__written_from(r, id);
-        if (r->ends[id] - from == n && !memcmp(r->texts + from, text, (size_t)n)) return id;
+        int32_t length;
+        const char *other = trf__writing(r, r->slots[at] - 1, &length);
+        if (length == n && !memcmp(other, text, (size_t)n)) break;
     }
-    return -1;
+    return &r->slots[at];
 }
 
 /* Enters an id that a copy may use, unless another one writes the same. */
 TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
-    int32_t from = trf__written_from(r, id), n = r->ends[id] - from;
-    uint64_t hash = trf__hash_bytes(r->texts + from, (size_t)n);
-    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
-    if (n == 0 || trf__id_writing(r, r->texts + from, n, hash) >= 0) return;
-    while (r->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    r->slots[at] = id + 1;
+    int32_t n, *slot;
+    const char *text = trf__writing(r, id, &n);
+    slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
+    if (n == 0 || *slot) return;
+    *slot = id + 1;
     if (n > r->longest) r->longest = n;
 }
 
@@ -31595,35 +31574,30 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     const trf__run *run = &t->pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     trf__required *r = &t->required;
-    int64_t n_ends = c->target_vocab, n_texts = 0, n_slots = 2;
-    size_t ends_bytes = trf__bytes(n_ends, sizeof *r->ends);
+    size_t bytes, ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
     int32_t id, pass;
     if (r->writes) return TRF_OK;
-    for (id = 0; id < n_ends; id++) n_texts += (int64_t)trf__target_text(model, id, NULL);
-    while (n_slots < 2 * n_ends) n_slots *= 2;
-    if (n_texts < INT32_MAX) {
-        if (!r->ends) r->ends = (int32_t *)trf__alloc(hooks, ends_bytes);
-        if (r->ends) r->n_ends = n_ends;
-        if (!r->texts) r->texts = (char *)trf__alloc(hooks, (size_t)n_texts);
-        if (r->texts) r->n_texts = n_texts;
-        if (!r->slots) r->slots = (int32_t *)trf__alloc_zeroed(hooks, trf__bytes(n_slots,
-                                                                                 sizeof *r->slots));
-        if (r->slots) r->n_slots = n_slots;
-    }
-    if (r->ends && r->texts && r->slots)
-        r->writes = run->backend->alloc(run, ends_bytes + (size_t)n_texts);
-    if (!r->writes)
+    for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
+    r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
+    r->writes_bytes = ends + texts;
+    bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
+    r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
+    if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
+    if (!r->writes) {
+        trf__free(hooks, r->slots, bytes);
+        r->slots = NULL;
         return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
-                         (long long)n_ends);
-    for (n_texts = 0, id = 0; id < n_ends; id++)
-        r->ends[id] = (int32_t)(n_texts += (int64_t)trf__target_text(model, id,
-                                                                     r->texts + n_texts));
+                         (long long)c->target_vocab);
+    }
+    r->ends = r->slots + r->n_slots;
+    r->texts = (char *)(r->ends + c->target_vocab);
+    for (texts = 0, id = 0; id < c->target_vocab; id++)
+        r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
     for (pass = 0; pass < 2; pass++)
-        for (id = 0; id < n_ends && id < trf_vocab_size(model->target); id++)
+        for (id = 0; id < c->target_vocab && id < trf_vocab_size(model->target); id++)
             if (id != c->unk && !trf__is_end(c->eos, &t->search.ends, id) &&
                 trf__is_plain_token(model->target, id) == !pass) trf__enter_writing(r, id);
-    run->backend->upload(run, r->writes, r->ends, ends_bytes);
-    run->backend->upload(run, (char *)r->writes + ends_bytes, r->texts, (size_t)n_texts);
+    run->backend->upload(run, r->writes, r->ends, r->writes_bytes);
     return run->backend->sync(run, err);
 }
 
@@ -31634,65 +31608,62 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
 TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_t n, int32_t m,
                                 int blank, const trf__unit *units, int32_t *needed)
 {
+    const char *from = text + m - blank;
     uint64_t hash = TRF__HASH_START;
     int32_t length, id = -1;
     *needed = TRF__NEVER;
     for (length = 1; length <= r->longest && length <= n - m + blank; length++) {
-        int32_t after = m + length - blank, rest = after < n ? units[after].rest : 0, found;
-        hash = trf__hash_more(hash, text + m - blank + length - 1, 1);
+        int32_t rest = units[m + length - blank].rest, found;
+        hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        found = trf__id_writing(r, text + m - blank, length, trf__hash_end(hash));
-        if (found >= 0) { id = found; *needed = rest + 1; }
+        found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
 }
 
 /* Sets where the vocabulary cuts a text, if its tokens write the text or a blank and the text.
-   Returns the first token that writes a part of it, or -1, and where that part ends. */
-TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *text, int32_t n,
-                             trf__unit *units, int32_t *end)
+   Returns where the part of the first token ends, or 0. */
+TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
+                             trf__unit *units)
 {
-    int32_t at, lead, i, first = -1;
-    for (lead = -n, i = 0; i < r->cut.n; i++)
-        lead += r->ends[r->cut.ids[i]] - trf__written_from(r, r->cut.ids[i]);
-    if (lead < 0 || lead > 1) return -1;
-    for (at = -lead, i = 0; i < r->cut.n; i++) {
-        int32_t from = trf__written_from(r, r->cut.ids[i]), length = r->ends[r->cut.ids[i]] - from;
-        if (r->cut.ids[i] == unk || memcmp(r->texts + from, text + at, (size_t)length)) return -1;
-        at += length;
+    int32_t lead = -f->n, end = 0, at, length, i;
+    for (i = 0; i < r->cut.n; i++, lead += length) (void)trf__writing(r, r->cut.ids[i], &length);
+    if (lead < 0 || lead > 1) return 0;
+    for (at = -lead, i = 0; i < r->cut.n; i++, at += length) {
+        int32_t id = r->cut.ids[i];
+        const char *written = trf__writing(r, id, &length);
+        if (id == unk || memcmp(written, text + at, (size_t)length)) {
+            for (; at > 0; at--) units[at].next = -1;
+            f->first[0] = -1;
+            return 0;
+        }
+        if (at > 0) units[at].next = id;
+        else if (at + length > 0) { f->first[0] = id; end = at + length; }
     }
-    for (at = -lead, i = 0; i < r->cut.n; i++) {
-        int32_t id = r->cut.ids[i], length = r->ends[id] - trf__written_from(r, id);
-        if (at > 0 && length > 0) units[at].next = id;
-        else if (at + length > 0) { first = id; *end = at + length; }
-        at += length;
-    }
-    return first;
+    return end;
 }
 
 /* Sets how copies of a text go on from each of its bytes, and with which tokens they begin. */
 TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
                              trf__unit *units)
 {
-    int32_t n = f->n, end = n, m, needed[3] = { TRF__NEVER, TRF__NEVER, TRF__NEVER }, k;
+    int32_t n = f->n, end, m, length, needed;
     for (m = 0; m < n; m++) units[m].next = -1;
-    f->first[0] = trf__set_cut(r, unk, text, n, units, &end);
+    units[n].rest = 0;
+    end = trf__set_cut(r, unk, text, f, units);
     for (m = n - 1; m >= 0; m--) {
-        int32_t id = units[m].next, after;
-        if (id < 0) {
+        if (units[m].next < 0)
             units[m].next = trf__copy_token(r, text, n, m, 0, units, &units[m].rest);
-            continue;
+        else {
+            (void)trf__writing(r, units[m].next, &length);
+            units[m].rest = units[m + length].rest + 1;
         }
-        after = m + r->ends[id] - trf__written_from(r, id);
-        units[m].rest = 1 + (after < n ? units[after].rest : 0);
     }
-    if (f->first[0] >= 0) needed[0] = 1 + (end < n ? units[end].rest : 0);
-    f->first[1] = trf__copy_token(r, text, n, 0, 0, units, &needed[1]);
-    f->first[2] = trf__copy_token(r, text, n, 0, 1, units, &needed[2]);
-    for (f->cost = TRF__NEVER, k = 0; k < 3; k++) {
-        if (needed[k] >= TRF__NEVER) f->first[k] = -1;
-        else if (needed[k] < f->cost) f->cost = needed[k];
-    }
+    f->first[1] = units[0].next;        /* a cut says nothing of byte 0 */
+    f->first[2] = trf__copy_token(r, text, n, 0, 1, units, &needed);
+    f->cost = (int32_t)trf__min64(units[0].rest, needed);
+    if (end && units[end].rest < f->cost) f->cost = units[end].rest + 1;
 }
 
 // >>requirements   the phrases of each sentence of a call
@@ -31707,13 +31678,13 @@ TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
         units[i].back = trf__phrase_after(units, f->bytes, units[i - 1].back, units[i].unit);
 }
 
-/* A new phrase of n units at the end of the list. */
+/* A new phrase of n units at the end of the list. The unit behind them is for trf__set_copies. */
 TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f,
                                    trf__unit **units, trf_error *err)
 {
     trf__required *r = &t->required;
     TRF__GROW(trf__phrase, r->each, r->each_capacity, r->n_each + 1, &t->search.hooks);
-    TRF__GROW(trf__unit, r->units, r->units_capacity, r->n_units + n, &t->search.hooks);
+    TRF__GROW(trf__unit, r->units, r->units_capacity, r->n_units + n + 1, &t->search.hooks);
     *f = &r->each[r->n_each];
     *units = &r->units[r->n_units];
     TRF__ZERO(**f);
@@ -31727,22 +31698,18 @@ TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f
    whose phrases begin at `first`. */
 TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, int32_t exactly)
 {
-    trf__phrase *f = &r->each[r->n_each];
-    int64_t k;
-    int32_t i;
-    for (k = first; k < r->n_each; k++) {
-        trf__phrase *g = &r->each[k];
-        if (g->n != f->n || g->bytes != f->bytes) continue;
-        for (i = 0; i < f->n; i++)
-            if (r->units[g->begin + i].unit != r->units[f->begin + i].unit) break;
-        if (i < f->n) continue;
+    trf__phrase *f = &r->each[r->n_each], *g;
+    trf__unit *units = &r->units[f->begin];
+    trf__set_back(f, units);
+    for (g = r->each + first; g < f; g++) {
+        if (g->n != f->n || g->bytes != f->bytes ||
+            memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
         g->times = (int32_t)trf__min64((int64_t)g->times + times, TRF__MAX_PHRASE_TOKENS);
         g->exactly |= exactly;
         return;
     }
     f->times = times;
     f->exactly = exactly;
-    trf__set_back(f, r->units + f->begin);
     r->n_each++;
     r->n_units += f->n;
 }
@@ -31893,42 +31860,39 @@ TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *
     return TRF_OK;
 }
 
-/* Copies the lists to the device, and gives each of n sentences its part. */
-TRF__FN trf_status trf__upload_required(trf_translator *t, int32_t n, int32_t n_symbols,
-                                        trf_error *err)
+/* Copies the lists to the device, and gives each sentence its part. */
+TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
+    int32_t n_symbols = t->rules.phrases.n_symbols, *symbols;
     const trf__run *run = &t->pass.run;
-    trf__cursor cursor = trf__cursor_at(NULL);
+    int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols), i;
+    trf__cursor cursor;
     trf__phrase *each;
     trf__unit *units;
-    int32_t *symbols, i, pass;
-    for (pass = 0; pass < 2; pass++) {
-        each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
-        units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
-        symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
-        if (pass) break;
-        if ((int64_t)cursor.used > r->device_bytes) {
-            run->backend->release(run, r->device, (size_t)r->device_bytes);
-            r->device = run->backend->alloc(run, cursor.used);
-            r->device_bytes = r->device ? (int64_t)cursor.used : 0;
-            if (!r->device)
-                return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
-                                 (long long)r->n_each);
-        }
-        cursor = trf__cursor_at(r->device);
+    if (bytes > r->device_bytes) {
+        run->backend->release(run, r->device, (size_t)r->device_bytes);
+        r->device = run->backend->alloc(run, (size_t)bytes);
+        r->device_bytes = r->device ? bytes : 0;
+        if (!r->device)
+            return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
+                             (long long)r->n_each);
     }
+    cursor = trf__cursor_at(r->device);
+    each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
+    units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
+    symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
     run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
     run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
     run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < r->n_of; i++) {
         trf__phrases *p = &r->of[i];
         p->each = each;
         p->units = units;
         p->symbols = symbols;
         p->n_symbols = n_symbols;
         p->ends = (const int32_t *)r->writes;
-        p->texts = (const char *)r->writes + trf__bytes(r->n_ends, sizeof *r->ends);
+        if (p->ends) p->texts = (const char *)(p->ends + t->model->config.target_vocab);
         each += p->n;
     }
     return run->backend->sync(run, err);
@@ -31941,6 +31905,8 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
 {
     trf__required *r = &t->required;
     const trf_vocab *v = t->model->target;
+    int drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
+                            (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
     int32_t lists = x && x->n_texts > 0 ? n : 1, i;
     t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
@@ -31953,17 +31919,14 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
     for (i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
-        r->of[i].drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
-                                     (v->pieces && (v->pieces->dummy_prefix ||
-                                                    v->pieces->remove_extra)));
+        r->of[i].drops_blank = drops_blank;
         TRF__TRY(trf__require_ids(t, first, err));
         for (; x && k < x->n_texts && x->texts[k].sentence == i; k++)
             TRF__TRY(trf__require_text(t, first, &x->texts[k], err));
         TRF__TRY(trf__require_all(t, first, &r->of[i], err));
     }
-    TRF__TRY(trf__upload_required(t, lists, x ? x->n_symbols : 0, err));
     r->n_of = lists;
-    return TRF_OK;
+    return trf__upload_required(t, err);
 }
 
 /* The phrases of a sentence, or NULL. */
@@ -32011,29 +31974,6 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* The caches of all models, and room for what several say of the rows. */
-TRF__COLD
-TRF__FN void trf__take_caches(trf__cursor *cursor, trf__hypotheses *h, const trf__ensemble *e,
-                              const trf__run *run)
-{
-    int64_t mixed = e->n > 1 ? h->n_rows : 0, vocab = e->config.target_vocab;
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
-        const trf_config *c = e->configs[k];
-        trf__cache *cache = &h->caches[k];
-        int64_t width = 2 * trf__k_width(c);
-        cache->area = h->area;
-        cache->self_layer = h->length * h->n_rows * width;
-        cache->cross_layer = h->n_places * h->area * width;
-        cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                            trf__bytes(cache->self_layer, run->element));
-        cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                             trf__bytes(cache->cross_layer, run->element));
-    }
-    h->mixed = trf__take_reals(cursor, mixed, vocab);
-    h->logits = trf__take_reals(cursor, mixed, vocab);
-}
-
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
@@ -32056,7 +31996,10 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    trf__take_caches(&device, h, e, run);
+    h->caches[0].area = h->area;
+    trf__take_caches(&device, h->caches, e, run, h->length * n, h->n_places * h->area);
+    h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
+    h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -32161,29 +32104,18 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
-    trf__free(&hooks, translator->numbers,
-              trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
-    trf__free(&hooks, translator->states,
-              trf__bytes(translator->states_capacity, sizeof *translator->states));
-    trf__free(&hooks, translator->answers,
-              trf__bytes(translator->answers_capacity, sizeof *translator->answers));
-    trf__free(&hooks, translator->n_answers,
-              trf__bytes(translator->n_answers_capacity, sizeof *translator->n_answers));
-    trf__free(&hooks, translator->ids,
-              trf__bytes(translator->ids_capacity, sizeof *translator->ids));
-    trf__free(&hooks, translator->own,
-              trf__bytes(translator->own_capacity, sizeof *translator->own));
-    trf__free(&hooks, translator->first_id,
-              trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
+    TRF__FREE(&hooks, translator->numbers, translator->numbers_capacity);
+    TRF__FREE(&hooks, translator->states, translator->states_capacity);
+    TRF__FREE(&hooks, translator->answers, translator->answers_capacity);
+    TRF__FREE(&hooks, translator->n_answers, translator->n_answers_capacity);
+    TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
+    TRF__FREE(&hooks, translator->own, translator->own_capacity);
+    TRF__FREE(&hooks, translator->first_id, translator->first_id_capacity);
     for (k = 0; k < TRF_MAX_MODELS; k++)
-        trf__free(&hooks, translator->text[k].ids,
-                  trf__bytes(translator->text[k].capacity, sizeof *translator->text[k].ids));
-    trf__free(&hooks, translator->source_at,
-              trf__bytes(translator->source_capacity, sizeof *translator->source_at));
-    trf__free(&hooks, translator->pending,
-              trf__bytes(translator->pending_capacity, sizeof *translator->pending));
-    trf__free(&hooks, translator->order,
-              trf__bytes(translator->order_capacity, sizeof *translator->order));
+        TRF__FREE(&hooks, translator->text[k].ids, translator->text[k].capacity);
+    TRF__FREE(&hooks, translator->source_at, translator->source_capacity);
+    TRF__FREE(&hooks, translator->pending, translator->pending_capacity);
+    TRF__FREE(&hooks, translator->order, translator->order_capacity);
     trf__free(&hooks, translator, sizeof *translator);
 }
 
@@ -32241,7 +32173,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
                             &search->hooks, err);
     if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
     for (k = 0; status == TRF_OK && k < n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
+        t->ensemble.passes[k]->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -32310,11 +32242,10 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, &t->pass, k);
         h->caches[k].backpointers = a.to;
         h->caches[k].stride = h->length;
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
+        TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
+        if (e->n > 1) trf__mix_rows(e, k, h->mixed, h->logits);
     }
     if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
     top.mixed = e->n > 1 ? h->mixed : NULL;
@@ -32465,7 +32396,7 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &t->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
@@ -32600,13 +32531,12 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
 /* The most rows that the lists and the activations of all models can hold. */
-TRF__FN int64_t trf__round_places(trf_translator *t)
+TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
     int32_t k;
     for (k = 0; k < t->ensemble.n; k++)
-        most = trf__min64(most, trf__member(&t->ensemble, &t->pass,
-                                            k)->plan.limits.target_rows);
+        most = trf__min64(most, t->ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
 
@@ -32615,7 +32545,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
                                      int32_t n, int64_t rows, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__pass *pass = t->ensemble.passes[k];
     trf__stack *stack = &pass->decoder;
     int64_t begin = k * h->n_places * h->area;
     if (round->sources)
@@ -32738,7 +32668,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
     }
     for (k = 0; k < t->ensemble.n; k++) {
-        trf__stack *stack = &trf__member(&t->ensemble, &t->pass, k)->decoder;
+        trf__stack *stack = &t->ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
     }
@@ -32770,8 +32700,7 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    for (k = 0; k < t->ensemble.n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->decoder.cache = NULL;
+    for (k = 0; k < t->ensemble.n; k++) t->ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }
 
@@ -33525,8 +33454,8 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(hooks, g->each, g->count * (g->capacity + 1));
     g->ids = ids;
     g->each = each;
     g->capacity = capacity;
@@ -33565,10 +33494,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
-    trf__stack *stack = &g->pass.decoder;
-    int64_t rows = 0, n = 0, k, todo = 0;
-    int32_t i;
-    stack->max_queries = 1;
+    int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
@@ -33587,57 +33513,41 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         *cross = *span;
         cross->key = (int32_t)(*next * g->caches[0].area);
         cross->n_key = s->n_source;
-        stack->max_queries = trf__max64(stack->max_queries, span->n_query);
+        longest = trf__max64(longest, span->n_query);
         n++;
-            if (span->n_query < todo) break;                /* its other rows come next */
+        if (span->n_query < todo) break;                /* its other rows come next */
     }
-    stack->rows = rows;
-    stack->n_self = n;
-    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->max_keys = g->caches[0].self_area;
-    stack->max_memory = g->caches[0].area;
-    stack->device = g->there;
-    for (i = 1; i < g->ensemble.n; i++) {
-        trf__stack *other = &g->ensemble.others[i - 1].decoder;
-        other->rows = rows; other->n_self = n; other->n_cross = stack->n_cross;
-        other->max_queries = stack->max_queries; other->max_keys = stack->max_keys;
-        other->max_memory = stack->max_memory; other->device = stack->device;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__stack *stack = &g->ensemble.passes[k]->decoder;
+        stack->rows = rows;
+        stack->n_self = n;
+        stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
+        stack->max_queries = longest;
+        stack->max_keys = g->caches[k].self_area;
+        stack->max_memory = g->caches[k].area;
+        stack->device = g->there;
+        stack->cache = &g->caches[k];
     }
     return n;
 }
 
-/* The ops of the last rows, from ids to logits. */
+/* The ops of the rows of the list; with `last` also those of their logits. */
+TRF__FN trf_status trf__issue_sampled(trf_sampler *g, int last, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = g->ensemble.passes[k];
+        trf__stack *stack = &pass->decoder;
+        TRF__TRY(trf__stack_forward(pass, stack, err));
+        if (last && g->scores) trf__project_states(pass, g->scores, stack->out, stack->rows);
+        else if (last) trf__mix_rows(&g->ensemble, k, g->mixed, g->mixing);
+    }
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
-    trf_sampler *g = (trf_sampler *)job;
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (g->scores) trf__project_states(pass, g->scores, pass->decoder.out, pass->decoder.rows);
-        else trf__mix_rows(&g->ensemble, pass, k, g->mixed, g->mixing);
-    }
-    return TRF_OK;
-}
-
-/* The rows of the list, without logits, of all models. */
-TRF__FN trf_status trf__rows_alone(trf_sampler *g, trf_error *err)
-{
-    int32_t k;
-    TRF__TRY(trf__cancel_status(&g->pass.run.hooks, err));
-    for (k = 0; k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-    }
-    return TRF_OK;
-}
-
-/* The decoders read and fill the caches, or again none. */
-TRF__FN void trf__use_caches(trf_sampler *g, int use)
-{
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++)
-        trf__member(&g->ensemble, &g->pass, k)->decoder.cache = use ? &g->caches[k] : NULL;
+    return trf__issue_sampled((trf_sampler *)job, 1, err);
 }
 
 /* The logits of the last rows: one row for each sequence, so the ops are the same from token to
@@ -33666,14 +33576,11 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     /* few enough rows for our own products, never CBLAS */
     while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
                                      : (int64_t)TRF__PACKED_ROWS)) > 0) {
-        trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        trf__use_caches(g, 1);
-        status = last ? trf__last_rows(g, err) : trf__rows_alone(g, err);
-        trf__use_caches(g, 0);
-        TRF__TRY(status);
+        if (!last) TRF__TRY(trf__cancel_status(&run->hooks, err));
+        TRF__TRY(last ? trf__last_rows(g, err) : trf__issue_sampled(g, 0, err));
         if (last && g->scores) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         else if (last)
             run->backend->download(run, g->logits, g->mixed,
@@ -33708,10 +33615,8 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
 {
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
-    trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(&g->sampling.hooks, g->each,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(&g->sampling.hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(&g->sampling.hooks, g->each, g->count * (g->capacity + 1));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->ids = NULL;
@@ -33730,7 +33635,6 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
-    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -33738,18 +33642,9 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    for (k = 0; k < g->ensemble.n; k++) {
-        const trf_config *c = g->ensemble.configs[k];
-        trf__cache *cache = &g->caches[k];
-        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
-        cache->area = g->caches[0].area;
-        cache->self_area = g->caches[0].self_area;
-        cache->self_layer = g->count * cache->self_area * width;
-        cache->cross_layer = g->count * cache->area * width;
-        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
-        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
-    }
-    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    trf__take_caches(&device, g->caches, &g->ensemble, &pass->run,
+                     g->count * g->caches[0].self_area, g->count * g->caches[0].area);
+    if (g->ensemble.n == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
     else {
         g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
         g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
@@ -33947,7 +33842,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
-    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &g->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
@@ -34018,7 +33913,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
                                     (size_t)rows * sizeof(int32_t));
     }
     for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        trf__pass *pass = g->ensemble.passes[k];
         if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
                                               g->source_lengths, g->count, 0, err);
         pass->encoder.rows = pass->encoder.n_self = 0;
@@ -34103,7 +33998,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
-    trf__pass *pass = trf__member(&translator->ensemble, &translator->pass, k);
+    trf__pass *pass = translator->ensemble.passes[k];
     const trf__backend *on = pass->run.backend;
     double *to = translator->numbers, *fresh = to + rows;
     trf_batch rest = *batch;
@@ -34141,7 +34036,7 @@ TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequenc
     TRF__ZERO(batch);
     batch.target = *targets;
     for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = trf__member(e, &translator->pass, k);
+        const trf__pass *pass = e->passes[k];
         batch.source = sources[k * each];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
     }
@@ -34288,47 +34183,26 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pa
     return TRF_OK;
 }
 
-/* Checks a batch, and the caller's tensor for its logits. With `ids` that has no rows for BOS and
-   EOS. */
-TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch *batch,
-                                     const trf_tensor *out, const char *name, int ids,
-                                     trf_error *err)
-{
-    const trf__pass *pass = &translator->pass;
-    const trf_config *c = pass->config;
-    trf__limits need;
-    int64_t wanted, rows;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
-    rows = need.target_rows;
-    if (ids) rows -= trf__source_added(c) * need.sentences;
-    return trf__shape_check(out, name, rows, trf__n_logits(c), err);
-}
-
-/* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf__pass *pass, trf_batch *rest,
-                                    trf_error *err)
-{
-    TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
-    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_work(translator, pass, err);
-}
-
 /* A model with a head has the head's logits, others those of the vocabulary. */
 TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err)
 {
     trf__pass *pass;
+    trf__limits need;
     trf_batch rest;
-    int64_t n, at = 0;
+    int64_t n, wanted, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
-    TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
+    trf__forget_answers(translator);
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    TRF__TRY(trf__shape_check(out, "out", need.target_rows, trf__n_logits(pass->config), err));
     for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, pass, &rest, err));
+        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY(trf__logits_in_work(translator, pass, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -34359,87 +34233,70 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of
-   numbers, of probabilities, or of their logits. */
-TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
-                              int64_t n)
-{
-    const int yes = e->config.label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double total = 0, x;
-    int64_t i;
-    for (i = 0; i < e->n; i++) total += e->weights[i];
-    for (i = 0; i < n; i++) {
-        x = yes ? trf__yes((double)z[i]) : (double)z[i];
-        to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
-    }
-}
-
-/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. One of several
+   labels: a sum of probabilities or of their logarithms. Else a weighted mean of numbers, of
+   probabilities, or of their logits. */
 TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                              int64_t n)
 {
-    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    const trf_label_kind kind = e->config.label_kind;
+    const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
+    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
     int64_t i;
-    if (e->config.label_kind) { trf__mix_numbers(e, k, to, z, n); return; }
     for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
     for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    log_sum = log(sum);
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    if (kind) weight /= total;
     for (i = 0; i < n; i++) {
-        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
-        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+        if (mean && !kind) x = exp(x);
+        if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
     }
 }
 
-/* The logits of model k's head: a row for each sequence, or with `ids` for each id. */
+/* The same of the second head, which has a row for each sequence. */
+TRF__FN trf_status trf__second_in_work(trf_translator *t, trf__pass *pass, trf_error *err)
+{
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    int64_t rows = pass->n_sentences;
+    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
+                 trf__plain(pass, head->b), rows, head->out, head->in);
+    return TRF_OK;
+}
+
+/* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
+   those of the second head. */
 TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
                                      trf_real *to, int ids, trf_error *err)
 {
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__pass *pass = t->ensemble.passes[k];
     const trf_config *c = pass->config;
-    trf__act *z;
     const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, row;                  /* row: in the logits */
+    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    int apart = ids && trf__source_added(c);
+    int apart = ids > 0 && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
         lengths = batch.source.lengths;
-        TRF__TRY(trf__next_logits(t, pass, &batch, err));
-        z = (trf__act *)t->work.memory;
+        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(t, pass, err));
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-            n = apart ? lengths[i] : pass->decoder.rows;
+            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, to,
-                                         trf__act_at(&pass->run, z, row * c->n_labels),
-                                         n * c->n_labels);
-            to += n * c->n_labels;
+                                         trf__act_at(&pass->run, (trf__act *)t->work.memory,
+                                                     row * labels), n * labels);
+            to += n * labels;
             row += n + c->source_eos;
         }
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    }
-    return TRF_OK;
-}
-
-/* Those of a second head (sequence_labels): a row for each sequence. */
-TRF__FN trf_status trf__sequence_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
-                                        trf_real *to, trf_error *err)
-{
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
-    const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf_batch batch;
-    int64_t rows;
-    TRF__ZERO(batch);
-    for (batch.source = *sources; batch.source.count > 0; to += rows * head->out) {
-        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        rows = pass->n_sentences;
-        TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
-                               trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-        trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
-                     trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
-        pass->run.backend->fetch(&pass->run, to, (trf__act *)t->work.memory, rows * head->out);
         TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
     return TRF_OK;
@@ -34460,7 +34317,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     batch.source = *sources;
     trf__forget_answers(t);
     for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = trf__member(e, &t->pass, k);
+        const trf__pass *pass = e->passes[k];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
         rows = ids < 0 ? need.sentences
              : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
@@ -34469,8 +34326,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
     for (k = 0; k < e->n; k++) {
         trf_real *z = k ? t->states : out->data;
-        TRF__TRY(ids < 0 ? trf__sequence_logits(t, k, sources, z, err)
-                         : trf__label_logits(t, k, sources, z, ids, err));
+        TRF__TRY(trf__label_logits(t, k, sources, z, ids, err));
         for (i = 0; e->n > 1 && i < rows; i++)
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }
@@ -34906,16 +34762,16 @@ typedef struct trf__ranking {
     int32_t lengths[TRF__RANKED];
 } trf__ranking;
 
-typedef struct trf__ranked { double score; int32_t text; } trf__ranked;
-
-/* Larger scores first; a NaN is below all numbers. */
-TRF__FN int trf__by_score(const void *a, const void *b)
+/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
+   come. */
+TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
 {
-    const trf__ranked *x = (const trf__ranked *)a, *y = (const trf__ranked *)b;
-    int nan_x = x->score != x->score, nan_y = y->score != y->score;
+    const double *x = (const double *)a, *y = (const double *)b;
+    int nan_x = *x != *x, nan_y = *y != *y;
+    (void)context;
     if (nan_x != nan_y) return nan_x - nan_y;
-    if (x->score != y->score && !nan_x) return x->score > y->score ? -1 : 1;
-    return x->text < y->text ? -1 : x->text > y->text;
+    if (*x != *y && !nan_x) return *x > *y ? -1 : 1;
+    return x < y ? -1 : x > y;
 }
 
 /* Whether the model scores pairs. *room: for the ids of both texts. */
@@ -34979,13 +34835,13 @@ TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char
 TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *order,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    const size_t bytes = trf__bytes(n, sizeof(trf__ranked));
-    trf__ranked *items = (trf__ranked *)trf__alloc(hooks, bytes);
+    const size_t bytes = trf__bytes(n, sizeof(const void *));
+    const void **items = (const void **)trf__alloc(hooks, bytes);
     int32_t i;
     if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
-    for (i = 0; i < n; i++) { items[i].score = scores[i]; items[i].text = i; }
-    trf__sort_items(items, (size_t)n, sizeof *items, trf__by_score);
-    for (i = 0; i < n; i++) order[i] = items[i].text;
+    for (i = 0; i < n; i++) items[i] = &scores[i];
+    trf__sort(items, (size_t)n, trf__by_score, NULL);
+    for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
     trf__free(hooks, items, bytes);
     return TRF_OK;
 }
@@ -35014,9 +34870,9 @@ TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
         status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
     }
     if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
-    trf__free(hooks, r.query.ids, trf__bytes(r.query.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.text.ids, trf__bytes(r.text.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.pairs.ids, trf__bytes(r.pairs.capacity, sizeof(int32_t)));
+    TRF__FREE(hooks, r.query.ids, r.query.capacity);
+    TRF__FREE(hooks, r.text.ids, r.text.capacity);
+    TRF__FREE(hooks, r.pairs.ids, r.pairs.capacity);
     return status;
 }
 
@@ -37391,9 +37247,9 @@ typedef struct trf__row_scales {
 
 TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
 {
-    trf__free(hooks, of->scales, trf__bytes(of->n, sizeof *of->scales));
-    trf__free(hooks, of->inverses, trf__bytes(of->n, sizeof *of->inverses));
-    trf__free(hooks, of->row, trf__bytes(of->longest, sizeof *of->row));
+    TRF__FREE(hooks, of->scales, of->n);
+    TRF__FREE(hooks, of->inverses, of->n);
+    TRF__FREE(hooks, of->row, of->longest);
 }
 
 /* Finds the scales. A row with a number that is not finite has none. */
@@ -38554,7 +38410,7 @@ TRF__FN void trf__tenth_finish(trf__tenth *s)
 
 TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
 {
-    trf__free(hooks, s->items, trf__bytes(s->capacity, sizeof *s->items));
+    TRF__FREE(hooks, s->items, s->capacity);
 }
 
 typedef struct trf__words {
@@ -38617,7 +38473,7 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
         for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
     trf__tenth_free(&sample, &(*vocab)->hooks);
-    trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
+    TRF__FREE(&(*vocab)->hooks, ids.ids, ids.capacity);
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
     w->all = w->tokens * 10;
@@ -38887,7 +38743,7 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     p.frequent = rule == TRF_HOLD_OUT_UNSEEN ? trf__frequent_from(&p) : 5;
     *count = trf__pick_some(&p, size, held);
-    trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
+    TRF__FREE(hooks, work, 4 * n);
     return TRF_OK;
 }
 
@@ -39335,10 +39191,10 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
     *cut = s.cut;
-    trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
-    trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    TRF__FREE(hooks, s.row, translator->model->config.max_length + 1);
+    TRF__FREE(hooks, ids, most * TRF__ANSWERS);
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
-    trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
+    TRF__FREE(hooks, s.at[0], 2 * n);
     return status;
 }
 
@@ -40152,14 +40008,14 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {
     trf__free(hooks, t->bytes, (size_t)t->capacity);
-    trf__free(hooks, t->starts, trf__bytes(t->starts_capacity, sizeof *t->starts));
+    TRF__FREE(hooks, t->starts, t->starts_capacity);
     memset(t, 0, sizeof *t);
 }
 
 TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
 {
-    trf__free(hooks, s->ids, trf__bytes(s->capacity, sizeof *s->ids));
-    trf__free(hooks, s->lengths, trf__bytes(s->lengths_capacity, sizeof *s->lengths));
+    TRF__FREE(hooks, s->ids, s->capacity);
+    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
     memset(s, 0, sizeof *s);
 }
 
@@ -40169,13 +40025,13 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
     trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
     trf__free(hooks, s->held, (size_t)s->n);
     trf__free(hooks, s->used, (size_t)s->n);
-    trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
+    TRF__FREE(hooks, s->labels.items, s->labels.capacity);
     memset(s, 0, sizeof *s);
 }
 
 TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
 {
-    trf__free(hooks, ids->ids, trf__bytes(ids->capacity, sizeof *ids->ids));
+    TRF__FREE(hooks, ids->ids, ids->capacity);
     memset(ids, 0, sizeof *ids);
 }
 
@@ -40216,7 +40072,7 @@ TRF__FN void trf__dataset_forget(trf_dataset *d)
     const trf_hooks *hooks = &d->options.hooks;
     trf__texts_free(&d->texts[0], hooks);
     trf__texts_free(&d->texts[1], hooks);
-    trf__free(hooks, d->origins, trf__bytes(d->origins_capacity, sizeof *d->origins));
+    TRF__FREE(hooks, d->origins, d->origins_capacity);
     d->origins = NULL;
     d->origins_capacity = 0;
 }
@@ -40459,10 +40315,16 @@ TRF__FN trf_status trf__labels_take(trf__labels *l, const char *text, const trf_
 /* The fault of a line. `why` is empty if the line has none. */
 typedef struct trf__misfit { trf_fault fault; int side; char why[200]; } trf__misfit;
 
-TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char *why)
+TRF__FN TRF__PRINTF(4, 5) void trf__unfit(trf__misfit *bad, trf_fault fault, int side,
+                                          const char *format, ...)
 {
+    char why[sizeof bad->why];
+    va_list arguments;
     bad->fault = fault;
     bad->side = side;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
     trf__copy_text(bad->why, sizeof bad->why, why);
 }
 
@@ -40470,12 +40332,11 @@ TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char 
 TRF__FN int trf__ids_fit(const trf_dataset *d, int side, int32_t n, int32_t tags, trf__misfit *bad)
 {
     int32_t most = d->options.max_length, room = most > tags ? most - tags : 0;
-    char beside[80] = "", why[160];
+    char beside[80] = "";
     if (n <= room) return 1;
     if (tags) snprintf(beside, sizeof beside, ", because tags take %d of %d places", (int)tags,
                        (int)most);
-    snprintf(why, sizeof why, "%d tokens, at most %d%s", (int)n, (int)room, beside);
-    trf__unfit(bad, TRF_FAULT_LONG, side, why);
+    trf__unfit(bad, TRF_FAULT_LONG, side, "%d tokens, at most %d%s", (int)n, (int)room, beside);
     return 0;
 }
 
@@ -40563,13 +40424,12 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
 /* The data have no such label. */
 TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
 {
-    char why[200];
     if (label->n > TRF__LONGEST_LABEL)
-        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label->n,
-                 (int)TRF__LONGEST_LABEL);
-    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
-                  (int)(label->n < 140 ? label->n : 140), label->text);
-    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "a label of %llu bytes, at most %d",
+                   (unsigned long long)label->n, (int)TRF__LONGEST_LABEL);
+    else
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the training data do not have the label '%.*s'",
+                   (int)(label->n < 140 ? label->n : 140), label->text);
 }
 
 /* The number of a line's label, or -1. Labels of a caller may have blanks around them. */
@@ -40596,7 +40456,6 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
 {
     trf__text_ids *to = &d->encoding.ids[1];
     trf__label label;
-    char why[200];
     while (trf__next_label(&label, &line, TRF__AT_COMMAS)) {
         int32_t number = trf__label_number(&d->split.labels, &label), i = to->n;
         if (number < 0) { trf__unknown_label(&label, bad); return TRF_OK; }
@@ -40604,9 +40463,8 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
         for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
         to->ids[i] = number;
         if (i == 0 || to->ids[i - 1] < number) continue;
-        snprintf(why, sizeof why, "the label '%.*s' is there twice",
-                 (int)(label.n < 140 ? label.n : 140), label.text);
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' is there twice",
+                   (int)(label.n < 140 ? label.n : 140), label.text);
         return TRF_OK;
     }
     return TRF_OK;
@@ -40635,18 +40493,18 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
     const char *at = line;
     trf__label word;
     int32_t label;
-    char why[200];
     int got;
     while ((got = trf__next_number(&word, &at, &label)) > 0)
         TRF__TRY(trf__ids_add(to, &label, 1, &d->options.hooks, err));
     if (got == 0 && to->n && to->n == d->split.numbers) return TRF_OK;
     if (got < 0)
-        snprintf(why, sizeof why, "byte %lld of the label: expected a number, got '%.*s'",
-                 (long long)(word.text - line) + 1, (int)(word.n < 100 ? word.n : 100), word.text);
-    else if (!to->n) snprintf(why, sizeof why, "no number");
-    else snprintf(why, sizeof why, "%d number%s, but the first text has %lld", (int)to->n,
-                  trf__plural(to->n), (long long)d->split.numbers);
-    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "byte %lld of the label: expected a number, got '%.*s'",
+                   (long long)(word.text - line) + 1, (int)(word.n < 100 ? word.n : 100),
+                   word.text);
+    else if (!to->n) trf__unfit(bad, TRF_FAULT_LABEL, 1, "no number");
+    else
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "%d number%s, but the first text has %lld", (int)to->n,
+                   trf__plural(to->n), (long long)d->split.numbers);
     return TRF_OK;
 }
 
@@ -40706,7 +40564,6 @@ TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2],
     const char *words = text[0], *tags = text[1];
     long n_words = 0, n_tags = 0, unknown = 0;
     trf__label word, tag;
-    char why[120];
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
     for (; trf__next_label(&word, &words, TRF__AT_BLANKS); n_words++) {
         int more = trf__next_label(&tag, &tags, TRF__AT_BLANKS);
@@ -40716,17 +40573,14 @@ TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2],
         TRF__TRY(trf__encode_word(d, &word, number, err));
     }
     while (trf__next_label(&tag, &tags, TRF__AT_BLANKS)) n_tags++;
-    if (n_words != n_tags) {
-        snprintf(why, sizeof why, "%ld word%s, but %ld label%s", n_words, trf__plural(n_words),
-                 n_tags, trf__plural(n_tags));
-        trf__unfit(bad, TRF_FAULT_LABEL, 0, why);
-    } else if (!n_words) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
-    else if (trf__ids_fit(d, 0, d->encoding.ids[0].n, 0, bad) && unknown) {
-        snprintf(why, sizeof why,
-                 "%ld label%s that the training data do not have, or of more than %d bytes",
-                 unknown, trf__plural(unknown), (int)TRF__LONGEST_LABEL);
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
-    }
+    if (n_words != n_tags)
+        trf__unfit(bad, TRF_FAULT_LABEL, 0, "%ld word%s, but %ld label%s", n_words,
+                   trf__plural(n_words), n_tags, trf__plural(n_tags));
+    else if (!n_words) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
+    else if (trf__ids_fit(d, 0, d->encoding.ids[0].n, 0, bad) && unknown)
+        trf__unfit(bad, TRF_FAULT_LABEL, 1,
+                   "%ld label%s that the training data do not have, or of more than %d bytes",
+                   unknown, trf__plural(unknown), (int)TRF__LONGEST_LABEL);
     return TRF_OK;
 }
 
@@ -41745,9 +41599,9 @@ TRF_API void trf_context_destroy(trf_context *context)
     hooks = context->run.hooks;
     context->run.backend->release(&context->run, context->work.memory, context->work.bytes);
     context->run.backend->close(&context->run);
-    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
-    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
-    trf__free(&hooks, context->table, trf__bytes(context->table_capacity, sizeof *context->table));
+    TRF__FREE(&hooks, context->spans, context->spans_capacity);
+    TRF__FREE(&hooks, context->ints, context->ints_capacity);
+    TRF__FREE(&hooks, context->table, context->table_capacity);
     trf__free(&hooks, context, sizeof *context);
 }
 
@@ -42824,4 +42678,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3092052150
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3179220567

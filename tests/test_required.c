@@ -301,6 +301,8 @@ static void always(trf_vocab *v, const char *const *part, int n_parts, int parts
             if (free_texts && count_of(text, a[i].text[k], &state) < times)
                 fail_msg("beam %d, sentence %d: '%s' lacks '%s'", beam, i, text, a[i].text[k]);
             assert_int_equal(trf_text_count(text, a[i].text[k]), count_of(text, a[i].text[k], &state));
+            if (a[i].n == 1 && !free_texts && count_of(text, a[i].text[k], &state) != times)
+                fail_msg("beam %d, sentence %d: '%s' in '%s', expected %d", beam, i, a[i].text[k], text, times);
         }
     }
     trf_translator_destroy(t);
@@ -341,6 +343,68 @@ static void test_digits(void **state)
     assert_int_equal(trf_text_count("a", ""), 0);
     assert_int_equal(trf_text_count(NULL, "a"), 0);
     assert_int_equal(trf_text_count("a", NULL), 0);
+}
+
+/* A phrase is counted byte by byte as in a whole text: all phrases of up to three bytes, all texts of six. */
+static void test_byte_by_byte(void **state)
+{
+    static const char letters[] = "12a";
+    trf__unit units[3];
+    trf__phrases all;
+    trf__phrase f;
+    char text[7] = "", phrase[4] = "";
+    int32_t phrases, texts, n, i, k, x, some = 0;
+    (void)state;
+    memset(&all, 0, sizeof all);
+    memset(&f, 0, sizeof f);
+    memset(units, 0, sizeof units);
+    all.units = units;
+    f.bytes = 1;
+    for (n = 1, phrases = 3; n <= 3; n++, phrases *= 3)
+        for (k = 0; k < phrases; k++) {
+            f.n = n;
+            for (i = 0, x = k; i < n; i++, x /= 3) units[i].unit = phrase[i] = letters[x % 3];
+            trf__set_back(&f, units);
+            for (texts = 0; texts < 729; texts++) {
+                trf__met met = {0, 0};
+                for (i = 0, x = texts; i < 6; i++, x /= 3) {
+                    text[i] = letters[x % 3];
+                    trf__phrase_unit(&all, &f, &met, text[i]);
+                }
+                if (trf__phrase_count(&f, met) != trf_text_count(text, phrase))
+                    fail_msg("'%s' in '%s': %d, expected %d", phrase, text, trf__phrase_count(&f, met),
+                             trf_text_count(text, phrase));
+                some += met.times > 0;
+            }
+        }
+    assert_true(some > 1000);
+}
+
+/* The longest symbol leaves a byte that no token writes, but others write the text. */
+static void test_other_cuts(void **state)
+{
+    static const char *const tokens[] = {"a", "ab", "bc", "x", "y", "z"};
+    trf_vocab *v = vocab_of(TRF_CHARACTERS, tokens, 6);
+    int32_t source[] = {4, 8, 5}, n = 3, seed;
+    trf_sequences sources = one(source, &n);
+    trf_required x = {0, 1, 0, "abc"};
+    trf_requirements required = {NULL, 1, NULL, 0};
+    char text[512];
+    trf_error err;
+    (void)state;
+    required.texts = &x;
+    for (seed = 0; seed < 8; seed++) {
+        trf_model *model = model_of(v, (uint64_t)seed);
+        trf_search s = search_of(1, 8);
+        trf_translator *t = NULL;
+        OK(trf_translator_create(&t, model, &s, &err));
+        OK(trf_translate_texts(t, &sources, NULL, &required, &err));
+        text_of(t, 0, text);
+        if (!strstr(text, "abc")) fail_msg("seed %d: '%s'", (int)seed, text);
+        trf_translator_destroy(t);
+        trf_model_destroy(model);
+    }
+    trf_vocab_destroy(v);
 }
 
 /* An answer whose limit leaves no room is as good as it gets; the next call has none of its texts. */
@@ -484,6 +548,8 @@ int main(void)
         cmocka_unit_test(test_exhaustively),
         cmocka_unit_test(test_always),
         cmocka_unit_test(test_digits),
+        cmocka_unit_test(test_byte_by_byte),
+        cmocka_unit_test(test_other_cuts),
         cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_symbols_of_characters),

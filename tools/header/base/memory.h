@@ -99,6 +99,9 @@ TRF__FN void *trf__grown(const trf_hooks *hooks, void *items, int64_t *capacity,
         (items) = (type *)trf__items; \
     } while (0)
 
+/* Frees an array of so many items. */
+#define TRF__FREE(hooks, items, n) trf__free(hooks, items, trf__bytes(n, sizeof *(items)))
+
 /* Cuts pieces off one block of memory, each aligned to 64 bytes. With base NULL it only counts. */
 typedef struct trf__cursor { char *base; size_t used; } trf__cursor;
 

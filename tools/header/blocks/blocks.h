@@ -55,9 +55,9 @@ TRF_API void trf_context_destroy(trf_context *context)
     hooks = context->run.hooks;
     context->run.backend->release(&context->run, context->work.memory, context->work.bytes);
     context->run.backend->close(&context->run);
-    trf__free(&hooks, context->spans, trf__bytes(context->spans_capacity, sizeof *context->spans));
-    trf__free(&hooks, context->ints, trf__bytes(context->ints_capacity, sizeof *context->ints));
-    trf__free(&hooks, context->table, trf__bytes(context->table_capacity, sizeof *context->table));
+    TRF__FREE(&hooks, context->spans, context->spans_capacity);
+    TRF__FREE(&hooks, context->ints, context->ints_capacity);
+    TRF__FREE(&hooks, context->table, context->table_capacity);
     trf__free(&hooks, context, sizeof *context);
 }
 

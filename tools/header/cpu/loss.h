@@ -84,8 +84,6 @@ TRF__FN size_t trf__cpu_loss_scratch(const trf_device *device, int64_t rows, int
     return trf__loss_cut(NULL, device, rows, vocab, d, copied, paired, &job);
 }
 
-#if !defined(TRF_NO_TRAIN)
-
 /* z - maximum of sixteen logits. What is below -1e30 counts as -1e30: infinity - infinity would be
    NaN. */
 TRF__INLINE trf__v16 trf__below(const trf_real *z, int64_t n, trf_real maximum)
@@ -117,33 +115,29 @@ TRF__FN void trf__teach_row(const trf__loss *l, int64_t row, double weight, trf_
         trf__store_n(dz + c, trf__fma(trf__exp(trf__load_n(t + c, n - c)), share,
                                       trf__load_n(dz + c, n - c)), n - c);
 }
-#endif
 
-/* The loss of a row with logits z. If gradients are wanted z becomes dz, times `weight`. A row
-   without a target (< 0) has no loss, and its dz is 0. */
-TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
-                           int32_t *hit)
+/* The loss of a row with logits z, which become exp(z - the largest). Returns their sum. A row
+   without a target (< 0) has no loss, and its z become 0. */
+TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int32_t *hit)
 {
     int32_t target = l->targets[row];
     int64_t c, n = l->vocab;
-    trf_real maximum, scale, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
+    trf_real maximum, at_target, at_zero = l->zero_column >= 0 ? z[l->zero_column] : 0;
     trf__v16 sum = trf__set(0), total = trf__set(0), m, factor, off;
     double log_sum, all, taught = 0;
     if (target < 0) {
         l->row_loss[row] = l->row_nll[row] = 0;
         *hit = 0;
         memset(z, 0, (size_t)n * sizeof *z);
-        return;
+        return 0;
     }
     maximum = trf__max_of(z, n);
     at_target = z[target];
     m = trf__set(maximum);
     factor = trf__set((trf_real)TRF__SMALL);
     off = trf__set(-maximum * (trf_real)TRF__SMALL);
-#if !defined(TRF_NO_TRAIN)
     if (l->teachers) taught = trf__taught(l, row, z, maximum);
-#endif
-    /* z becomes exp(z - maximum); total: the sum of z - maximum, scaled */
+    /* total: the sum of z - maximum, scaled */
     for (c = 0; c < n; c += 16) {
         trf__v16 x = trf__load_n(z + c, n - c), valid = trf__first(n - c);
         /* the minimum: the zeros beyond the end may be far above m */
@@ -152,25 +146,30 @@ TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_r
         sum = trf__fma(e, valid, sum);
         trf__store_n(z + c, e, n - c);
     }
-    scale = 1 / trf__sum(sum);
     log_sum = trf__ln((double)trf__sum(sum));
     /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
     l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
-    if (!l->dx) return;
-    factor = trf__set(scale);
-    off = trf__set((trf_real)-l->off);
+    return trf__sum(sum);
+}
+
+/* The same. If gradients are wanted z becomes dz, times `weight`. */
+TRF__FN void trf__loss_row(const trf__loss *l, int64_t row, double weight, trf_real *z,
+                           int32_t *hit)
+{
+    int32_t target = l->targets[row];
+    int64_t c, n = l->vocab;
+    trf__v16 scale = trf__set(1 / trf__row_loss(l, row, z, hit)), off = trf__set((trf_real)-l->off);
+    if (!l->dx || target < 0) return;
     for (c = 0; c < n; c += 16)
-        trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), factor, off), n - c);
+        trf__store_n(z + c, trf__fma(trf__load_n(z + c, n - c), scale, off), n - c);
     /* dz = softmax - q: `off` has been subtracted everywhere, here follow target and zero_column */
     z[target] -= (trf_real)(l->on - l->off);
     if (l->zero_column >= 0) z[l->zero_column] += (trf_real)l->off;
     for (c = 0; weight != 1 && c < n; c++) z[c] *= (trf_real)weight;
-#if !defined(TRF_NO_TRAIN)
     if (l->teachers) trf__teach_row(l, row, weight, z);
-#endif
 }
 
 // >>number-loss    labels that are numbers: a mean over the logits of a row (trf_label_kind)
@@ -214,45 +213,20 @@ typedef struct trf__twin {
 TRF__FN void trf__pair_loss(const trf__loss_job *j, trf__twin *p, int64_t pair, int32_t *hit)
 {
     const trf__loss *l = j->l;
-    const trf__v16 factor = trf__set((trf_real)TRF__SMALL);
-    const int32_t target = l->targets[pair];
+    const trf_real most[2] = { trf__max_of(p->z[0], l->vocab), trf__max_of(p->z[1], l->vocab) };
     int64_t c, n = l->vocab;
-    trf__v16 sum[2], total[2], apart[2], off[2];
-    trf_real most[2], at_target[2], at_zero[2];
-    double mean[2], taught[2] = {0, 0};
+    double mean[2];
     int k;
+    for (c = 0; c < n; c += 16)
+        trf__store_n(p->u + c, trf__sub(trf__below(p->z[0] + c, n - c, most[0]),
+                                        trf__below(p->z[1] + c, n - c, most[1])), n - c);
     for (k = 0; k < 2; k++) {
-        most[k] = trf__max_of(p->z[k], n);
-        if (l->teachers) taught[k] = trf__taught(l, pair, p->z[k], most[k]);
-        at_target[k] = p->z[k][target];
-        at_zero[k] = l->zero_column >= 0 ? p->z[k][l->zero_column] : 0;
-        sum[k] = total[k] = apart[k] = trf__set(0);
-        off[k] = trf__set(-most[k] * (trf_real)TRF__SMALL);
-    }
-    for (c = 0; c < n; c += 16) {
-        const trf__v16 valid = trf__first(n - c);
-        trf__v16 x[2], u;
-        for (k = 0; k < 2; k++) x[k] = trf__below(p->z[k] + c, n - c, most[k]);
-        u = trf__mul(trf__sub(x[0], x[1]), valid);
-        trf__store_n(p->u + c, u, n - c);
-        for (k = 0; k < 2; k++) {
-            trf__v16 e = trf__exp(x[k]);
-            sum[k] = trf__fma(e, valid, sum[k]);
-            apart[k] = trf__fma(e, u, apart[k]);
-            total[k] = trf__fma(trf__fma(trf__load_n(p->z[k] + c, n - c), factor, off[k]), valid,
-                                total[k]);
-            trf__store_n(p->z[k] + c, e, n - c);
-        }
-    }
-    for (k = 0; k < 2; k++) {
-        double log_sum = trf__ln((double)trf__sum(sum[k]));
-        trf__loss_of_row(l, pair + k * l->pairs, (double)most[k], (double)at_target[k],
-                         (double)at_zero[k],
-                         (double)trf__sum(total[k]) / TRF__SMALL - (double)n * log_sum, log_sum);
-        l->row_loss[pair + k * l->pairs] += l->share * (log_sum - taught[k]);
-        hit[k] = at_target[k] >= most[k];
-        p->scale[k] = 1 / trf__sum(sum[k]);
-        mean[k] = (double)trf__sum(apart[k]) / (double)trf__sum(sum[k]);
+        const trf_real sum = trf__row_loss(l, pair + k * l->pairs, p->z[k], &hit[k]);
+        trf__v16 apart = trf__set(0);
+        for (c = 0; c < n; c += 16)
+            apart = trf__fma(trf__load_n(p->z[k] + c, n - c), trf__load_n(p->u + c, n - c), apart);
+        p->scale[k] = 1 / sum;
+        mean[k] = (double)trf__sum(apart) / (double)sum;
         p->mean[k] = (trf_real)mean[k];
     }
     j->divergence[pair] = (mean[0] - mean[1]) / 2;
@@ -296,14 +270,14 @@ TRF__FN void trf__loss_pair(const trf__loss_job *j, int64_t pair, double weight,
     p.z[0] = z;
     p.z[1] = z + j->ld;
     p.u = j->apart + worker * j->ld;
-    j->divergence[pair] = 0;
-    if (l->targets[pair] < 0) {
-        trf__loss_row(l, pair, weight, p.z[0], &hit[0]);
-        trf__loss_row(l, pair + l->pairs, weight, p.z[1], &hit[1]);
+    if (l->targets[pair] >= 0) {
+        trf__pair_loss(j, &p, pair, hit);
+        if (l->dx) trf__pair_gradient(l, &p, pair, weight);
         return;
     }
-    trf__pair_loss(j, &p, pair, hit);
-    if (l->dx) trf__pair_gradient(l, &p, pair, weight);
+    j->divergence[pair] = 0;
+    (void)trf__row_loss(l, pair, p.z[0], &hit[0]);
+    (void)trf__row_loss(l, pair + l->pairs, p.z[1], &hit[1]);
 }
 
 /* dx = dz w of some rows of the group */
@@ -342,8 +316,7 @@ TRF__FN void trf__loss_rows_tile(const trf__run *run, const void *job, int64_t t
                                                       &j->hit[row + r]);
 #if !defined(TRF_NO_TRAIN)
     for (; l->pairs && r < rows; r += 2)
-        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r],
-                       worker);
+        trf__loss_pair(j, (row + r) / 2, weight, z + r * j->ld, &j->hit[row + r], worker);
     if (l->dx && !trf__loss_dx_later(run, &j->all))
         trf__multiply(run, worker, j->blas, NULL, 0, trf__loss_dx(j, first, rows));
 #endif

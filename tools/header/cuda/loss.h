@@ -64,45 +64,55 @@ template <class A> TRF__DEVICE float trf__gpu_below(A z, float maximum)
     return x < -1e30f ? -1e30f : x;     /* NaN stays */
 }
 
-/* A block for each row; a thread takes every 256th logit. */
+/* The loss of a row with logits z: *most is their largest, *sum that of exp(z - *most). A block
+   computes it, and a thread takes every 256th logit. */
+template <class A>
+TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, float *shared,
+                                   int32_t *hit, float *most, float *sum)
+{
+    const int32_t target = l.targets[row];
+    const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
+    float maximum = -FLT_MAX, all = 0, total = 0, taught = 0, at_target, at_zero;
+    int64_t c;
+    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
+        maximum = fmaxf(maximum, trf__as_float(z[c]));
+    maximum = *most = trf__block_max(maximum, shared);
+    for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
+        all += expf(trf__as_float(z[c]) - maximum);
+        total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
+        if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
+    }
+    *sum = trf__block_sum(all, shared);
+    if (t) taught = trf__block_sum(taught, shared);
+    total = trf__block_sum(total, shared);
+    at_target = target >= 0 ? trf__as_float(z[target]) : 0;
+    at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
+    /* all threads have read z[target] and z[zero_column]: now z may become dz */
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        double log_sum = log((double)*sum);
+        trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero,
+                         (double)total / TRF__SMALL - (double)l.vocab * log_sum, log_sum);
+        l.row_loss[row] += l.share * (log_sum - (double)taught);
+        if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
+        *hit = target >= 0 && at_target >= maximum;
+    }
+}
+
+/* A block for each row. */
 template <class A>
 TRF__KERNEL void trf__gpu_loss_rows(trf__loss l, const trf__now *now, trf__act *logits,
                                     int32_t *hit, int64_t row0, int64_t rows)
 {
     TRF__SHARED(float, shared, TRF__CUDA_WARPS);
-    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1;
+    float weight = l.of_sequences && now ? (float)now->sequence_weight : 1, maximum, sum;
     for (int64_t r = blockIdx.x; r < rows; r += gridDim.x) {
         A *z = (A *)(void *)logits + r * l.vocab;
-        float maximum = -FLT_MAX, sum = 0, total = 0, taught = 0, at_target, at_zero;
-        int64_t row = row0 + r, c;
-        int32_t target = l.targets[row];
-        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row) : NULL;
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-            maximum = fmaxf(maximum, trf__as_float(z[c]));
-        maximum = trf__block_max(maximum, shared);
-        for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
-            sum += expf(trf__as_float(z[c]) - maximum);
-            total += fmaf(trf__as_float(z[c]), (float)TRF__SMALL, -maximum * (float)TRF__SMALL);
-            if (t) taught = fmaf(expf(t[c]), trf__gpu_below(z[c], maximum), taught);
-        }
-        sum = trf__block_sum(sum, shared);
-        taught = trf__block_sum(taught, shared);
-        total = trf__block_sum(total, shared);
-        at_target = target >= 0 ? trf__as_float(z[target]) : 0;
-        at_zero = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[l.zero_column]) : 0;
-        /* all threads have read z[target] and z[zero_column]: now z may become dz */
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            double log_sum = log((double)sum);
-            double all = (double)total / TRF__SMALL - (double)l.vocab * log_sum;
-            trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero, all,
-                             log_sum);
-            l.row_loss[row] += l.share * (log_sum - (double)taught);
-            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
-            hit[row] = target >= 0 && at_target >= maximum;
-        }
+        int32_t target = l.targets[row0 + r];
+        const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, row0 + r) : NULL;
+        trf__gpu_row_loss(l, z, row0 + r, shared, &hit[row0 + r], &maximum, &sum);
         /* exp is computed again, as z may have only 16 bits */
-        for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
+        for (int64_t c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float dz = target < 0 ? 0 : fmaf(expf(trf__as_float(z[c]) - maximum), 1 / sum,
                                              (float)-l.off);
             if (c == target) dz -= (float)(l.on - l.off);
@@ -124,49 +134,21 @@ TRF__KERNEL void trf__gpu_loss_pairs(trf__loss l, const trf__now *now, trf__cuda
     const float half_weight = (l.of_sequences && now ? (float)now->sequence_weight : 1) / 2;
     for (int64_t r = blockIdx.x; r < pairs; r += gridDim.x) {
         A *z[2] = { (A *)(void *)at.logits + 2 * r * l.vocab, NULL };
-        float most[2], sum[2], total[2], mean[2], taught[2] = {0, 0}, at_target[2], at_zero[2];
+        float most[2], sum[2], mean[2] = { 0, 0 };
         int64_t pair = pair0 + r, c;
         int32_t target = l.targets[pair];
         const float *t = l.teachers && target >= 0 ? trf__teachers_row(&l, pair) : NULL;
         z[1] = z[0] + l.vocab;
-        for (int k = 0; k < 2; k++) {
-            most[k] = -FLT_MAX;
-            sum[k] = total[k] = mean[k] = 0;
-            for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS)
-                most[k] = fmaxf(most[k], trf__as_float(z[k][c]));
-            most[k] = trf__block_max(most[k], shared);
-        }
+        for (int k = 0; k < 2; k++)
+            trf__gpu_row_loss(l, z[k], pair + k * l.pairs, shared, &at.hit[2 * pair + k], &most[k],
+                              &sum[k]);
         for (c = threadIdx.x; target >= 0 && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
-            for (int k = 0; k < 2; k++) {
-                sum[k] += expf(x[k]);
-                mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
-                total[k] += fmaf(trf__as_float(z[k][c]), (float)TRF__SMALL,
-                                 -most[k] * (float)TRF__SMALL);
-                if (t) taught[k] = fmaf(expf(t[c]), x[k], taught[k]);
-            }
+            for (int k = 0; k < 2; k++) mean[k] = fmaf(expf(x[k]), x[0] - x[1], mean[k]);
         }
-        for (int k = 0; k < 2; k++) {
-            sum[k] = trf__block_sum(sum[k], shared);
-            total[k] = trf__block_sum(total[k], shared);
-            mean[k] = trf__block_sum(mean[k], shared) / sum[k];
-            taught[k] = trf__block_sum(taught[k], shared);
-            at_target[k] = target >= 0 ? trf__as_float(z[k][target]) : 0;
-            at_zero[k] = target >= 0 && l.zero_column >= 0 ? trf__as_float(z[k][l.zero_column]) : 0;
-        }
-        /* all threads have read what is at the target: now z may become dz */
-        __syncthreads();
-        for (int k = 0; threadIdx.x == 0 && k < 2; k++) {
-            double log_sum = log((double)sum[k]);
-            int64_t row = pair + k * l.pairs;
-            double all = (double)total[k] / TRF__SMALL - (double)l.vocab * log_sum;
-            trf__loss_of_row(&l, row, (double)most[k], (double)at_target[k], (double)at_zero[k],
-                             all, log_sum);
-            l.row_loss[row] += l.share * (log_sum - (double)taught[k]);
-            if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
-            at.hit[2 * pair + k] = target >= 0 && at_target[k] >= most[k];
+        for (int k = 0; k < 2; k++) mean[k] = trf__block_sum(mean[k], shared) / sum[k];
+        if (threadIdx.x == 0)
             at.divergence[pair] = target < 0 ? 0 : ((double)mean[0] - (double)mean[1]) / 2;
-        }
         for (c = threadIdx.x; l.dx && c < l.vocab; c += TRF__CUDA_THREADS) {
             float x[2] = { trf__gpu_below(z[0][c], most[0]), trf__gpu_below(z[1][c], most[1]) };
             float own[2] = { expf(x[0]) / sum[0], expf(x[1]) / sum[1] };

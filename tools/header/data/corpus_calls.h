@@ -77,8 +77,8 @@ TRF_API void trf_corpus_destroy(trf_corpus *corpus)
                                                        sizeof *corpus->ids));
     trf__free(&hooks, corpus->texts[1].ids, trf__bytes(corpus->texts[1].capacity,
                                                        sizeof *corpus->ids));
-    trf__free(&hooks, corpus->pairs, trf__bytes(corpus->pair_capacity, sizeof *corpus->pairs));
-    trf__free(&hooks, corpus->ids, trf__bytes(corpus->id_capacity, sizeof *corpus->ids));
+    TRF__FREE(&hooks, corpus->pairs, corpus->pair_capacity);
+    TRF__FREE(&hooks, corpus->ids, corpus->id_capacity);
     trf__free(&hooks, corpus, sizeof *corpus);
 }
 

@@ -211,7 +211,7 @@ TRF_API void trf_noise_destroy(trf_noise *noise)
     trf_hooks hooks;
     if (!noise) return;
     hooks = noise->options.hooks;
-    trf__free(&hooks, noise->numbers, trf__bytes(noise->capacity, sizeof *noise->numbers));
+    TRF__FREE(&hooks, noise->numbers, noise->capacity);
     trf__free(&hooks, noise, sizeof *noise);
 }
 

@@ -231,10 +231,10 @@ TRF__FN void trf__token_close(trf__token_reader *r)
     hooks = r->hooks;
     if (r->fd >= 0) trf__close(r->fd);
     trf__free(&hooks, r->lengths, trf__bytes(r->length_capacity, 1));
-    trf__free(&hooks, r->blocks, trf__bytes(r->block_capacity, sizeof *r->blocks));
+    TRF__FREE(&hooks, r->blocks, r->block_capacity);
     trf__free(&hooks, r->records, trf__bytes(r->record_capacity, 1));
-    trf__free(&hooks, r->ids, trf__bytes(r->id_capacity, sizeof *r->ids));
-    trf__free(&hooks, r->pieces, trf__bytes(r->piece_capacity, sizeof *r->pieces));
+    TRF__FREE(&hooks, r->ids, r->id_capacity);
+    TRF__FREE(&hooks, r->pieces, r->piece_capacity);
     trf__free(&hooks, r->loaded, trf__bytes(r->loaded_capacity, 1));
     if (r->path) trf__free(&hooks, r->path, strlen(r->path) + 1);
     trf__free(&hooks, r, sizeof *r);

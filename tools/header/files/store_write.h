@@ -49,9 +49,9 @@ typedef struct trf__row_scales {
 
 TRF__FN void trf__row_scales_free(trf__row_scales *of, const trf_hooks *hooks)
 {
-    trf__free(hooks, of->scales, trf__bytes(of->n, sizeof *of->scales));
-    trf__free(hooks, of->inverses, trf__bytes(of->n, sizeof *of->inverses));
-    trf__free(hooks, of->row, trf__bytes(of->longest, sizeof *of->row));
+    TRF__FREE(hooks, of->scales, of->n);
+    TRF__FREE(hooks, of->inverses, of->n);
+    TRF__FREE(hooks, of->row, of->longest);
 }
 
 /* Finds the scales. A row with a number that is not finite has none. */

@@ -79,7 +79,7 @@ TRF__FN void trf__tenth_finish(trf__tenth *s)
 
 TRF__FN void trf__tenth_free(trf__tenth *s, const trf_hooks *hooks)
 {
-    trf__free(hooks, s->items, trf__bytes(s->capacity, sizeof *s->items));
+    TRF__FREE(hooks, s->items, s->capacity);
 }
 
 typedef struct trf__words {
@@ -142,7 +142,7 @@ TRF__FN trf_status trf__count_words(trf__words *w, trf_vocab **vocab, const char
         for (i = 0; i < ids.n && status == TRF_OK; i++) w->unknown += ids.ids[i] == TRF__UNK;
     }
     trf__tenth_free(&sample, &(*vocab)->hooks);
-    trf__free(&(*vocab)->hooks, ids.ids, trf__bytes(ids.capacity, sizeof *ids.ids));
+    TRF__FREE(&(*vocab)->hooks, ids.ids, ids.capacity);
     if (status != TRF_OK) return status;
     w->distinct = trf_vocab_size(*vocab) - TRF__SPECIALS;
     w->all = w->tokens * 10;
@@ -412,6 +412,6 @@ TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t s
     if (rule == TRF_HOLD_OUT_EVERY_KTH) p.order = NULL;
     p.frequent = rule == TRF_HOLD_OUT_UNSEEN ? trf__frequent_from(&p) : 5;
     *count = trf__pick_some(&p, size, held);
-    trf__free(hooks, work, trf__bytes(4 * n, sizeof *work));
+    TRF__FREE(hooks, work, 4 * n);
     return TRF_OK;
 }

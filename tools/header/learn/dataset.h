@@ -217,14 +217,14 @@ TRF_API trf_status trf_dataset_create(trf_dataset **data, const trf_dataset_opti
 TRF__FN void trf__texts_free(trf__texts *t, const trf_hooks *hooks)
 {
     trf__free(hooks, t->bytes, (size_t)t->capacity);
-    trf__free(hooks, t->starts, trf__bytes(t->starts_capacity, sizeof *t->starts));
+    TRF__FREE(hooks, t->starts, t->starts_capacity);
     memset(t, 0, sizeof *t);
 }
 
 TRF__FN void trf__side_free(trf__side *s, const trf_hooks *hooks)
 {
-    trf__free(hooks, s->ids, trf__bytes(s->capacity, sizeof *s->ids));
-    trf__free(hooks, s->lengths, trf__bytes(s->lengths_capacity, sizeof *s->lengths));
+    TRF__FREE(hooks, s->ids, s->capacity);
+    TRF__FREE(hooks, s->lengths, s->lengths_capacity);
     memset(s, 0, sizeof *s);
 }
 
@@ -234,13 +234,13 @@ TRF__FN void trf__split_free(trf__split *s, const trf_hooks *hooks)
     trf__free(hooks, (void *)s->lines[1], trf__bytes(s->n, sizeof *s->lines[1]));
     trf__free(hooks, s->held, (size_t)s->n);
     trf__free(hooks, s->used, (size_t)s->n);
-    trf__free(hooks, s->labels.items, trf__bytes(s->labels.capacity, sizeof *s->labels.items));
+    TRF__FREE(hooks, s->labels.items, s->labels.capacity);
     memset(s, 0, sizeof *s);
 }
 
 TRF__FN void trf__ids_free(trf__text_ids *ids, const trf_hooks *hooks)
 {
-    trf__free(hooks, ids->ids, trf__bytes(ids->capacity, sizeof *ids->ids));
+    TRF__FREE(hooks, ids->ids, ids->capacity);
     memset(ids, 0, sizeof *ids);
 }
 
@@ -281,7 +281,7 @@ TRF__FN void trf__dataset_forget(trf_dataset *d)
     const trf_hooks *hooks = &d->options.hooks;
     trf__texts_free(&d->texts[0], hooks);
     trf__texts_free(&d->texts[1], hooks);
-    trf__free(hooks, d->origins, trf__bytes(d->origins_capacity, sizeof *d->origins));
+    TRF__FREE(hooks, d->origins, d->origins_capacity);
     d->origins = NULL;
     d->origins_capacity = 0;
 }

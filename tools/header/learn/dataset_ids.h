@@ -25,10 +25,16 @@
 /* The fault of a line. `why` is empty if the line has none. */
 typedef struct trf__misfit { trf_fault fault; int side; char why[200]; } trf__misfit;
 
-TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char *why)
+TRF__FN TRF__PRINTF(4, 5) void trf__unfit(trf__misfit *bad, trf_fault fault, int side,
+                                          const char *format, ...)
 {
+    char why[sizeof bad->why];
+    va_list arguments;
     bad->fault = fault;
     bad->side = side;
+    va_start(arguments, format);
+    vsnprintf(why, sizeof why, format, arguments);
+    va_end(arguments);
     trf__copy_text(bad->why, sizeof bad->why, why);
 }
 
@@ -36,12 +42,11 @@ TRF__FN void trf__unfit(trf__misfit *bad, trf_fault fault, int side, const char 
 TRF__FN int trf__ids_fit(const trf_dataset *d, int side, int32_t n, int32_t tags, trf__misfit *bad)
 {
     int32_t most = d->options.max_length, room = most > tags ? most - tags : 0;
-    char beside[80] = "", why[160];
+    char beside[80] = "";
     if (n <= room) return 1;
     if (tags) snprintf(beside, sizeof beside, ", because tags take %d of %d places", (int)tags,
                        (int)most);
-    snprintf(why, sizeof why, "%d tokens, at most %d%s", (int)n, (int)room, beside);
-    trf__unfit(bad, TRF_FAULT_LONG, side, why);
+    trf__unfit(bad, TRF_FAULT_LONG, side, "%d tokens, at most %d%s", (int)n, (int)room, beside);
     return 0;
 }
 
@@ -129,13 +134,12 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
 /* The data have no such label. */
 TRF__FN void trf__unknown_label(const trf__label *label, trf__misfit *bad)
 {
-    char why[200];
     if (label->n > TRF__LONGEST_LABEL)
-        snprintf(why, sizeof why, "a label of %llu bytes, at most %d", (unsigned long long)label->n,
-                 (int)TRF__LONGEST_LABEL);
-    else snprintf(why, sizeof why, "the training data do not have the label '%.*s'",
-                  (int)(label->n < 140 ? label->n : 140), label->text);
-    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "a label of %llu bytes, at most %d",
+                   (unsigned long long)label->n, (int)TRF__LONGEST_LABEL);
+    else
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the training data do not have the label '%.*s'",
+                   (int)(label->n < 140 ? label->n : 140), label->text);
 }
 
 /* The number of a line's label, or -1. Labels of a caller may have blanks around them. */
@@ -162,7 +166,6 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
 {
     trf__text_ids *to = &d->encoding.ids[1];
     trf__label label;
-    char why[200];
     while (trf__next_label(&label, &line, TRF__AT_COMMAS)) {
         int32_t number = trf__label_number(&d->split.labels, &label), i = to->n;
         if (number < 0) { trf__unknown_label(&label, bad); return TRF_OK; }
@@ -170,9 +173,8 @@ TRF__FN trf_status trf__encode_any(trf_dataset *d, const char *line, trf__misfit
         for (; i > 0 && to->ids[i - 1] > number; i--) to->ids[i] = to->ids[i - 1];
         to->ids[i] = number;
         if (i == 0 || to->ids[i - 1] < number) continue;
-        snprintf(why, sizeof why, "the label '%.*s' is there twice",
-                 (int)(label.n < 140 ? label.n : 140), label.text);
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "the label '%.*s' is there twice",
+                   (int)(label.n < 140 ? label.n : 140), label.text);
         return TRF_OK;
     }
     return TRF_OK;
@@ -201,18 +203,18 @@ TRF__FN trf_status trf__encode_numbers(trf_dataset *d, const char *line, trf__mi
     const char *at = line;
     trf__label word;
     int32_t label;
-    char why[200];
     int got;
     while ((got = trf__next_number(&word, &at, &label)) > 0)
         TRF__TRY(trf__ids_add(to, &label, 1, &d->options.hooks, err));
     if (got == 0 && to->n && to->n == d->split.numbers) return TRF_OK;
     if (got < 0)
-        snprintf(why, sizeof why, "byte %lld of the label: expected a number, got '%.*s'",
-                 (long long)(word.text - line) + 1, (int)(word.n < 100 ? word.n : 100), word.text);
-    else if (!to->n) snprintf(why, sizeof why, "no number");
-    else snprintf(why, sizeof why, "%d number%s, but the first text has %lld", (int)to->n,
-                  trf__plural(to->n), (long long)d->split.numbers);
-    trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "byte %lld of the label: expected a number, got '%.*s'",
+                   (long long)(word.text - line) + 1, (int)(word.n < 100 ? word.n : 100),
+                   word.text);
+    else if (!to->n) trf__unfit(bad, TRF_FAULT_LABEL, 1, "no number");
+    else
+        trf__unfit(bad, TRF_FAULT_LABEL, 1, "%d number%s, but the first text has %lld", (int)to->n,
+                   trf__plural(to->n), (long long)d->split.numbers);
     return TRF_OK;
 }
 
@@ -272,7 +274,6 @@ TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2],
     const char *words = text[0], *tags = text[1];
     long n_words = 0, n_tags = 0, unknown = 0;
     trf__label word, tag;
-    char why[120];
     if (!trf__words_fit(d->vocab[0], text[0], 0, bad)) return TRF_OK;
     for (; trf__next_label(&word, &words, TRF__AT_BLANKS); n_words++) {
         int more = trf__next_label(&tag, &tags, TRF__AT_BLANKS);
@@ -282,17 +283,14 @@ TRF__FN trf_status trf__encode_tagged(trf_dataset *d, const char *const text[2],
         TRF__TRY(trf__encode_word(d, &word, number, err));
     }
     while (trf__next_label(&tag, &tags, TRF__AT_BLANKS)) n_tags++;
-    if (n_words != n_tags) {
-        snprintf(why, sizeof why, "%ld word%s, but %ld label%s", n_words, trf__plural(n_words),
-                 n_tags, trf__plural(n_tags));
-        trf__unfit(bad, TRF_FAULT_LABEL, 0, why);
-    } else if (!n_words) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
-    else if (trf__ids_fit(d, 0, d->encoding.ids[0].n, 0, bad) && unknown) {
-        snprintf(why, sizeof why,
-                 "%ld label%s that the training data do not have, or of more than %d bytes",
-                 unknown, trf__plural(unknown), (int)TRF__LONGEST_LABEL);
-        trf__unfit(bad, TRF_FAULT_LABEL, 1, why);
-    }
+    if (n_words != n_tags)
+        trf__unfit(bad, TRF_FAULT_LABEL, 0, "%ld word%s, but %ld label%s", n_words,
+                   trf__plural(n_words), n_tags, trf__plural(n_tags));
+    else if (!n_words) trf__unfit(bad, TRF_FAULT_EMPTY, 0, "empty");
+    else if (trf__ids_fit(d, 0, d->encoding.ids[0].n, 0, bad) && unknown)
+        trf__unfit(bad, TRF_FAULT_LABEL, 1,
+                   "%ld label%s that the training data do not have, or of more than %d bytes",
+                   unknown, trf__plural(unknown), (int)TRF__LONGEST_LABEL);
     return TRF_OK;
 }
 

@@ -463,10 +463,10 @@ TRF__FN trf_status trf__error_rate(trf_translator *translator, const trf_batch *
     }
     if (status == TRF_OK) *percent = 100 * (double)sums[0] / (double)(sums[1] > 0 ? sums[1] : 1);
     *cut = s.cut;
-    trf__free(hooks, s.row, trf__bytes(translator->model->config.max_length + 1, sizeof *s.row));
-    trf__free(hooks, ids, trf__bytes(most * TRF__ANSWERS, sizeof *ids));
+    TRF__FREE(hooks, s.row, translator->model->config.max_length + 1);
+    TRF__FREE(hooks, ids, most * TRF__ANSWERS);
     trf__free(hooks, (void *)s.order, trf__bytes(n, sizeof *s.order));
-    trf__free(hooks, s.at[0], trf__bytes(2 * n, sizeof *s.at[0]));
+    TRF__FREE(hooks, s.at[0], 2 * n);
     return status;
 }
 

@@ -604,7 +604,7 @@ typedef struct trf__beam {
     trf__met *met;              /* (2, beam, phrases + 1) what a live hypothesis has of each phrase,
                                    and how many symbols too many: of even and of odd n */
     trf__chosen *chosen;        /* (groups, candidates * beam) the best continuations of this step,
-                                   best first, in groups (>>phrases) */
+                                   best first, in groups (>>beam-groups) */
     int32_t *n_chosen, *share, *taken;  /* (groups) how many there are, up to which one they may
                                            live on, and how many have been looked at */
     trf__finished *best;        /* (keep) finished hypotheses, best first */

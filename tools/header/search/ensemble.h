@@ -37,15 +37,10 @@ typedef struct trf__ensemble {
     double weights[TRF_MAX_MODELS];
     trf_ensemble_rule rule;
     int apart;                  /* 1: their sources have different vocabularies */
-    trf__pass *others;          /* of models 1 .. n - 1; the first pass is the owner's */
+    trf__pass *passes[TRF_MAX_MODELS];
+    trf__pass *others;          /* the memory of passes 1 .. n - 1; the first is the owner's */
     int64_t moves;              /* how often an arena of these has moved: recorded lists differ */
 } trf__ensemble;
-
-/* The pass of model k. */
-TRF__FN trf__pass *trf__member(const trf__ensemble *e, trf__pass *first, int32_t k)
-{
-    return k ? &e->others[k - 1] : first;
-}
 
 /* The configurations together. */
 TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *configs, int32_t n)
@@ -98,17 +93,18 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
 /* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
    failure too. */
 TRF__COLD
-TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, const trf__pass *first, trf_error *err)
+TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
     int32_t k;
+    e->passes[0] = first;
     if (e->n == 1) return TRF_OK;
     e->others = (trf__pass *)trf__alloc_zeroed(&first->run.hooks,
                                                trf__bytes(e->n - 1, sizeof *e->others));
     if (!e->others)
         return trf__fail(err, TRF_E_NOMEM, -1, "models", "no memory for %d models", (int)e->n);
+    for (k = 1; k < e->n; k++) e->passes[k] = &e->others[k - 1];
     for (k = 1; k < e->n; k++)
-        TRF__TRY(trf__pass_join(&e->others[k - 1], e->models[k], &first->run,
-                                first->plan.limits, err));
+        TRF__TRY(trf__pass_join(e->passes[k], e->models[k], &first->run, first->plan.limits, err));
     return TRF_OK;
 }
 
@@ -116,29 +112,47 @@ TRF__FN void trf__ensemble_close(trf__ensemble *e, const trf__pass *first)
 {
     int32_t k;
     if (!e->others) return;
-    for (k = 1; k < e->n; k++) trf__pass_leave(&e->others[k - 1]);
-    trf__free(&first->run.hooks, e->others, trf__bytes(e->n - 1, sizeof *e->others));
+    for (k = 1; k < e->n; k++) trf__pass_leave(e->passes[k]);
+    TRF__FREE(&first->run.hooks, e->others, e->n - 1);
     e->others = NULL;
 }
 
 /* trf__pass_reserve for all. */
-TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, trf__pass *first,
-                                         const trf__limits *need, trf_error *err)
+TRF__FN trf_status trf__ensemble_reserve(trf__ensemble *e, const trf__limits *need, trf_error *err)
 {
     int32_t k;
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, first, k);
-        const char *arena = pass->plan.arena;
-        TRF__TRY(trf__pass_reserve(pass, need, err));
-        e->moves += k > 0 && pass->plan.arena != arena;
+        const char *arena = e->passes[k]->plan.arena;
+        TRF__TRY(trf__pass_reserve(e->passes[k], need, err));
+        e->moves += k > 0 && e->passes[k]->plan.arena != arena;
     }
     return TRF_OK;
 }
 
-/* Adds what model k's decoder has left in its rows. */
-TRF__FN void trf__mix_rows(const trf__ensemble *e, const trf__pass *pass, int32_t k,
-                           trf_real *sum, trf_real *logits)
+/* Cuts the caches of all models, with so many rows of each layer of a decoder, and of its memory.
+   Areas are those of the first one. */
+TRF__FN void trf__take_caches(trf__cursor *cursor, trf__cache *caches, const trf__ensemble *e,
+                              const trf__run *run, int64_t self_rows, int64_t cross_rows)
 {
+    int32_t k;
+    for (k = 0; k < e->n; k++) {
+        trf__cache *cache = &caches[k];
+        int64_t layers = e->configs[k]->decoder_layers, width = 2 * trf__k_width(e->configs[k]);
+        cache->area = caches[0].area;
+        cache->self_area = caches[0].self_area;
+        cache->self_layer = self_rows * width;
+        cache->cross_layer = cross_rows * width;
+        cache->self = (trf__act *)trf__take(cursor, layers,
+                                            trf__bytes(cache->self_layer, run->element));
+        cache->cross = (trf__act *)trf__take(cursor, layers,
+                                             trf__bytes(cache->cross_layer, run->element));
+    }
+}
+
+/* Adds what model k's decoder has left in its rows. */
+TRF__FN void trf__mix_rows(const trf__ensemble *e, int32_t k, trf_real *sum, trf_real *logits)
+{
+    const trf__pass *pass = e->passes[k];
     const trf__stack *stack = &pass->decoder;
     trf__mix j;
     trf__scale_states(pass, stack->out, stack->rows);

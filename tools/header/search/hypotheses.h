@@ -44,29 +44,6 @@ TRF__FN void trf__take_searches(trf__cursor *cursor, trf__searches *x, const trf
     x->prefixes = (int32_t *)trf__take(cursor, h->n_places * h->length, sizeof(int32_t));
 }
 
-/* The caches of all models, and room for what several say of the rows. */
-TRF__COLD
-TRF__FN void trf__take_caches(trf__cursor *cursor, trf__hypotheses *h, const trf__ensemble *e,
-                              const trf__run *run)
-{
-    int64_t mixed = e->n > 1 ? h->n_rows : 0, vocab = e->config.target_vocab;
-    int32_t k;
-    for (k = 0; k < e->n; k++) {
-        const trf_config *c = e->configs[k];
-        trf__cache *cache = &h->caches[k];
-        int64_t width = 2 * trf__k_width(c);
-        cache->area = h->area;
-        cache->self_layer = h->length * h->n_rows * width;
-        cache->cross_layer = h->n_places * h->area * width;
-        cache->self = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                            trf__bytes(cache->self_layer, run->element));
-        cache->cross = (trf__act *)trf__take(cursor, c->decoder_layers,
-                                             trf__bytes(cache->cross_layer, run->element));
-    }
-    h->mixed = trf__take_reals(cursor, mixed, vocab);
-    h->logits = trf__take_reals(cursor, mixed, vocab);
-}
-
 /* Sets bytes and device_bytes, and cuts the arenas if there are any. Sizes are rounded up, so that
    shapes recur (>>ops), unless slot numbers would exceed int32_t. */
 TRF__COLD
@@ -89,7 +66,10 @@ TRF__FN void trf__hypotheses_layout(trf__hypotheses *h, const trf__ensemble *e,
     h->n_places = n / s->beam;
     h->length = length;
     h->area = trf__round_up(h->area, 16);
-    trf__take_caches(&device, h, e, run);
+    h->caches[0].area = h->area;
+    trf__take_caches(&device, h->caches, e, run, h->length * n, h->n_places * h->area);
+    h->mixed = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
+    h->logits = trf__take_reals(&device, e->n > 1 ? n : 0, c->target_vocab);
     /* one list is read while the other is written */
     for (i = 0; i < 2; i++) h->backpointers[i] = (int32_t *)trf__take(&device, n * h->length,
                                                                       sizeof(int32_t));
@@ -194,29 +174,18 @@ TRF_API void trf_translator_destroy(trf_translator *translator)
         trf__ensemble_close(&translator->ensemble, &translator->pass);
     }
     trf__pass_close(&translator->pass);
-    trf__free(&hooks, translator->numbers,
-              trf__bytes(translator->numbers_capacity, sizeof *translator->numbers));
-    trf__free(&hooks, translator->states,
-              trf__bytes(translator->states_capacity, sizeof *translator->states));
-    trf__free(&hooks, translator->answers,
-              trf__bytes(translator->answers_capacity, sizeof *translator->answers));
-    trf__free(&hooks, translator->n_answers,
-              trf__bytes(translator->n_answers_capacity, sizeof *translator->n_answers));
-    trf__free(&hooks, translator->ids,
-              trf__bytes(translator->ids_capacity, sizeof *translator->ids));
-    trf__free(&hooks, translator->own,
-              trf__bytes(translator->own_capacity, sizeof *translator->own));
-    trf__free(&hooks, translator->first_id,
-              trf__bytes(translator->first_id_capacity, sizeof *translator->first_id));
+    TRF__FREE(&hooks, translator->numbers, translator->numbers_capacity);
+    TRF__FREE(&hooks, translator->states, translator->states_capacity);
+    TRF__FREE(&hooks, translator->answers, translator->answers_capacity);
+    TRF__FREE(&hooks, translator->n_answers, translator->n_answers_capacity);
+    TRF__FREE(&hooks, translator->ids, translator->ids_capacity);
+    TRF__FREE(&hooks, translator->own, translator->own_capacity);
+    TRF__FREE(&hooks, translator->first_id, translator->first_id_capacity);
     for (k = 0; k < TRF_MAX_MODELS; k++)
-        trf__free(&hooks, translator->text[k].ids,
-                  trf__bytes(translator->text[k].capacity, sizeof *translator->text[k].ids));
-    trf__free(&hooks, translator->source_at,
-              trf__bytes(translator->source_capacity, sizeof *translator->source_at));
-    trf__free(&hooks, translator->pending,
-              trf__bytes(translator->pending_capacity, sizeof *translator->pending));
-    trf__free(&hooks, translator->order,
-              trf__bytes(translator->order_capacity, sizeof *translator->order));
+        TRF__FREE(&hooks, translator->text[k].ids, translator->text[k].capacity);
+    TRF__FREE(&hooks, translator->source_at, translator->source_capacity);
+    TRF__FREE(&hooks, translator->pending, translator->pending_capacity);
+    TRF__FREE(&hooks, translator->order, translator->order_capacity);
     trf__free(&hooks, translator, sizeof *translator);
 }
 
@@ -274,7 +243,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
                             &search->hooks, err);
     if (status == TRF_OK) status = trf__ensemble_open(&t->ensemble, &t->pass, err);
     for (k = 0; status == TRF_OK && k < n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->encoder.tagged = search->source_tagged;
+        t->ensemble.passes[k]->encoder.tagged = search->source_tagged;
     if (status == TRF_OK) status = trf__ban(t, &search->banned, err);
     trf__set_phrases(&t->required, &search->phrases);
     if (status != TRF_OK) { trf_translator_destroy(t); return status; }
@@ -343,11 +312,10 @@ TRF__FN trf_status trf__issue_token(void *job, trf_error *err)
     a.rows = stack->rows; a.stride = h->length;
     run->backend->backpointers(run, &a);
     for (k = 0; k < e->n; k++) {
-        trf__pass *pass = trf__member(e, &t->pass, k);
         h->caches[k].backpointers = a.to;
         h->caches[k].stride = h->length;
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (e->n > 1) trf__mix_rows(e, pass, k, h->mixed, h->logits);
+        TRF__TRY(trf__stack_forward(e->passes[k], &e->passes[k]->decoder, err));
+        if (e->n > 1) trf__mix_rows(e, k, h->mixed, h->logits);
     }
     if (e->n == 1) trf__scale_states(&t->pass, stack->out, stack->rows);
     top.mixed = e->n > 1 ? h->mixed : NULL;

@@ -59,7 +59,7 @@ TRF_API int64_t trf_target_rows(const trf_model *model, const trf_sequences *tar
 TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *batch, int32_t k,
                                    int64_t rows, trf_error *err)
 {
-    trf__pass *pass = trf__member(&translator->ensemble, &translator->pass, k);
+    trf__pass *pass = translator->ensemble.passes[k];
     const trf__backend *on = pass->run.backend;
     double *to = translator->numbers, *fresh = to + rows;
     trf_batch rest = *batch;
@@ -97,7 +97,7 @@ TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequenc
     TRF__ZERO(batch);
     batch.target = *targets;
     for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = trf__member(e, &translator->pass, k);
+        const trf__pass *pass = e->passes[k];
         batch.source = sources[k * each];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &wanted, err));
     }
@@ -244,47 +244,26 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pa
     return TRF_OK;
 }
 
-/* Checks a batch, and the caller's tensor for its logits. With `ids` that has no rows for BOS and
-   EOS. */
-TRF__FN trf_status trf__logits_check(trf_translator *translator, const trf_batch *batch,
-                                     const trf_tensor *out, const char *name, int ids,
-                                     trf_error *err)
-{
-    const trf__pass *pass = &translator->pass;
-    const trf_config *c = pass->config;
-    trf__limits need;
-    int64_t wanted, rows;
-    trf__forget_answers(translator);
-    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
-    rows = need.target_rows;
-    if (ids) rows -= trf__source_added(c) * need.sentences;
-    return trf__shape_check(out, name, rows, trf__n_logits(c), err);
-}
-
-/* Computes the logits of the next part of a batch in the translator's scratch memory. */
-TRF__FN trf_status trf__next_logits(trf_translator *translator, trf__pass *pass, trf_batch *rest,
-                                    trf_error *err)
-{
-    TRF__TRY(trf__pass_part(pass, pass->sides, rest, err));
-    TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-    return trf__logits_in_work(translator, pass, err);
-}
-
 /* A model with a head has the head's logits, others those of the vocabulary. */
 TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err)
 {
     trf__pass *pass;
+    trf__limits need;
     trf_batch rest;
-    int64_t n, at = 0;
+    int64_t n, wanted, at = 0;
     TRF__TRY(trf__begin(translator, "translator", err));
     TRF__TRY(trf__one_model(&translator->ensemble, err));
     pass = &translator->pass;
     if (!pass->config->head) TRF__TRY(trf__needs_target(pass->config, err));
-    TRF__TRY(trf__logits_check(translator, batch, out, "out", 0, err));
+    trf__forget_answers(translator);
+    TRF__TRY(trf__batch_needs(pass, batch, pass->sides, &need, &wanted, err));
+    TRF__TRY(trf__shape_check(out, "out", need.target_rows, trf__n_logits(pass->config), err));
     for (rest = *batch; trf__sequences_of(&rest, pass->sides) > 0; at += n) {
-        TRF__TRY(trf__next_logits(translator, pass, &rest, err));
+        TRF__TRY(trf__pass_part(pass, pass->sides, &rest, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY(trf__logits_in_work(translator, pass, err));
         n = pass->decoder.rows * trf__n_logits(pass->config);
         pass->run.backend->fetch(&pass->run, out->data + at,
                                  (trf__act *)translator->work.memory, n);
@@ -315,87 +294,70 @@ TRF__FN void trf__outputs(const trf_config *c, trf_real *z, int64_t n)
         z[i] = (trf_real)trf__yes((double)z[i]);
 }
 
-/* trf__mix_labels for labels that are numbers, or of which several hold: a weighted mean of
-   numbers, of probabilities, or of their logits. */
-TRF__FN void trf__mix_numbers(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
-                              int64_t n)
-{
-    const int yes = e->config.label_kind == TRF_LABELS_ANY && e->rule == TRF_ENSEMBLE_ARITHMETIC;
-    double total = 0, x;
-    int64_t i;
-    for (i = 0; i < e->n; i++) total += e->weights[i];
-    for (i = 0; i < n; i++) {
-        x = yes ? trf__yes((double)z[i]) : (double)z[i];
-        to[i] = (trf_real)((k ? (double)to[i] : 0) + e->weights[k] / total * x);
-    }
-}
-
-/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. */
+/* Adds model k's logits z of a row to `to`, which has those before it; to may be z. One of several
+   labels: a sum of probabilities or of their logarithms. Else a weighted mean of numbers, of
+   probabilities, or of their logits. */
 TRF__FN void trf__mix_labels(const trf__ensemble *e, int32_t k, trf_real *to, const trf_real *z,
                              int64_t n)
 {
-    double most = -HUGE_VAL, sum = 0, w = e->weights[k];
+    const trf_label_kind kind = e->config.label_kind;
+    const int mean = e->rule == TRF_ENSEMBLE_ARITHMETIC;
+    double most = -HUGE_VAL, sum = 0, log_sum, total = 0, weight = e->weights[k], x;
     int64_t i;
-    if (e->config.label_kind) { trf__mix_numbers(e, k, to, z, n); return; }
     for (i = 0; i < n; i++) most = (double)z[i] > most ? (double)z[i] : most;
     for (i = 0; i < n; i++) sum += exp((double)z[i] - most);
+    log_sum = log(sum);
+    for (i = 0; i < e->n; i++) total += e->weights[i];
+    if (kind) weight /= total;
     for (i = 0; i < n; i++) {
-        double l = (double)z[i] - most - log(sum), before = k ? (double)to[i] : 0;
-        to[i] = (trf_real)(before + w * (e->rule == TRF_ENSEMBLE_GEOMETRIC ? l : exp(l)));
+        x = kind ? (double)z[i] : (double)z[i] - most - log_sum;
+        if (mean && !kind) x = exp(x);
+        if (mean && kind == TRF_LABELS_ANY) x = trf__yes(x);
+        to[i] = (trf_real)((k ? (double)to[i] : 0) + weight * x);
     }
 }
 
-/* The logits of model k's head: a row for each sequence, or with `ids` for each id. */
+/* The same of the second head, which has a row for each sequence. */
+TRF__FN trf_status trf__second_in_work(trf_translator *t, trf__pass *pass, trf_error *err)
+{
+    const trf__affine *head = &pass->layout->outer.sequence_head;
+    int64_t rows = pass->n_sentences;
+    TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
+                           trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
+    trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x, trf__weight(pass, head),
+                 trf__plain(pass, head->b), rows, head->out, head->in);
+    return TRF_OK;
+}
+
+/* The logits of model k's head: a row for each sequence, or with ids 1 for each id; with ids -1
+   those of the second head. */
 TRF__FN trf_status trf__label_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
                                      trf_real *to, int ids, trf_error *err)
 {
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__pass *pass = t->ensemble.passes[k];
     const trf_config *c = pass->config;
-    trf__act *z;
     const int32_t *lengths;
     trf_batch batch;
-    int64_t i, n, row;                  /* row: in the logits */
+    int64_t i, n, row, labels = ids < 0 ? c->sequence_labels : c->n_labels;
     /* rows of BOS and EOS lie between those of ids, so each sequence is copied by itself */
-    int apart = ids && trf__source_added(c);
+    int apart = ids > 0 && trf__source_added(c);
     TRF__ZERO(batch);
     batch.source = *sources;
     while (batch.source.count > 0) {
         lengths = batch.source.lengths;
-        TRF__TRY(trf__next_logits(t, pass, &batch, err));
-        z = (trf__act *)t->work.memory;
+        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
+        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
+        TRF__TRY((ids < 0 ? trf__second_in_work : trf__logits_in_work)(t, pass, err));
         for (row = i = 0; i < (apart ? pass->n_sentences : 1); i++) {
-            n = apart ? lengths[i] : pass->decoder.rows;
+            n = apart ? lengths[i] : ids < 0 ? pass->n_sentences : pass->decoder.rows;
             row += apart ? c->source_bos : 0;
             if (n > 0)
                 pass->run.backend->fetch(&pass->run, to,
-                                         trf__act_at(&pass->run, z, row * c->n_labels),
-                                         n * c->n_labels);
-            to += n * c->n_labels;
+                                         trf__act_at(&pass->run, (trf__act *)t->work.memory,
+                                                     row * labels), n * labels);
+            to += n * labels;
             row += n + c->source_eos;
         }
-        TRF__TRY(pass->run.backend->sync(&pass->run, err));
-    }
-    return TRF_OK;
-}
-
-/* Those of a second head (sequence_labels): a row for each sequence. */
-TRF__FN trf_status trf__sequence_logits(trf_translator *t, int32_t k, const trf_sequences *sources,
-                                        trf_real *to, trf_error *err)
-{
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
-    const trf__affine *head = &pass->layout->outer.sequence_head;
-    trf_batch batch;
-    int64_t rows;
-    TRF__ZERO(batch);
-    for (batch.source = *sources; batch.source.count > 0; to += rows * head->out) {
-        TRF__TRY(trf__pass_part(pass, pass->sides, &batch, err));
-        TRF__TRY(trf__pass_forward(pass, pass->sides, err));
-        rows = pass->n_sentences;
-        TRF__TRY(trf__workspace_reserve(&pass->run, &t->work,
-                               trf__bytes(rows, trf__bytes(head->out, pass->run.element)), err));
-        trf__project(&pass->run, (trf__act *)t->work.memory, pass->sequence.x,
-                     trf__weight(pass, head), trf__plain(pass, head->b), rows, head->out, head->in);
-        pass->run.backend->fetch(&pass->run, to, (trf__act *)t->work.memory, rows * head->out);
         TRF__TRY(pass->run.backend->sync(&pass->run, err));
     }
     return TRF_OK;
@@ -416,7 +378,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     batch.source = *sources;
     trf__forget_answers(t);
     for (k = 0; k < e->n; k++) {
-        const trf__pass *pass = trf__member(e, &t->pass, k);
+        const trf__pass *pass = e->passes[k];
         TRF__TRY(trf__batch_needs(pass, &batch, pass->sides, &need, &rows, err));
         rows = ids < 0 ? need.sentences
              : need.target_rows - (ids ? trf__source_added(pass->config) * need.sentences : 0);
@@ -425,8 +387,7 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     if (e->n > 1) TRF__GROW(trf_real, t->states, t->states_capacity, rows * n, &t->search.hooks);
     for (k = 0; k < e->n; k++) {
         trf_real *z = k ? t->states : out->data;
-        TRF__TRY(ids < 0 ? trf__sequence_logits(t, k, sources, z, err)
-                         : trf__label_logits(t, k, sources, z, ids, err));
+        TRF__TRY(trf__label_logits(t, k, sources, z, ids, err));
         for (i = 0; e->n > 1 && i < rows; i++)
             trf__mix_labels(e, k, out->data + i * n, z + i * n, n);
     }

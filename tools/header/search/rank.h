@@ -26,16 +26,16 @@ typedef struct trf__ranking {
     int32_t lengths[TRF__RANKED];
 } trf__ranking;
 
-typedef struct trf__ranked { double score; int32_t text; } trf__ranked;
-
-/* Larger scores first; a NaN is below all numbers. */
-TRF__FN int trf__by_score(const void *a, const void *b)
+/* The order of places of the scores: larger ones first, a NaN below all numbers, equal ones as they
+   come. */
+TRF__FN int trf__by_score(const void *context, const void *a, const void *b)
 {
-    const trf__ranked *x = (const trf__ranked *)a, *y = (const trf__ranked *)b;
-    int nan_x = x->score != x->score, nan_y = y->score != y->score;
+    const double *x = (const double *)a, *y = (const double *)b;
+    int nan_x = *x != *x, nan_y = *y != *y;
+    (void)context;
     if (nan_x != nan_y) return nan_x - nan_y;
-    if (x->score != y->score && !nan_x) return x->score > y->score ? -1 : 1;
-    return x->text < y->text ? -1 : x->text > y->text;
+    if (*x != *y && !nan_x) return *x > *y ? -1 : 1;
+    return x < y ? -1 : x > y;
 }
 
 /* Whether the model scores pairs. *room: for the ids of both texts. */
@@ -99,13 +99,13 @@ TRF__FN trf_status trf__rank_some(trf_translator *t, trf__ranking *r, const char
 TRF__FN trf_status trf__rank_order(const double *scores, int32_t n, int32_t *order,
                                    const trf_hooks *hooks, trf_error *err)
 {
-    const size_t bytes = trf__bytes(n, sizeof(trf__ranked));
-    trf__ranked *items = (trf__ranked *)trf__alloc(hooks, bytes);
+    const size_t bytes = trf__bytes(n, sizeof(const void *));
+    const void **items = (const void **)trf__alloc(hooks, bytes);
     int32_t i;
     if (!items) return trf__fail(err, TRF_E_NOMEM, -1, "order", "no memory to sort %d texts", n);
-    for (i = 0; i < n; i++) { items[i].score = scores[i]; items[i].text = i; }
-    trf__sort_items(items, (size_t)n, sizeof *items, trf__by_score);
-    for (i = 0; i < n; i++) order[i] = items[i].text;
+    for (i = 0; i < n; i++) items[i] = &scores[i];
+    trf__sort(items, (size_t)n, trf__by_score, NULL);
+    for (i = 0; i < n; i++) order[i] = (int32_t)((const double *)items[i] - scores);
     trf__free(hooks, items, bytes);
     return TRF_OK;
 }
@@ -134,8 +134,8 @@ TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
         status = trf__rank_some(translator, &r, texts + i, some, room, i, scores + i, err);
     }
     if (status == TRF_OK && order && n) status = trf__rank_order(scores, n, order, hooks, err);
-    trf__free(hooks, r.query.ids, trf__bytes(r.query.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.text.ids, trf__bytes(r.text.capacity, sizeof(int32_t)));
-    trf__free(hooks, r.pairs.ids, trf__bytes(r.pairs.capacity, sizeof(int32_t)));
+    TRF__FREE(hooks, r.query.ids, r.query.capacity);
+    TRF__FREE(hooks, r.text.ids, r.text.capacity);
+    TRF__FREE(hooks, r.pairs.ids, r.pairs.capacity);
     return status;
 }

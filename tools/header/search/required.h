@@ -33,15 +33,21 @@ TRF__FN void trf__set_phrases(trf__required *r, const trf_sequences *x)
     memcpy(r->lengths, x->lengths, (size_t)x->count * sizeof *r->lengths);
 }
 
+/* Bytes of the lists of a call on the device. */
+TRF__FN size_t trf__lists_bytes(int64_t phrases, int64_t units, int64_t symbols)
+{
+    return trf__bytes(phrases, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit)) +
+        trf__bytes(symbols, sizeof(int32_t)) + 3 * TRF__ALIGN;
+}
+
 /* Bytes that the phrases of a search take. */
 TRF__FN size_t trf__phrases_memory(const trf_search *s)
 {
     int64_t n = s->phrases.count, units = trf__total_ids(&s->phrases);
-    size_t lists = trf__bytes(n, sizeof(trf__phrase)) + trf__bytes(units, sizeof(trf__unit));
     if (n == 0) return 0;
-    return trf__add_size(trf__bytes(trf__capacity(16, 1), sizeof(trf__phrases)),
-                         lists + trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
-                         trf__bytes(trf__capacity(16, units), sizeof(trf__unit)) + 3 * TRF__ALIGN);
+    return trf__bytes(trf__capacity(16, 1), sizeof(trf__phrases)) +
+        trf__bytes(trf__capacity(16, n), sizeof(trf__phrase)) +
+        trf__bytes(trf__capacity(16, units + 1), sizeof(trf__unit)) + trf__lists_bytes(n, units, 0);
 }
 
 TRF__FN void trf__required_free(trf_translator *t)
@@ -50,46 +56,46 @@ TRF__FN void trf__required_free(trf_translator *t)
     const trf__run *run = &t->pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     run->backend->release(run, r->device, (size_t)r->device_bytes);
-    run->backend->release(run, r->writes, trf__bytes(r->n_ends, sizeof *r->ends) +
-                          (size_t)r->n_texts);
-    trf__free(hooks, r->of, trf__bytes(r->of_capacity, sizeof *r->of));
-    trf__free(hooks, r->each, trf__bytes(r->each_capacity, sizeof *r->each));
-    trf__free(hooks, r->units, trf__bytes(r->units_capacity, sizeof *r->units));
-    trf__free(hooks, r->symbols, trf__bytes(r->symbols_capacity, sizeof *r->symbols));
-    trf__free(hooks, r->text, (size_t)r->text_capacity);
-    trf__free(hooks, r->cut.ids, trf__bytes(r->cut.capacity, sizeof *r->cut.ids));
-    trf__free(hooks, r->texts, (size_t)r->n_texts);
-    trf__free(hooks, r->ends, trf__bytes(r->n_ends, sizeof *r->ends));
-    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots));
+    run->backend->release(run, r->writes, r->writes_bytes);
+    TRF__FREE(hooks, r->of, r->of_capacity);
+    TRF__FREE(hooks, r->each, r->each_capacity);
+    TRF__FREE(hooks, r->units, r->units_capacity);
+    TRF__FREE(hooks, r->symbols, r->symbols_capacity);
+    TRF__FREE(hooks, r->text, r->text_capacity);
+    TRF__FREE(hooks, r->cut.ids, r->cut.capacity);
+    trf__free(hooks, r->slots, trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes);
 }
 
 // >>writing        what each id of the target writes
 
-TRF__FN int32_t trf__written_from(const trf__required *r, int32_t id)
+TRF__FN const char *trf__writing(const trf__required *r, int32_t id, int32_t *n)
 {
-    return id > 0 ? r->ends[id - 1] : 0;
+    int32_t from = id > 0 ? r->ends[id - 1] : 0;
+    *n = r->ends[id] - from;
+    return r->texts + from;
 }
 
-/* The id that writes n bytes, or -1. */
-TRF__FN int32_t trf__id_writing(const trf__required *r, const char *text, int32_t n, uint64_t hash)
+/* The slot of the id that writes n bytes, or the empty one where it would be. */
+TRF__FN int32_t *trf__writing_slot(const trf__required *r, const char *text, int32_t n,
+                                   uint64_t hash)
 {
     uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
     for (; r->slots[at]; at = (at + trf__slot_step(hash)) & mask) {
-        int32_t id = r->slots[at] - 1, from = trf__written_from(r, id);
-        if (r->ends[id] - from == n && !memcmp(r->texts + from, text, (size_t)n)) return id;
+        int32_t length;
+        const char *other = trf__writing(r, r->slots[at] - 1, &length);
+        if (length == n && !memcmp(other, text, (size_t)n)) break;
     }
-    return -1;
+    return &r->slots[at];
 }
 
 /* Enters an id that a copy may use, unless another one writes the same. */
 TRF__FN void trf__enter_writing(trf__required *r, int32_t id)
 {
-    int32_t from = trf__written_from(r, id), n = r->ends[id] - from;
-    uint64_t hash = trf__hash_bytes(r->texts + from, (size_t)n);
-    uint64_t mask = (uint64_t)r->n_slots - 1, at = hash & mask;
-    if (n == 0 || trf__id_writing(r, r->texts + from, n, hash) >= 0) return;
-    while (r->slots[at]) at = (at + trf__slot_step(hash)) & mask;
-    r->slots[at] = id + 1;
+    int32_t n, *slot;
+    const char *text = trf__writing(r, id, &n);
+    slot = trf__writing_slot(r, text, n, trf__hash_bytes(text, (size_t)n));
+    if (n == 0 || *slot) return;
+    *slot = id + 1;
     if (n > r->longest) r->longest = n;
 }
 
@@ -114,35 +120,30 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
     const trf__run *run = &t->pass.run;
     const trf_hooks *hooks = &t->search.hooks;
     trf__required *r = &t->required;
-    int64_t n_ends = c->target_vocab, n_texts = 0, n_slots = 2;
-    size_t ends_bytes = trf__bytes(n_ends, sizeof *r->ends);
+    size_t bytes, ends = trf__bytes(c->target_vocab, sizeof *r->ends), texts = 0;
     int32_t id, pass;
     if (r->writes) return TRF_OK;
-    for (id = 0; id < n_ends; id++) n_texts += (int64_t)trf__target_text(model, id, NULL);
-    while (n_slots < 2 * n_ends) n_slots *= 2;
-    if (n_texts < INT32_MAX) {
-        if (!r->ends) r->ends = (int32_t *)trf__alloc(hooks, ends_bytes);
-        if (r->ends) r->n_ends = n_ends;
-        if (!r->texts) r->texts = (char *)trf__alloc(hooks, (size_t)n_texts);
-        if (r->texts) r->n_texts = n_texts;
-        if (!r->slots) r->slots = (int32_t *)trf__alloc_zeroed(hooks, trf__bytes(n_slots,
-                                                                                 sizeof *r->slots));
-        if (r->slots) r->n_slots = n_slots;
-    }
-    if (r->ends && r->texts && r->slots)
-        r->writes = run->backend->alloc(run, ends_bytes + (size_t)n_texts);
-    if (!r->writes)
+    for (id = 0; id < c->target_vocab; id++) texts += trf__target_text(model, id, NULL);
+    r->n_slots = trf__capacity(2, 2 * (int64_t)c->target_vocab);
+    r->writes_bytes = ends + texts;
+    bytes = trf__bytes(r->n_slots, sizeof *r->slots) + r->writes_bytes;
+    r->slots = texts < INT32_MAX ? (int32_t *)trf__alloc_zeroed(hooks, bytes) : NULL;
+    if (r->slots) r->writes = run->backend->alloc(run, r->writes_bytes);
+    if (!r->writes) {
+        trf__free(hooks, r->slots, bytes);
+        r->slots = NULL;
         return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for the texts of %lld tokens",
-                         (long long)n_ends);
-    for (n_texts = 0, id = 0; id < n_ends; id++)
-        r->ends[id] = (int32_t)(n_texts += (int64_t)trf__target_text(model, id,
-                                                                     r->texts + n_texts));
+                         (long long)c->target_vocab);
+    }
+    r->ends = r->slots + r->n_slots;
+    r->texts = (char *)(r->ends + c->target_vocab);
+    for (texts = 0, id = 0; id < c->target_vocab; id++)
+        r->ends[id] = (int32_t)(texts += trf__target_text(model, id, r->texts + texts));
     for (pass = 0; pass < 2; pass++)
-        for (id = 0; id < n_ends && id < trf_vocab_size(model->target); id++)
+        for (id = 0; id < c->target_vocab && id < trf_vocab_size(model->target); id++)
             if (id != c->unk && !trf__is_end(c->eos, &t->search.ends, id) &&
                 trf__is_plain_token(model->target, id) == !pass) trf__enter_writing(r, id);
-    run->backend->upload(run, r->writes, r->ends, ends_bytes);
-    run->backend->upload(run, (char *)r->writes + ends_bytes, r->texts, (size_t)n_texts);
+    run->backend->upload(run, r->writes, r->ends, r->writes_bytes);
     return run->backend->sync(run, err);
 }
 
@@ -153,65 +154,62 @@ TRF__FN trf_status trf__learn_writing(trf_translator *t, trf_error *err)
 TRF__FN int32_t trf__copy_token(const trf__required *r, const char *text, int32_t n, int32_t m,
                                 int blank, const trf__unit *units, int32_t *needed)
 {
+    const char *from = text + m - blank;
     uint64_t hash = TRF__HASH_START;
     int32_t length, id = -1;
     *needed = TRF__NEVER;
     for (length = 1; length <= r->longest && length <= n - m + blank; length++) {
-        int32_t after = m + length - blank, rest = after < n ? units[after].rest : 0, found;
-        hash = trf__hash_more(hash, text + m - blank + length - 1, 1);
+        int32_t rest = units[m + length - blank].rest, found;
+        hash = trf__hash_more(hash, from + length - 1, 1);
         if (length <= blank || rest + 1 > *needed) continue;
-        found = trf__id_writing(r, text + m - blank, length, trf__hash_end(hash));
-        if (found >= 0) { id = found; *needed = rest + 1; }
+        found = *trf__writing_slot(r, from, length, trf__hash_end(hash));
+        if (found) { id = found - 1; *needed = rest + 1; }
     }
     return id;
 }
 
 /* Sets where the vocabulary cuts a text, if its tokens write the text or a blank and the text.
-   Returns the first token that writes a part of it, or -1, and where that part ends. */
-TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *text, int32_t n,
-                             trf__unit *units, int32_t *end)
+   Returns where the part of the first token ends, or 0. */
+TRF__FN int32_t trf__set_cut(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
+                             trf__unit *units)
 {
-    int32_t at, lead, i, first = -1;
-    for (lead = -n, i = 0; i < r->cut.n; i++)
-        lead += r->ends[r->cut.ids[i]] - trf__written_from(r, r->cut.ids[i]);
-    if (lead < 0 || lead > 1) return -1;
-    for (at = -lead, i = 0; i < r->cut.n; i++) {
-        int32_t from = trf__written_from(r, r->cut.ids[i]), length = r->ends[r->cut.ids[i]] - from;
-        if (r->cut.ids[i] == unk || memcmp(r->texts + from, text + at, (size_t)length)) return -1;
-        at += length;
+    int32_t lead = -f->n, end = 0, at, length, i;
+    for (i = 0; i < r->cut.n; i++, lead += length) (void)trf__writing(r, r->cut.ids[i], &length);
+    if (lead < 0 || lead > 1) return 0;
+    for (at = -lead, i = 0; i < r->cut.n; i++, at += length) {
+        int32_t id = r->cut.ids[i];
+        const char *written = trf__writing(r, id, &length);
+        if (id == unk || memcmp(written, text + at, (size_t)length)) {
+            for (; at > 0; at--) units[at].next = -1;
+            f->first[0] = -1;
+            return 0;
+        }
+        if (at > 0) units[at].next = id;
+        else if (at + length > 0) { f->first[0] = id; end = at + length; }
     }
-    for (at = -lead, i = 0; i < r->cut.n; i++) {
-        int32_t id = r->cut.ids[i], length = r->ends[id] - trf__written_from(r, id);
-        if (at > 0 && length > 0) units[at].next = id;
-        else if (at + length > 0) { first = id; *end = at + length; }
-        at += length;
-    }
-    return first;
+    return end;
 }
 
 /* Sets how copies of a text go on from each of its bytes, and with which tokens they begin. */
 TRF__FN void trf__set_copies(const trf__required *r, int32_t unk, const char *text, trf__phrase *f,
                              trf__unit *units)
 {
-    int32_t n = f->n, end = n, m, needed[3] = { TRF__NEVER, TRF__NEVER, TRF__NEVER }, k;
+    int32_t n = f->n, end, m, length, needed;
     for (m = 0; m < n; m++) units[m].next = -1;
-    f->first[0] = trf__set_cut(r, unk, text, n, units, &end);
+    units[n].rest = 0;
+    end = trf__set_cut(r, unk, text, f, units);
     for (m = n - 1; m >= 0; m--) {
-        int32_t id = units[m].next, after;
-        if (id < 0) {
+        if (units[m].next < 0)
             units[m].next = trf__copy_token(r, text, n, m, 0, units, &units[m].rest);
-            continue;
+        else {
+            (void)trf__writing(r, units[m].next, &length);
+            units[m].rest = units[m + length].rest + 1;
         }
-        after = m + r->ends[id] - trf__written_from(r, id);
-        units[m].rest = 1 + (after < n ? units[after].rest : 0);
     }
-    if (f->first[0] >= 0) needed[0] = 1 + (end < n ? units[end].rest : 0);
-    f->first[1] = trf__copy_token(r, text, n, 0, 0, units, &needed[1]);
-    f->first[2] = trf__copy_token(r, text, n, 0, 1, units, &needed[2]);
-    for (f->cost = TRF__NEVER, k = 0; k < 3; k++) {
-        if (needed[k] >= TRF__NEVER) f->first[k] = -1;
-        else if (needed[k] < f->cost) f->cost = needed[k];
-    }
+    f->first[1] = units[0].next;        /* a cut says nothing of byte 0 */
+    f->first[2] = trf__copy_token(r, text, n, 0, 1, units, &needed);
+    f->cost = (int32_t)trf__min64(units[0].rest, needed);
+    if (end && units[end].rest < f->cost) f->cost = units[end].rest + 1;
 }
 
 // >>requirements   the phrases of each sentence of a call
@@ -226,13 +224,13 @@ TRF__FN void trf__set_back(const trf__phrase *f, trf__unit *units)
         units[i].back = trf__phrase_after(units, f->bytes, units[i - 1].back, units[i].unit);
 }
 
-/* A new phrase of n units at the end of the list. */
+/* A new phrase of n units at the end of the list. The unit behind them is for trf__set_copies. */
 TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f,
                                    trf__unit **units, trf_error *err)
 {
     trf__required *r = &t->required;
     TRF__GROW(trf__phrase, r->each, r->each_capacity, r->n_each + 1, &t->search.hooks);
-    TRF__GROW(trf__unit, r->units, r->units_capacity, r->n_units + n, &t->search.hooks);
+    TRF__GROW(trf__unit, r->units, r->units_capacity, r->n_units + n + 1, &t->search.hooks);
     *f = &r->each[r->n_each];
     *units = &r->units[r->n_units];
     TRF__ZERO(**f);
@@ -246,22 +244,18 @@ TRF__FN trf_status trf__new_phrase(trf_translator *t, int32_t n, trf__phrase **f
    whose phrases begin at `first`. */
 TRF__FN void trf__enter_phrase(trf__required *r, int64_t first, int32_t times, int32_t exactly)
 {
-    trf__phrase *f = &r->each[r->n_each];
-    int64_t k;
-    int32_t i;
-    for (k = first; k < r->n_each; k++) {
-        trf__phrase *g = &r->each[k];
-        if (g->n != f->n || g->bytes != f->bytes) continue;
-        for (i = 0; i < f->n; i++)
-            if (r->units[g->begin + i].unit != r->units[f->begin + i].unit) break;
-        if (i < f->n) continue;
+    trf__phrase *f = &r->each[r->n_each], *g;
+    trf__unit *units = &r->units[f->begin];
+    trf__set_back(f, units);
+    for (g = r->each + first; g < f; g++) {
+        if (g->n != f->n || g->bytes != f->bytes ||
+            memcmp(&r->units[g->begin], units, (size_t)f->n * sizeof *units)) continue;
         g->times = (int32_t)trf__min64((int64_t)g->times + times, TRF__MAX_PHRASE_TOKENS);
         g->exactly |= exactly;
         return;
     }
     f->times = times;
     f->exactly = exactly;
-    trf__set_back(f, r->units + f->begin);
     r->n_each++;
     r->n_units += f->n;
 }
@@ -412,42 +406,39 @@ TRF__FN trf_status trf__copy_symbols(trf_translator *t, const trf_requirements *
     return TRF_OK;
 }
 
-/* Copies the lists to the device, and gives each of n sentences its part. */
-TRF__FN trf_status trf__upload_required(trf_translator *t, int32_t n, int32_t n_symbols,
-                                        trf_error *err)
+/* Copies the lists to the device, and gives each sentence its part. */
+TRF__FN trf_status trf__upload_required(trf_translator *t, trf_error *err)
 {
     trf__required *r = &t->required;
+    int32_t n_symbols = t->rules.phrases.n_symbols, *symbols;
     const trf__run *run = &t->pass.run;
-    trf__cursor cursor = trf__cursor_at(NULL);
+    int64_t bytes = (int64_t)trf__lists_bytes(r->n_each, r->n_units, n_symbols), i;
+    trf__cursor cursor;
     trf__phrase *each;
     trf__unit *units;
-    int32_t *symbols, i, pass;
-    for (pass = 0; pass < 2; pass++) {
-        each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
-        units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
-        symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
-        if (pass) break;
-        if ((int64_t)cursor.used > r->device_bytes) {
-            run->backend->release(run, r->device, (size_t)r->device_bytes);
-            r->device = run->backend->alloc(run, cursor.used);
-            r->device_bytes = r->device ? (int64_t)cursor.used : 0;
-            if (!r->device)
-                return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
-                                 (long long)r->n_each);
-        }
-        cursor = trf__cursor_at(r->device);
+    if (bytes > r->device_bytes) {
+        run->backend->release(run, r->device, (size_t)r->device_bytes);
+        r->device = run->backend->alloc(run, (size_t)bytes);
+        r->device_bytes = r->device ? bytes : 0;
+        if (!r->device)
+            return trf__fail(err, TRF_E_NOMEM, -1, "texts", "no memory for %lld phrases",
+                             (long long)r->n_each);
     }
+    cursor = trf__cursor_at(r->device);
+    each = (trf__phrase *)trf__take(&cursor, r->n_each, sizeof *each);
+    units = (trf__unit *)trf__take(&cursor, r->n_units, sizeof *units);
+    symbols = (int32_t *)trf__take(&cursor, n_symbols, sizeof *symbols);
     run->backend->upload(run, each, r->each, (size_t)r->n_each * sizeof *each);
     run->backend->upload(run, units, r->units, (size_t)r->n_units * sizeof *units);
     run->backend->upload(run, symbols, r->symbols, (size_t)n_symbols * sizeof *symbols);
-    for (i = 0; i < n; i++) {
+    for (i = 0; i < r->n_of; i++) {
         trf__phrases *p = &r->of[i];
         p->each = each;
         p->units = units;
         p->symbols = symbols;
         p->n_symbols = n_symbols;
         p->ends = (const int32_t *)r->writes;
-        p->texts = (const char *)r->writes + trf__bytes(r->n_ends, sizeof *r->ends);
+        if (p->ends) p->texts = (const char *)(p->ends + t->model->config.target_vocab);
         each += p->n;
     }
     return run->backend->sync(run, err);
@@ -460,6 +451,8 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
 {
     trf__required *r = &t->required;
     const trf_vocab *v = t->model->target;
+    int drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
+                            (v->pieces && (v->pieces->dummy_prefix || v->pieces->remove_extra)));
     int64_t k = 0, first = 0;
     int32_t lists = x && x->n_texts > 0 ? n : 1, i;
     t->rules.phrases.n = t->rules.phrases.total = t->rules.n_wishes = 0;
@@ -472,17 +465,14 @@ TRF__FN trf_status trf__require(trf_translator *t, const trf_requirements *x, in
     TRF__GROW(trf__phrases, r->of, r->of_capacity, lists, &t->search.hooks);
     for (i = 0; i < lists; i++, first = r->n_each) {
         TRF__ZERO(r->of[i]);
-        r->of[i].drops_blank = v && (v->kind == TRF_WORDS || v->wordpiece ||
-                                     (v->pieces && (v->pieces->dummy_prefix ||
-                                                    v->pieces->remove_extra)));
+        r->of[i].drops_blank = drops_blank;
         TRF__TRY(trf__require_ids(t, first, err));
         for (; x && k < x->n_texts && x->texts[k].sentence == i; k++)
             TRF__TRY(trf__require_text(t, first, &x->texts[k], err));
         TRF__TRY(trf__require_all(t, first, &r->of[i], err));
     }
-    TRF__TRY(trf__upload_required(t, lists, x ? x->n_symbols : 0, err));
     r->n_of = lists;
-    return TRF_OK;
+    return trf__upload_required(t, err);
 }
 
 /* The phrases of a sentence, or NULL. */

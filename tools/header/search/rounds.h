@@ -132,7 +132,7 @@ TRF__FN trf_status trf__round_open(trf_translator *t, const trf__round *round, t
     trf__limits need = trf__round_limits(round, &t->search);
     trf__hypotheses *h = &t->hypotheses;
     int32_t i;
-    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &t->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&t->ensemble, &need, err));
     TRF__TRY(trf__hypotheses_reserve(t, round->n, round->longest + 1, round->longest_source, err));
     *h->here.progress = nothing;
     for (i = 0; i < round->n; i++) h->sentence[i] = -1;
@@ -267,13 +267,12 @@ TRF__FN trf_status trf__encode_into(trf__pass *pass, const trf__cache *cache, co
 // issues several tokens, so rows and candidates must suffice for the worst case.
 
 /* The most rows that the lists and the activations of all models can hold. */
-TRF__FN int64_t trf__round_places(trf_translator *t)
+TRF__FN int64_t trf__round_places(const trf_translator *t)
 {
     int64_t most = t->hypotheses.n_rows;
     int32_t k;
     for (k = 0; k < t->ensemble.n; k++)
-        most = trf__min64(most, trf__member(&t->ensemble, &t->pass,
-                                            k)->plan.limits.target_rows);
+        most = trf__min64(most, t->ensemble.passes[k]->plan.limits.target_rows);
     return most;
 }
 
@@ -282,7 +281,7 @@ TRF__FN trf_status trf__round_encode(trf_translator *t, const trf__round *round,
                                      int32_t n, int64_t rows, trf_error *err)
 {
     trf__hypotheses *h = &t->hypotheses;
-    trf__pass *pass = trf__member(&t->ensemble, &t->pass, k);
+    trf__pass *pass = t->ensemble.passes[k];
     trf__stack *stack = &pass->decoder;
     int64_t begin = k * h->n_places * h->area;
     if (round->sources)
@@ -405,7 +404,7 @@ TRF__FN trf_status trf__round_look(trf_translator *t, trf__round *round, int64_t
         *wanted = trf__max_candidates(&t->ensemble.config, &t->search);
     }
     for (k = 0; k < t->ensemble.n; k++) {
-        trf__stack *stack = &trf__member(&t->ensemble, &t->pass, k)->decoder;
+        trf__stack *stack = &t->ensemble.passes[k]->decoder;
         stack->rows = stack->n_self = rows;
         stack->n_cross = round->sources ? n_cross : 0;
     }
@@ -437,7 +436,6 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
         if (status != TRF_OK || round->taken == 0) break;
         status = trf__decode(t, at, wanted, err);
     }
-    for (k = 0; k < t->ensemble.n; k++)
-        trf__member(&t->ensemble, &t->pass, k)->decoder.cache = NULL;
+    for (k = 0; k < t->ensemble.n; k++) t->ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }

@@ -73,8 +73,8 @@ TRF__FN trf_status trf__sampled_grow(trf_sampler *g, int64_t capacity, trf_error
         s->answer.ids = s->ids + s->n_begin;
         if (s->answer.log_probabilities) s->answer.log_probabilities = s->each;
     }
-    trf__free(hooks, g->ids, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(hooks, g->each, trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(hooks, g->each, g->count * (g->capacity + 1));
     g->ids = ids;
     g->each = each;
     g->capacity = capacity;
@@ -113,10 +113,7 @@ TRF__FN trf_status trf__append_drawn(trf_sampler *g, trf__sampled *s, int32_t id
 TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, int64_t most)
 {
     const trf__lists *l = &g->here;
-    trf__stack *stack = &g->pass.decoder;
-    int64_t rows = 0, n = 0, k, todo = 0;
-    int32_t i;
-    stack->max_queries = 1;
+    int64_t rows = 0, n = 0, k, todo = 0, longest = 1;
     for (; *next < g->count && rows < most; ++*next) {
         const trf__sampled *s = &g->sampled[*next];
         trf__span *span = &l->self[n], *cross = &l->cross[n];
@@ -135,57 +132,41 @@ TRF__FN int64_t trf__line_up_sampled(trf_sampler *g, int32_t *next, int last, in
         *cross = *span;
         cross->key = (int32_t)(*next * g->caches[0].area);
         cross->n_key = s->n_source;
-        stack->max_queries = trf__max64(stack->max_queries, span->n_query);
+        longest = trf__max64(longest, span->n_query);
         n++;
-            if (span->n_query < todo) break;                /* its other rows come next */
+        if (span->n_query < todo) break;                /* its other rows come next */
     }
-    stack->rows = rows;
-    stack->n_self = n;
-    stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
-    stack->max_keys = g->caches[0].self_area;
-    stack->max_memory = g->caches[0].area;
-    stack->device = g->there;
-    for (i = 1; i < g->ensemble.n; i++) {
-        trf__stack *other = &g->ensemble.others[i - 1].decoder;
-        other->rows = rows; other->n_self = n; other->n_cross = stack->n_cross;
-        other->max_queries = stack->max_queries; other->max_keys = stack->max_keys;
-        other->max_memory = stack->max_memory; other->device = stack->device;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__stack *stack = &g->ensemble.passes[k]->decoder;
+        stack->rows = rows;
+        stack->n_self = n;
+        stack->n_cross = g->pass.sides & TRF__SOURCE ? n : 0;
+        stack->max_queries = longest;
+        stack->max_keys = g->caches[k].self_area;
+        stack->max_memory = g->caches[k].area;
+        stack->device = g->there;
+        stack->cache = &g->caches[k];
     }
     return n;
 }
 
-/* The ops of the last rows, from ids to logits. */
+/* The ops of the rows of the list; with `last` also those of their logits. */
+TRF__FN trf_status trf__issue_sampled(trf_sampler *g, int last, trf_error *err)
+{
+    int32_t k;
+    for (k = 0; k < g->ensemble.n; k++) {
+        trf__pass *pass = g->ensemble.passes[k];
+        trf__stack *stack = &pass->decoder;
+        TRF__TRY(trf__stack_forward(pass, stack, err));
+        if (last && g->scores) trf__project_states(pass, g->scores, stack->out, stack->rows);
+        else if (last) trf__mix_rows(&g->ensemble, k, g->mixed, g->mixing);
+    }
+    return TRF_OK;
+}
+
 TRF__FN trf_status trf__issue_logits(void *job, trf_error *err)
 {
-    trf_sampler *g = (trf_sampler *)job;
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-        if (g->scores) trf__project_states(pass, g->scores, pass->decoder.out, pass->decoder.rows);
-        else trf__mix_rows(&g->ensemble, pass, k, g->mixed, g->mixing);
-    }
-    return TRF_OK;
-}
-
-/* The rows of the list, without logits, of all models. */
-TRF__FN trf_status trf__rows_alone(trf_sampler *g, trf_error *err)
-{
-    int32_t k;
-    TRF__TRY(trf__cancel_status(&g->pass.run.hooks, err));
-    for (k = 0; k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
-        TRF__TRY(trf__stack_forward(pass, &pass->decoder, err));
-    }
-    return TRF_OK;
-}
-
-/* The decoders read and fill the caches, or again none. */
-TRF__FN void trf__use_caches(trf_sampler *g, int use)
-{
-    int32_t k;
-    for (k = 0; k < g->ensemble.n; k++)
-        trf__member(&g->ensemble, &g->pass, k)->decoder.cache = use ? &g->caches[k] : NULL;
+    return trf__issue_sampled((trf_sampler *)job, 1, err);
 }
 
 /* The logits of the last rows: one row for each sequence, so the ops are the same from token to
@@ -214,14 +195,11 @@ TRF__FN trf_status trf__read_sampled(trf_sampler *g, int last, trf_error *err)
     /* few enough rows for our own products, never CBLAS */
     while ((n = trf__line_up_sampled(g, &next, last, last ? g->rows_per_step
                                      : (int64_t)TRF__PACKED_ROWS)) > 0) {
-        trf_status status;
         run->backend->upload(run, g->there.ids, g->here.ids,
                              (size_t)((char *)(void *)(g->here.cross + n) -
                                       (char *)(void *)g->here.ids));
-        trf__use_caches(g, 1);
-        status = last ? trf__last_rows(g, err) : trf__rows_alone(g, err);
-        trf__use_caches(g, 0);
-        TRF__TRY(status);
+        if (!last) TRF__TRY(trf__cancel_status(&run->hooks, err));
+        TRF__TRY(last ? trf__last_rows(g, err) : trf__issue_sampled(g, 0, err));
         if (last && g->scores) run->backend->fetch(run, g->logits, g->scores, stack->rows * vocab);
         else if (last)
             run->backend->download(run, g->logits, g->mixed,
@@ -256,10 +234,8 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
 {
     if (g->pass.run.backend)
         g->pass.run.backend->release(&g->pass.run, g->device_arena, g->device_bytes);
-    trf__free(&g->sampling.hooks, g->ids,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->ids)));
-    trf__free(&g->sampling.hooks, g->each,
-              trf__bytes(g->count, trf__bytes(g->capacity + 1, sizeof *g->each)));
+    TRF__FREE(&g->sampling.hooks, g->ids, g->count * (g->capacity + 1));
+    TRF__FREE(&g->sampling.hooks, g->each, g->count * (g->capacity + 1));
     trf__free(&g->sampling.hooks, g->arena, g->bytes);
     g->arena = g->device_arena = NULL;
     g->ids = NULL;
@@ -278,7 +254,6 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     int64_t threads = g->host.backend ? 1 : pass->run.device.threads;
     int64_t chunks = trf__ceil_div(wide, TRF__DRAW_CHUNK);
     int64_t room = trf__min64(threads, g->rows_per_step);
-    int32_t k;
     trf__drawing *d = &g->drawing;
     trf__cursor device = trf__cursor_at(g->device_arena), host = trf__cursor_at(g->arena);
     trf__take_lists(&device, &g->there, pass, g->rows, g->rows, g->rows);
@@ -286,18 +261,9 @@ TRF__FN void trf__sampler_layout(trf_sampler *g)
     /* sampling has no targets: their lists serve as slots */
     g->there.slots = g->there.targets;
     g->here.slots = g->here.targets;
-    for (k = 0; k < g->ensemble.n; k++) {
-        const trf_config *c = g->ensemble.configs[k];
-        trf__cache *cache = &g->caches[k];
-        int64_t layers = c->decoder_layers, width = 2 * trf__k_width(c);
-        cache->area = g->caches[0].area;
-        cache->self_area = g->caches[0].self_area;
-        cache->self_layer = g->count * cache->self_area * width;
-        cache->cross_layer = g->count * cache->area * width;
-        cache->self = trf__take_acts(&device, pass, layers, cache->self_layer);
-        cache->cross = trf__take_acts(&device, pass, layers, cache->cross_layer);
-    }
-    if (k == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
+    trf__take_caches(&device, g->caches, &g->ensemble, &pass->run,
+                     g->count * g->caches[0].self_area, g->count * g->caches[0].area);
+    if (g->ensemble.n == 1) g->scores = trf__take_acts(&device, pass, g->rows_per_step, vocab);
     else {
         g->mixed = trf__take_reals(&device, g->rows_per_step, vocab);
         g->mixing = trf__take_reals(&device, g->rows_per_step, vocab);
@@ -495,7 +461,7 @@ TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *sou
                                   trf__max64(1, TRF__DRAW_NUMBERS / c->target_vocab));
     need.target_rows = trf__max64(g->rows_per_step, need.target_rows);
     need.sentences = n;
-    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &g->pass, &need, err));
+    TRF__TRY(trf__ensemble_reserve(&g->ensemble, &need, err));
     g->rows = trf__max64(need.source_rows, need.target_rows);
     g->n_source = need.source_rows - (int64_t)n * (source ? trf__source_added(c) : 0);
     g->count = n;
@@ -566,7 +532,7 @@ TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, co
                                     (size_t)rows * sizeof(int32_t));
     }
     for (k = 0; status == TRF_OK && k < g->ensemble.n; k++) {
-        trf__pass *pass = trf__member(&g->ensemble, &g->pass, k);
+        trf__pass *pass = g->ensemble.passes[k];
         if (source) status = trf__encode_into(pass, &g->caches[k], g->there.slots, g->sources,
                                               g->source_lengths, g->count, 0, err);
         pass->encoder.rows = pass->encoder.n_self = 0;

@@ -68,11 +68,11 @@ typedef struct trf__required {
     char *text; int64_t text_capacity;          /* a phrase behind a blank, and its NUL */
     trf__text_ids cut;                          /* its tokens */
     void *device; int64_t device_bytes;         /* a copy of each, units and symbols */
-    char *texts; int64_t n_texts;               /* what each target id writes, */
-    int32_t *ends; int64_t n_ends;              /* and where each ends; */
-    int32_t *slots; int64_t n_slots;            /* a hash table of them: ids + 1, or 0 */
+    int32_t *slots; int64_t n_slots;            /* what target ids write: a hash table of ids + 1 or
+                                                   0, in whose block are */
+    int32_t *ends; char *texts;                 /* where each text ends, and all texts */
     int32_t longest;
-    void *writes;                               /* ends and texts on the device */
+    void *writes; size_t writes_bytes;          /* ends and texts on the device */
 } trf__required;
 
 /* What a search holds besides the activations of its pass: two arenas. Three sizes determine their

@@ -335,8 +335,8 @@ TRF__FN trf_status trf__byte_bpe_encode(const trf_vocab *v, const char *text, tr
         text = next;
     }
     trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, composed, trf__bytes(room, sizeof *composed));
-    trf__free(&v->hooks, work.room, trf__bytes(work.capacity, sizeof *work.room));
+    TRF__FREE(&v->hooks, composed, room);
+    TRF__FREE(&v->hooks, work.room, work.capacity);
     trf__free(&v->hooks, work.text, (size_t)work.text_capacity);
     return status;
 }
@@ -390,7 +390,7 @@ TRF__FN trf_status trf__byte_bpe_special(const trf_vocab *v, const char *text, t
         at = begin - 1;
     }
     trf__free(&v->hooks, copy, n + 1);
-    trf__free(&v->hooks, tokens, trf__bytes(n_tokens, sizeof *tokens));
+    TRF__FREE(&v->hooks, tokens, n_tokens);
     return status;
 }
 

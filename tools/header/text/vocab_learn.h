@@ -26,9 +26,9 @@ TRF__FN void trf__pieces_release(trf_vocab *v)
 {
     trf__pieces *p = v->pieces;
     if (!p) return;
-    trf__free(&v->hooks, p->tokens, trf__bytes(p->size, sizeof *p->tokens));
-    trf__free(&v->hooks, p->pieces, trf__bytes(p->capacity, sizeof *p->pieces));
-    trf__free(&v->hooks, p->cells, trf__bytes(p->n_cells, sizeof *p->cells));
+    TRF__FREE(&v->hooks, p->tokens, p->size);
+    TRF__FREE(&v->hooks, p->pieces, p->capacity);
+    TRF__FREE(&v->hooks, p->cells, p->n_cells);
     trf__free(&v->hooks, p, sizeof *p);
 }
 
@@ -36,7 +36,7 @@ TRF__FN void trf__wordpiece_release(trf_vocab *v)
 {
     trf__wordpiece *w = v->wordpiece;
     if (!w) return;
-    trf__free(&v->hooks, w->rules, trf__bytes(w->n_rules, sizeof *w->rules));
+    TRF__FREE(&v->hooks, w->rules, w->n_rules);
     trf__free(&v->hooks, w, sizeof *w);
     v->wordpiece = NULL;
 }
@@ -45,18 +45,18 @@ TRF__FN void trf__byte_bpe_release(trf_vocab *v)
 {
     trf__byte_bpe *b = v->byte_bpe;
     if (!b) return;
-    trf__free(&v->hooks, b->ranges, trf__bytes(b->n_ranges, sizeof *b->ranges));
-    trf__free(&v->hooks, b->merges, trf__bytes(b->n_merges, sizeof *b->merges));
-    trf__free(&v->hooks, b->slots, trf__bytes(b->n_slots, sizeof *b->slots));
+    TRF__FREE(&v->hooks, b->ranges, b->n_ranges);
+    TRF__FREE(&v->hooks, b->merges, b->n_merges);
+    TRF__FREE(&v->hooks, b->slots, b->n_slots);
     trf__free(&v->hooks, b, sizeof *b);
     v->byte_bpe = NULL;
 }
 
 TRF__FN void trf__vocab_release(trf_vocab *v)
 {
-    trf__free(&v->hooks, v->tokens, trf__bytes(v->token_capacity, sizeof *v->tokens));
+    TRF__FREE(&v->hooks, v->tokens, v->token_capacity);
     trf__free(&v->hooks, v->bytes, (size_t)v->byte_capacity);
-    trf__free(&v->hooks, v->slots, trf__bytes(v->n_slots, sizeof *v->slots));
+    TRF__FREE(&v->hooks, v->slots, v->n_slots);
     trf__free(&v->hooks, v->stored, (size_t)v->n_stored);
     trf__pieces_release(v);
     trf__wordpiece_release(v);
