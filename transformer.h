@@ -15847,7 +15847,7 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
     enum { N = D > 64 ? 1 : 2, KEYS = TRF__MMA_ROWS, TILES = 6 * 16 * N * (D + 8),
            VALUES = D > 64 ? TILES : 0 };
-    TRF__SHARED(trf__bf16, tiles, VALUES ? TILES + KEYS * (D + 8) : TILES);
+    TRF__SHARED(trf__bf16, tiles, TILES + (D > 64 ? KEYS * (D + 8) : 0));
     TRF__SHARED(trf__known, known, 16 * N);
     int64_t together = a.in.heads / a.in.kv_heads;
     int64_t n_tiles = a.in.n_spans * a.in.kv_heads * groups;
@@ -42678,4 +42678,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3179220567
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3450612394

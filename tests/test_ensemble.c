@@ -901,6 +901,97 @@ static void test_memory(void **state)
     part(&a);
 }
 
+/* -----------------------------------------------------------------------------------------------
+   What the models together allow. */
+
+static trf_translator *together_of(const company *a, const trf_search *s)
+{
+    trf_translator *t = NULL;
+    trf_error err;
+    OK(trf_translator_create_ensemble(&t, a->list, a->weights, a->n, s, &err));
+    return t;
+}
+
+/* An answer is no longer than the model reads that reads least. */
+static void test_longest_answer(void **state)
+{
+    company a = company_of(TRF_ENCODER_DECODER, 2, TRF_WEIGHTS_FULL);
+    trf_search s = trf_search_defaults();
+    int32_t ids[] = {5, 6, 7}, n = 3, longest = trf_model_config(a.list[1])->max_length;
+    trf_sequences source = some(ids, &n, 1);
+    trf_translator *t;
+    trf_error err;
+    (void)state;
+    s.max_length_a = 0;
+    s.max_length_b = s.min_length = 50;
+    assert_true(longest < 50 && trf_model_config(a.list[0])->max_length > 50);
+    t = together_of(&a, &s);
+    OK(trf_translate_batch(t, &source, &err));
+    assert_true(trf_hypothesis_at(t, 0, 0)->n <= longest && trf_hypothesis_at(t, 0, 0)->n > longest - 4);
+    trf_translator_destroy(t);
+    part(&a);
+}
+
+/* The first model's sources are short, and one of the other's is longer than the sixteen rows that a short one has
+   room for: answers have the scores that they have without a search. */
+static void test_longer_sources(void **state)
+{
+    enum { N = 3, LONG = 25 };
+    company a = company_of(TRF_ENCODER_DECODER, 2, TRF_WEIGHTS_FULL);
+    trf_search s = trf_search_defaults();
+    int32_t ids[2][N * LONG], lengths[2][N], targets[N * 8], target_lengths[N], i, used = 0;
+    trf_sequences sources[2], answers;
+    double scores[N], found[N];
+    trf_translator *t;
+    trf_error err;
+    (void)state;
+    draws = 900;
+    for (i = 0; i < 2 * N * LONG; i++) ids[i / (N * LONG)][i % (N * LONG)] = FIRST + pick(VOCAB - FIRST);
+    for (i = 0; i < N; i++) { lengths[0][i] = 2; lengths[1][i] = i ? 2 : LONG; }
+    for (i = 0; i < 2; i++) sources[i] = some(ids[i], lengths[i], N);
+    s.max_length_a = 0;
+    s.max_length_b = 8;
+    s.at_limit = TRF_LIMIT_FORCE_EOS;
+    t = together_of(&a, &s);
+    OK(trf_translate_each(t, sources, NULL, NULL, &err));
+    for (i = 0; i < N; i++) {
+        const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
+        memcpy(targets + used, h->ids, (size_t)h->n * sizeof *targets);
+        used += target_lengths[i] = h->n;
+        scores[i] = h->log_probability;
+    }
+    answers = some(targets, target_lengths, N);
+    OK(trf_score_each(t, sources, &answers, found, &err));
+    for (i = 0; i < N; i++) assert_true(fabs(found[i] - scores[i]) < close_enough());
+    trf_translator_destroy(t);
+    part(&a);
+}
+
+/* What GEOMETRIC makes of the models is no distribution, so nothing is made one of it when EOS is not allowed. */
+static void test_no_distribution(void **state)
+{
+    company a = company_of(TRF_ENCODER_DECODER, 3, TRF_WEIGHTS_FULL);
+    trf_search s = trf_search_defaults();
+    int32_t ids[] = {5, 6, 7, 8}, n = 4;
+    trf_sequences source = some(ids, &n, 1);
+    double sum[2];
+    trf_translator *t;
+    trf_error err;
+    int k;
+    (void)state;
+    s.ensemble_rule = TRF_ENSEMBLE_GEOMETRIC;
+    s.min_length = 6;
+    for (k = 0; k < 2; k++) {
+        s.renormalize_logits = k;
+        t = together_of(&a, &s);
+        OK(trf_translate_batch(t, &source, &err));
+        sum[k] = trf_hypothesis_at(t, 0, 0)->log_probability;
+        trf_translator_destroy(t);
+    }
+    assert_true(sum[0] == sum[1]);
+    part(&a);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -918,6 +1009,9 @@ int main(void)
         cmocka_unit_test(test_refusals),
         cmocka_unit_test(test_what_shows_one_model),
         cmocka_unit_test(test_cancel),
+        cmocka_unit_test(test_longest_answer),
+        cmocka_unit_test(test_longer_sources),
+        cmocka_unit_test(test_no_distribution),
         cmocka_unit_test(test_memory)
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

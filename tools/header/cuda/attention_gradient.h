@@ -515,7 +515,7 @@ trf__gpu_mma_dkv(trf__attention_gradient a, const trf__now *now, int64_t groups)
 {
     enum { N = D > 64 ? 1 : 2, KEYS = TRF__MMA_ROWS, TILES = 6 * 16 * N * (D + 8),
            VALUES = D > 64 ? TILES : 0 };
-    TRF__SHARED(trf__bf16, tiles, VALUES ? TILES + KEYS * (D + 8) : TILES);
+    TRF__SHARED(trf__bf16, tiles, TILES + (D > 64 ? KEYS * (D + 8) : 0));
     TRF__SHARED(trf__known, known, 16 * N);
     int64_t together = a.in.heads / a.in.kv_heads;
     int64_t n_tiles = a.in.n_spans * a.in.kv_heads * groups;
