@@ -43,7 +43,8 @@ SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", f
              print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
              for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
                name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
-               print (part[1] == "long" ? "long:" : part[1] == "cblas" ? "all:" : "check:") name, part[2] ":" name; \
+               print (part[1] == "long" ? "long:" : part[1] == "cblas" ? "all:" : "check:") name, \
+                 part[2] ":" name; \
                if (part[1] == "plain") print "all:cblas_" file, part[2] ":cblas_" file } \
              if (/ linked /) print "linked:" file; \
              if (/ races /) print "long:races_" file }' tests/test_*.c)

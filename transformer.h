@@ -9578,11 +9578,12 @@ TRF__FN float trf__int8_scale(const trf_real *x, int64_t n, trf_real *inverse)
 }
 
 /* Rounds sixteen numbers x * inverse to integers -127 .. 127, halves to the even one: the sum with
-   1.5 * 2^23 has the integer in its lowest bits. flip: bits that change in each. */
+   1.5 * 2^23 has the integer in its lowest bits. flip: bits that change in each. Rounded apart:
+   files are written at the base level, and must have the integers that other levels pack. */
 TRF__INLINE void trf__int8_round(int8_t *to, trf__v16 x, trf_real inverse, int flip)
 {
     const double magic = TRF__REAL_BYTES == 8 ? 6755399441055744.0 : 12582912.0;
-    trf__v16 y = trf__fma(x, trf__set(inverse), trf__set((trf_real)magic));
+    trf__v16 y = trf__apart(x, trf__set(inverse), trf__set((trf_real)magic));
 #if TRF__SHUFFLES
     {
         /* by way of 16 bits: GCC moves numbers one by one if it is to drop 24 bits at once */
@@ -42678,4 +42679,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3450612394
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1520922298

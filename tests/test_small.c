@@ -1,4 +1,4 @@
-/* build: shared separate:shared cblas:shared */
+/* build: shared separate:shared plain:shared */
 /* Files of small weights: what they hold, that models read from them answer with the bits of the
    floats' own packed weights, their memory, and what is refused. */
 #if !defined(_XOPEN_SOURCE)
