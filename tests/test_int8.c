@@ -122,16 +122,11 @@ static void longest_sum(void **state)
         }
 }
 
-/* The nearest integer to x * inverse, of equally near ones the even one. In builds with fused
-   multiply-add the product is exact. */
+/* The nearest integer to x * inverse, which is rounded first; of equally near ones the even one. */
 static double rounded(trf_real x, trf_real inverse)
 {
-    static volatile trf_real above = 1 + (trf_real)1e-6, below = 1 - (trf_real)1e-6;
-    volatile trf_real separate = above * below;         /* compilers would not fuse constants */
-    trf_real fused[16];
-    trf__store(fused, trf__fma(trf__set(above), trf__set(below), trf__set(-separate)));
-    separate = x * inverse;
-    return nearbyint(fused[0] != 0 ? (double)x * (double)inverse : (double)separate);
+    volatile trf_real product = x * inverse;
+    return nearbyint((double)product);
 }
 
 /* y = x w^T + b by the formula of >>int8, for one result. */
