@@ -61,7 +61,7 @@ check "report: one log alone: the list has its options" grep -q '<dt>d-model<dd>
 "$trf" train --tsv train.tsv $small --updates 40 --model again --log again.json --resume 2>/dev/null
 mkdir -p a b '<img src=x onerror=alert(1)>'
 cp one.json a/run.json; cp two.json b/run.json; cp two.json '<img src=x onerror=alert(1)>/run.json'
-head -c $(($(wc -c <one.json) * 2 / 3)) one.json >cut.json
+{ head -n $(($(wc -l <one.json) * 2 / 3)) one.json && printf '{"event":"progr'; } >cut.json
 grep -v '"event":"end"' one.json >killed.json
 { echo 'no JSON at all'; cat one.json; printf \
     '{"event":"progress","update":1e999,"loss":"x"}\n[1,2]\n{"a":{"b":{"c":1}}}\n\377\n'; } >odd.json

@@ -74,6 +74,7 @@ void note_data(struct training *t, const trf_vocab *const vocab[2])
 int make_run(struct training *t)
 {
     struct validator *v = &t->run.validator;
+    int status;
     v->model = t->run.model;
     v->trainer = t->run.trainer;
     v->n_labels = t->plan.n_labels;
@@ -82,5 +83,6 @@ int make_run(struct training *t)
     t->run.state.cosine_follows = t->plan.cosine_follows;
     t->run.state.fit = t->plan.fit;
     t->s->search.ban_unk = never_writes_unk(t->run.model);
-    return freeze(&t->run) ? FAILED : set_teachers(t);
+    status = freeze(&t->run);
+    return status ? status : set_teachers(t);
 }
