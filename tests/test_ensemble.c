@@ -264,6 +264,8 @@ static void check_searches(const company *a, trf_search s, int32_t prefixed)
     trf_sequences x, prefixes;
     answer plain[SOURCES][ANSWERS];
     int32_t i, k, run, n[SOURCES], at = 0, prefix = 0;
+    /* in 8 bits a last bit may round an activation to the next integer */
+    const double tolerance = s.weights == TRF_WEIGHTS_FULL ? close_enough() : s.weights == TRF_WEIGHTS_BF16 ? 1e-3 : 1e-2;
     ask(&q);
     x = some(q.ids, q.lengths, SOURCES);
     prefixes = some(q.prefix_ids, q.prefixes, SOURCES);
@@ -283,8 +285,7 @@ static void check_searches(const company *a, trf_search s, int32_t prefixed)
         for (i = 0; i < SOURCES; i++) {
             assert_int_equal(trf_hypothesis_count(t, i), n[i]);
             for (k = 0; k < n[i]; k++)
-                same_answer(trf_hypothesis_at(t, i, k), &plain[i][k], 0,
-                            s.weights == TRF_WEIGHTS_FULL ? close_enough() : 1e-3);
+                same_answer(trf_hypothesis_at(t, i, k), &plain[i][k], 0, tolerance);
         }
         trf_translator_destroy(t);
     }

@@ -1,4 +1,4 @@
-/* build: shared double:shared separate:shared long:shared plain:shared */
+/* build: shared double:O0 separate:shared long:shared plain:shared */
 /* Looking inside: every attention map and every layer's states out of one pass, the decoder and the
    projection alone, and counts from a configuration. Each is compared with another route to the
    same numbers. */

@@ -165,7 +165,7 @@ static void gradients_are_right(void **state)
             lab l = lab_of(kind, 0.2, twice ? 2 : 0);
             trf_batch b;
             school s;
-            if (KIT_HAS_STREAM && kind % 4) continue;
+            if (KIT_HAS_STREAM ? kind % 4 != 0 : !kit_all() && kind % 2 != twice) continue;
             l.o.label_smoothing = 0.1;
             l.o.smoothing_rule = l.c.head ? TRF_SMOOTH_UNIFORM : TRF_SMOOTH_NO_PAD_KL;
             lab_is_small(&l);
