@@ -176,7 +176,7 @@ help:
 	@echo 'make cuda       the same, with the CUDA backend, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make studies    the short runs of examples/studies, which check what tutorials claim'
-	@echo 'make test       the suites, the examples and trf: four minutes; make test T=vocab: tests/test_vocab.c,'
+	@echo 'make test       the suites, the examples and trf: five minutes; make test T=vocab: tests/test_vocab.c,'
 	@echo '                T=trf_train: tests/test_trf_train.sh'
 	@echo 'make check      also on other devices, with the compilers found, and what the pages say: CI runs it'
 	@echo 'make check-all  also every case, every way to build and the studies: before a release'
