@@ -6,7 +6,7 @@ body { if (/^}/) body = 0; next }
 macro { print; macro = /\\$/; next }
 /^#.*\\$/ { print; macro = 1; next }
 # tables of kernels are of the levels that a suite may not be built with; a sanitizer keeps those that nobody reads
-/^static const trf__bf16_kernel / { body = 1; next }
+/^static const trf__(bf16|int8)_kernel /{ body = 1; next }
 !signature && /^(TRF__FN|TRF_API) / { signature = 1; text = ""; sub(/^TRF__FN/, "extern") }
 !signature { print; next }
 /^\{/ { print text ";"; signature = 0; body = !/}$/; next }
