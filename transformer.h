@@ -12412,7 +12412,7 @@ TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int
     /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
-    l->row_loss[row] += l->share * (log_sum - taught);
+    if (l->teachers) l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
     return trf__sum(sum);
 }
@@ -16190,7 +16190,7 @@ TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, 
         double log_sum = log((double)*sum);
         trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero,
                          (double)total / TRF__SMALL - (double)l.vocab * log_sum, log_sum);
-        l.row_loss[row] += l.share * (log_sum - (double)taught);
+        if (t) l.row_loss[row] += l.share * (log_sum - (double)taught);
         if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
         *hit = target >= 0 && at_target >= maximum;
     }
@@ -26917,8 +26917,7 @@ TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
     const trf__run *run = &t->pass.run;
     int32_t k;
     for (k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
-    trf__free(&t->options.hooks, teachers->passes,
-              trf__bytes(teachers->n, sizeof *teachers->passes));
+    TRF__FREE(&t->options.hooks, teachers->passes, teachers->n);
     run->backend->release(run, teachers->said.memory, teachers->said.bytes);
     run->backend->release(run, teachers->logits.memory, teachers->logits.bytes);
     TRF__ZERO(*teachers);
@@ -42679,4 +42678,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1520922298
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3339540284

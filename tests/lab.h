@@ -59,6 +59,17 @@ static KIT_UNUSED trf_batch batch_of(const lab *l, kit_pairs *p, int32_t count, 
     return b;
 }
 
+/* The gradients of a batch of `count` pairs, `each` pairs at a time. */
+static KIT_UNUSED void lab_adds(lab *l, const trf_batch *batch, int32_t count, int32_t each)
+{
+    int32_t first;
+    for (first = 0; first < count; first += each) {
+        trf_batch some = each < count ? kit_slice(batch, first, each) : *batch;
+        some.ordinal = 0;
+        OK(trf_forward_backward(l->trainer, &some, NULL, &err));
+    }
+}
+
 /* What training makes small, times the number of tokens, of which the gradients are. */
 static KIT_UNUSED double objective(lab *l, const trf_batch *batch)
 {

@@ -150,7 +150,7 @@ TRF__FN trf_real trf__row_loss(const trf__loss *l, int64_t row, trf_real *z, int
     /* the sum of all log-probabilities, for label smoothing */
     all = (double)trf__sum(total) / TRF__SMALL - (double)n * log_sum;
     trf__loss_of_row(l, row, (double)maximum, (double)at_target, (double)at_zero, all, log_sum);
-    l->row_loss[row] += l->share * (log_sum - taught);
+    if (l->teachers) l->row_loss[row] += l->share * (log_sum - taught);
     *hit = at_target >= maximum;
     return trf__sum(sum);
 }

@@ -93,7 +93,7 @@ TRF__DEVICE void trf__gpu_row_loss(const trf__loss &l, const A *z, int64_t row, 
         double log_sum = log((double)*sum);
         trf__loss_of_row(&l, row, (double)maximum, (double)at_target, (double)at_zero,
                          (double)total / TRF__SMALL - (double)l.vocab * log_sum, log_sum);
-        l.row_loss[row] += l.share * (log_sum - (double)taught);
+        if (t) l.row_loss[row] += l.share * (log_sum - (double)taught);
         if (target < 0) l.row_nll[row] = l.row_loss[row] = 0;
         *hit = target >= 0 && at_target >= maximum;
     }

@@ -80,8 +80,7 @@ TRF__FN void trf__teachers_close(const trf_trainer *t, trf__teachers *teachers)
     const trf__run *run = &t->pass.run;
     int32_t k;
     for (k = 0; k < teachers->n; k++) trf__pass_leave(&teachers->passes[k]);
-    trf__free(&t->options.hooks, teachers->passes,
-              trf__bytes(teachers->n, sizeof *teachers->passes));
+    TRF__FREE(&t->options.hooks, teachers->passes, teachers->n);
     run->backend->release(run, teachers->said.memory, teachers->said.bytes);
     run->backend->release(run, teachers->logits.memory, teachers->logits.bytes);
     TRF__ZERO(*teachers);

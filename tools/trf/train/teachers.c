@@ -22,9 +22,9 @@ int set_teachers(struct training *t)
     if (!files->n) return DONE;
     if (trf_trainer_set_teachers(t->run.trainer, (const trf_model *const *)t->teachers, files->n,
                                  t->s->train.teacher_share, &err)) {
-        if (!strcmp(err.what, "teachers") && err.where >= 0 && err.where < files->n)
-            say("--teacher %s: %s", files->item[err.where], err.message);
-        else refused("--teacher", &err);
+        if (strcmp(err.what, "teachers") || err.where < 0 || err.where >= files->n)
+            return refused("--teacher", &err);
+        say("--teacher %s: %s", files->item[err.where], err.message);
         return FAILED;
     }
     inform("teachers: %d, with a share of %g in the loss\n", files->n, t->s->train.teacher_share);

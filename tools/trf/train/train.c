@@ -10,7 +10,6 @@
 
 #include <math.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 static void describe(const struct training *t)
@@ -356,20 +355,21 @@ static int train_taught(struct settings *s)
 }
 
 /* How long the rest of --effort best will take, when `done` models are trained. */
-static void say_rest(const struct settings *s, time_t begun, int32_t done)
+static void say_rest(const struct settings *s, double begun, int32_t done)
 {
     char took[32], rest[32];
-    double each = difftime(time(NULL), begun) / done;
+    double each = (now() - begun) / done;
     time_text(each * done, took);
     time_text(each * (s->train.seeds - done + 1.5), rest);
     inform("%d of %d models took %s: about %s more\n", (int)done, (int)s->train.seeds + 1, took,
            rest);
 }
 
-/* last: the checkpoint of --effort best, or NULL. */
-static int check_all_seeds(struct settings *s, const char *last)
+/* The model of --effort best writes the usual files; that of --seeds is a copy. */
+static int check_all_seeds(struct settings *s)
 {
-    int status;
+    int taught = has_teachers_made(s), status;
+    char *checkpoint;
     if (!s->model) { say("give --model FILE, the file to write the model to"); return USAGE; }
     if (s->train.checkpoint && *s->train.checkpoint) {
         say("--checkpoint names one file, but --seeds needs several");
@@ -378,8 +378,11 @@ static int check_all_seeds(struct settings *s, const char *last)
     if (check_rereading(s)) return USAGE;
     if (check_written(s, "model", s->model) || check_replaceable(s->model)) return FAILED;
     if ((status = check_seeds(s))) return status;
-    if (!s->overwrite && !s->resume &&
-        check_replaced(s, s->model, last, last ? s->train.log : NULL)) return FAILED;
+    checkpoint = taught ? format_text("%s.checkpoint", s->model) : NULL;
+    status = !s->overwrite && !s->resume &&
+             check_replaced(s, s->model, checkpoint, taught ? s->train.log : NULL);
+    free(checkpoint);
+    if (status) return FAILED;
     if (check_read(s) || (s->resume && !any_checkpoint(s))) return FAILED;
     return DONE;
 }
@@ -388,10 +391,10 @@ static int check_all_seeds(struct settings *s, const char *last)
 static int train_all_seeds(struct settings *s)
 {
     double score = 0, sum = 0, squares = 0, best = 0, n = (double)s->train.seeds;
-    char *best_model = NULL, *model, *last = format_text("%s.checkpoint", s->model ? s->model : "");
+    char *best_model = NULL, *model;
     int32_t i, taught = has_teachers_made(s);
-    time_t begun = time(NULL);
-    int status = check_all_seeds(s, taught ? last : NULL);
+    double begun = now();
+    int status = check_all_seeds(s);
     if (!status && taught)
         inform("effort: %d models, then one that learns from them: about ten times as long as normal\n",
                (int)s->train.seeds);
@@ -411,16 +414,19 @@ static int train_all_seeds(struct settings *s)
             status = SIGNALLED + stopped(); /* the signal came at the end of this one */
         if (!status && taught) say_rest(s, begun, i + 1);
     }
-    if (!status && !taught) status = copy_model(s, best_model, s->model);
-    if (!status && !taught && !isfinite(sum))
+    if (taught || status) {
+        free(best_model);
+        return status;
+    }
+    status = copy_model(s, best_model, s->model);
+    if (!status && !isfinite(sum))
         inform_line("%d seeds, but no validation to compare them by", (int)s->train.seeds);
-    else if (!status && !taught)
+    else if (!status)
         inform_line("%d seeds: %s mean %.4f, deviation %.4f, best %.4f; %s is in %s",
                     (int)s->train.seeds,
              metric_name(metric_of(s)), sum / n, sqrt(fmax(0, squares - sum * sum / n) / (n - 1)),
              best, best_model, s->model);
     free(best_model);
-    free(last);
     return status;
 }
 
