@@ -152,6 +152,7 @@ expect 2 "report --with, but no --data" "--with is for --data" "$trf" report log
 
 # --- teaching -------------------------------------------------------------------------------------
 cut -f 1 all.tsv >sources
+awk '{ print NR % 2 ? "odd" : "even" }' digits >sides
 "$trf" translate one sources --with two | paste sources - >own.tsv
 teach="--tsv all.tsv --valid-tsv own.tsv --n-heads 2 --d-model 32 --d-ff 48 --encoder-layers 1 --decoder-layers 1
     --schedule inverse-sqrt --learning-rate 0.003 --warmup 20 --dropout 0 --threads 1 --seed 9 --max-length 12"
@@ -177,6 +178,9 @@ expect 0 "train --teacher: a teacher of 8 bits" "" "$trf" train $teach --updates
     --quiet
 expect 1 "train --teacher: other tokens" "--teacher letters: teacher 1 has another source" "$trf" train $teach \
     --updates 20 --teacher one --teacher letters --model m
+"$trf" train --objective classify --source digits --target sides --updates 1 --threads 1 --quiet --model sorts
+expect 1 "train --teacher: a classifier teaches no translator" "--teacher 'sorts': it has no target vocabulary" "$trf" \
+    train $teach --updates 20 --teacher sorts --model m
 expect 1 "train --teacher: no such file" "nowhere" "$trf" train $teach --updates 20 --teacher nowhere --model m
 expect 2 "train --teacher-share without --teacher" "--teacher-share needs --teacher" "$trf" train $teach --updates 20 \
     --teacher-share 0.3 --model m

@@ -119,7 +119,9 @@ int inherit_vocabularies(struct training *t, const trf_data_lines *lines)
         if (reads_side(s, side) && inherit_vocabulary(t, lines, side)) return FAILED;
     for (side = 0; side < 2 && !s->train.init_from; side++)
         if (reads_side(s, side) && !vocab[side]) {
-            say("--vocab-from '%s': it has no %s vocabulary", path, side ? "target" : "source");
+            say("--%s '%s': it has no %s vocabulary",
+                is_given(s, AT(train.vocab_from)) ? "vocab-from" : "teacher", path,
+                side ? "target" : "source");
             return FAILED;
         }
     if (check_inherited(s, vocab)) return USAGE;
