@@ -39,7 +39,7 @@ RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 # Each tests/test_X.c says in its first line how it is built and when it runs; tests/README.md explains the words.
 # Here are two words for each program: test:test_X or check:double_test_X, and O1:test_X.
 SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", file); \
-             if (!/^\/\* build: (O[0-2]|shared) /) { print "unsaid:" file; next } \
+             if (!/^\/\* build: (O[01]|shared) /) { print "unsaid:" file; next } \
              print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
              for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
                name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
@@ -84,31 +84,28 @@ $(BUILD)/cuda/column.o: transformer.h $(BUILD)/flags
 demo: $(BUILD)/translate
 	$(BUILD)/translate
 
-# Compiling is half of a test run. Kernels and gradients are built as programs are (O2); in the other suites the
-# optimiser is not in question, and is on (O1) where it saves more than it costs: make test O0= O1= takes CFLAGS for
-# all. The optimiser skips static functions that a suite does not call. Without it clang takes half of gcc's time: it
-# builds these suites where it is there, unless CC is given.
+# Compiling is a third of a test run. Suites that compile the implementation themselves have the optimiser (O1) where it
+# saves more than it costs: make test O0= O1= takes CFLAGS for all. It skips static functions that a suite does not
+# call. Without it clang takes half of gcc's time: it builds these suites where it is there, unless CC is given.
 O0       = -O0 -DTRF_NO_SLOW_WARNING
 O1       = -O1 -DTRF_STATIC
-O2       = -DTRF_STATIC
 LEVEL    = $(O0)
 CC0      = $(CC)
 ifeq ($(origin CC),file)
 CC0     := $(if $(shell command -v clang),clang,$(CC))
 endif
 LEVELCC  = $(CC0)
-# The implementation is compiled once for the suites that are `shared`, and once for each of their variants: with
-# external private functions, which private/transformer.h declares.
+# The implementation is compiled once for trf, the examples and the suites that are `shared`, and once for each of
+# their variants: with external private functions, which private/transformer.h declares.
 SHARED   = $(CC) $(CFLAGS) $(NATIVE) -I. $(CPPFLAGS) $(OWN) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c transformer.h
 SHARING  = $(CC0) $(CFLAGS) $(NATIVE) $(O0) -I$(BUILD)/private -I. $(CPPFLAGS) -DKIT_LINKED -Itests
 PRIVATE  = $(BUILD)/private/transformer.h
 $(call suites,O1): LEVEL = $(O1)
-$(call suites,O2): LEVEL = $(O2)
-$(call suites,O1) $(call suites,O2): LEVELCC = $(CC)
+$(call suites,O1): LEVELCC = $(CC)
 
 # What everything is built with, and what MPI's part is; a new file when it has changed.
 FLAGS   := $(CC) $(CXX) $(CFLAGS) $(CXXFLAGS) $(CPPFLAGS) $(LDFLAGS) $(LDLIBS) $(CUDA) $(ARCH) \
-           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(ICU) $(NATIVE) $(OWN) $(O0) $(O1) $(O2) $(CC0)
+           $(SENTENCEPIECE) $(CJSON) $(LIBZIP) $(ZLIB) $(ICU) $(NATIVE) $(OWN) $(O0) $(O1) $(CC0)
 $(BUILD)/flags: KEPT = $(FLAGS)
 $(BUILD)/flags.mpi: KEPT = $(MPI) $(MPICC)
 $(BUILD)/flags $(BUILD)/flags.mpi: FORCE
@@ -231,26 +228,27 @@ $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	awk -f tests/private.awk $< >$@
 
-# variant PREFIX,FLAGS,LEFT OUT,LINKED,OBJECT: the suites, shared or not, with these flags or without some, and what is
-# linked; OBJECT is the implementation of the shared ones
+# variant PREFIX,FLAGS,LEFT OUT,LINKED,OBJECT,LEFT OUT: the suites, shared or not, with these flags or without some, and
+# what is linked; OBJECT is the implementation of the shared ones, and what these leave out more
 define variant
 $(BUILD)/$1shared.o: transformer.h $(BUILD)/flags
 	$$(filter-out $3,$$(SHARED)) $2 -o $$@
 
 $(filter $(BUILD)/$1test_%,$(call suites,shared)): $(BUILD)/$1test_%: tests/test_%.c \
   $(or $5,$(BUILD)/$1shared.o) $(PRIVATE) $(HEADERS) $(filter %.o,$4)
-	$$(filter-out $3,$$(SHARING)) $2 $$< $(or $5,$(BUILD)/$1shared.o) $(filter %.o,$4) -o $$@ -lcmocka -pthread $$(LINK) \
-	  $(filter -l%,$4)
+	$$(filter-out $3 $6,$$(SHARING)) $2 $$< $(or $5,$(BUILD)/$1shared.o) $(filter %.o,$4) -o $$@ -lcmocka -pthread \
+	  $$(LINK) $(filter -l%,$4)
 
 $(BUILD)/$1test_%: tests/test_%.c $(HEADERS) $(filter %.o,$4)
 	@mkdir -p $(BUILD)
 	$$(filter-out $3,$$(TESTING)) $2 $$< -o $$@ $(filter %.o,$4) -lcmocka -pthread $$(LINK) $(filter -l%,$4)
 endef
-$(eval $(call variant,,,))
+# These two have the implementation that programs have. What AUTO is there, the suite says (tests/auto.h).
+$(eval $(call variant,,,,,$(BUILD)/transformer.o,-march=native))
+$(eval $(call variant,plain_,-DKIT_CBLAS,$(OWN) -march=native,,$(BUILD)/transformer.o))
 $(eval $(call variant,double_,-DTRF_DOUBLE,))
-# Where CBLAS multiplies: for one level, and in one compile for all.
-$(eval $(call variant,cblas_,,$(OWN)))
-$(eval $(call variant,plain_,,$(OWN) -march=native,,$(BUILD)/transformer.o))
+# Where CBLAS multiplies, for one level.
+$(eval $(call variant,cblas_,-DKIT_CBLAS,$(OWN)))
 # On a device that the host cannot reach: see tests/separate_device.h.
 $(BUILD)/test_separate_device: tests/test_separate_device.c $(BUILD)/separate_shared.o $(PRIVATE) $(HEADERS)
 	$(SHARING) $< $(BUILD)/separate_shared.o -o $@ -lcmocka -pthread $(LINK)
@@ -275,11 +273,12 @@ $(BUILD)/races_%: tests/%.c tests/gpu.cc $(HEADERS)
 	$(CXX) -std=c++11 -O1 -march=native -fsanitize=thread -I. -Itests -c tests/gpu.cc -o $@.o
 	$(CC) -O1 -march=native -fsanitize=thread -I. -Itests $< $@.o -o $@ -lcmocka -pthread $(LINK) -lstdc++
 
-# The implementation is compiled once for all examples and studies. Each is a program of one file too: the lines at its
-# top build it so, and tests/compile.sh does. Its private functions are external for the suites `plain`.
-$(BUILD)/transformer.o: transformer.h $(BUILD)/flags
+# The implementation is compiled once for trf, all examples and studies, and the suites that are `shared`, for which its
+# private functions are external. Each example is a program of one file too: the lines at its top build it so, and
+# tests/compile.sh does.
+$(BUILD)/transformer.o: transformer.h tests/auto.h $(BUILD)/flags
 	@mkdir -p $(@D)
-	$(COMPILE) -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c $< -o $@
+	$(COMPILE) -include tests/auto.h -DTRF__FN= -DTRF_IMPLEMENTATION -x c -c $< -o $@
 
 DRAWING  = $(wildcard examples/studies/*.h tools/trf/look/picture*.h)
 $(BUILD)/studies/%: examples/studies/%.c $(DRAWING) $(BUILD)/transformer.o
@@ -307,8 +306,8 @@ TRF      = $(filter-out $(UNBUILT),$(wildcard tools/trf/*.c tools/trf/*/*.c)) to
            $(if $(SENTENCEPIECE),tools/trf/train/spm.cc)
 OBJECTS  = $(patsubst tools/%,$(BUILD)/objects/%.o,$(TRF))
 # The library first: nothing takes longer to compile.
-$(BUILD)/trf: $(BUILD)/objects/trf/base/library.c.o $(OBJECTS) $(BUILD)/flags.mpi
-	$(TRFCC) $(CFLAGS) $(OBJECTS) -o $@ $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) \
+$(BUILD)/trf: $(BUILD)/transformer.o $(OBJECTS) $(BUILD)/flags.mpi
+	$(TRFCC) $(CFLAGS) $< $(OBJECTS) -o $@ $(if $(SENTENCEPIECE),-lsentencepiece_train -lsentencepiece -lstdc++) \
 	  $(if $(CJSON),-lcjson $(if $(LIBZIP),-lzip)) $(if $(ZLIB),-lz) $(TRFLINK) $(if $(ICU),-ldl)
 
 OBJECTCC = $(CC)

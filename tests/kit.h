@@ -8,6 +8,11 @@
 #define KIT_UNUSED __attribute__((unused))
 #if defined(KIT_LINKED)     /* what the implementation calls, which another file has */
 #define KIT_CALLED
+#if defined(KIT_CBLAS)
+int kit_auto_is_own = 0;    /* auto.h */
+#else
+int kit_auto_is_own = 1;
+#endif
 #else
 #define KIT_CALLED static
 #endif

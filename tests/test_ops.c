@@ -1,4 +1,4 @@
-/* build: O2 double:O1 plain:O0 */
+/* build: O1 double:O1 plain:O0 */
 /* The kernels: every lane of >>vector, the matrix products, and every op of the table against plain
    loops in double; the same bits for any number of threads. Built with TRF_DOUBLE too, and good
    with TRF_NO_CBLAS and TRF_SCALAR. */

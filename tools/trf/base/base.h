@@ -16,12 +16,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The library loads OpenBLAS at its first large product. TRF_LINKED_CBLAS: the program is linked
-   with OpenBLAS or another CBLAS library instead. */
+/* OpenBLAS is loaded at the first large product: openblas.c has what the library calls.
+   TRF_LINKED_CBLAS: the program is linked with OpenBLAS or another CBLAS library instead. */
 #if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && !defined(TRF_LINKED_CBLAS) && \
-    !defined(TRF_NO_THREADS) && !defined(TRF_DOUBLE) && !defined(__APPLE__)
+    !defined(TRF_NO_THREADS) && !defined(TRF_DOUBLE) && !defined(__APPLE__) && \
+    defined(__has_include)
+#if __has_include(<cblas.h>)            /* else the library was compiled without CBLAS */
 #define LOADS_OPENBLAS 1
-#define TRF_CBLAS_HEADER "tools/trf/base/openblas.h"
+#endif
 #endif
 
 #include "transformer.h"

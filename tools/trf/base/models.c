@@ -73,7 +73,7 @@ static int check_products(const struct settings *s)
 #if defined(LOADS_OPENBLAS)
     const char *reason;
     if (s->device.kind == TRF_DEVICE_CPU && s->device.products == TRF_PRODUCTS_CBLAS &&
-        !loaded_openblas(&reason)) {
+        !loads_openblas(&reason)) {
         say("--products cblas: OpenBLAS cannot be loaded: %s; --products built-in needs no library",
             reason);
         return USAGE;
