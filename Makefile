@@ -254,7 +254,8 @@ $(BUILD)/test_separate_device: tests/test_separate_device.c $(BUILD)/separate_sh
 	$(SHARING) $< $(BUILD)/separate_shared.o -o $@ -lcmocka -pthread $(LINK)
 
 $(eval $(call variant,separate_,-D_GNU_SOURCE -DTRF__TEST_BACKEND=separate_backend,))
-# The CUDA backend, run by the CPU: see tests/gpu_on_cpu.h.
+# The CUDA backend, run by the CPU: see tests/gpu_on_cpu.h. Kernels are in gpu.o.
+$(BUILD)/cuda_shared.o: CFLAGS += -O1
 $(eval $(call variant,cuda_,-DKIT_ON_CUDA -DTRF_WITH_CUDA -DTRF__TEST_BACKEND=cuda_backend,,$(BUILD)/gpu.o -lstdc++))
 
 # The implementation is compiled once for suites that need only the public half.

@@ -436,13 +436,13 @@ int main(int argc, char **argv)
 }
 END
 job "a plug-in that computes on threads is loaded and unloaded again and again" \
-    "$gcc_like -O1 -DTRF_STATIC -fPIC -shared \
+    "$quick -O0 $quiet -DTRF_STATIC -fPIC -shared \
     -fvisibility=hidden -DTRF_NO_CBLAS -I'$root' plugin.c -o plugin1.so -lm &&
     cp plugin1.so plugin2.so && $gcc_like host.c -o plugin_host -ldl && ./plugin_host ./plugin1.so ./plugin2.so"
 # Strict C hides what threads need; nothing of it may be missing, whatever the program asks for: else a call is
 # undeclared.
 job "threads compile without a warning, link and run in strict C99" \
-    "$gcc_like -std=c99 $warnings -O0 -DTRF_STATIC -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 &&
+    "$quick -std=c99 $warnings -O0 -DTRF_STATIC -I'$root' -DTRF_NO_CBLAS little.c -lm -o little_c99 &&
     ./little_c99"
 for posix in -D_POSIX_SOURCE -D_POSIX_C_SOURCE=199309L -D_POSIX_C_SOURCE=200112L -D_GNU_SOURCE; do
     clean "$quick" "-std=c99 -DTRF_NO_CBLAS $posix" little.c -fsyntax-only
@@ -601,7 +601,7 @@ if command -v nvcc >/dev/null; then
     lines="$(sed -n 's/.*  \(nvcc -O2 .*\)$/\1/p' "$root/transformer.h" | head -n 1) && $(grep CUDA page/lines)"
     [ -n "$cblas" ] || job "the build lines with CUDA of the header's first page make a program that runs" \
         "cd page && rm -rf gpu && mkdir gpu && cp transformer.h ../cuda.c gpu && cp gpu.c gpu/app.c && cd gpu &&
-        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O2 -Xptxas -O0|"); } &&
+        { $(echo "$lines" | sed "s|\&\& cc -O2|\&\& cc -L$cuda -O0|;s|nvcc -O2|nvcc -O1 -Xcicc -O1 -Xptxas -O0|"); } &&
         LD_LIBRARY_PATH=$cuda ./a.out"
 fi
 [ -z "$can_avx2" ] || job "a column of another version does not link with the implementation" \
