@@ -41,9 +41,9 @@ RUNS     = $(patsubst $(BUILD)/studies/%,$(BUILD)/studies/out/%.md,$(STUDIES))
 SUITES  := $(shell awk 'FNR == 1 { file = FILENAME; gsub(/^tests\/|\.c$$/, "", file); \
              if (!/^\/\* build: (O[01]|shared) /) { print "unsaid:" file; next } \
              print (/ slow / ? "check:" : "test:") file, $$3 ":" file; \
-             for (i = 4; i < NF; i++) if (split($$i, part, ":") == 2) { \
+             for (i = 4; i < NF; i++) if ((n = split($$i, part, ":")) > 1) { \
                name = (part[1] == "long" ? "cuda" : part[1]) "_" file; \
-               print (part[1] == "long" ? "long:" : part[1] == "cblas" ? "all:" : "check:") name, \
+               print (part[1] == "long" ? "long:" : part[1] == "cblas" || n == 3 ? "all:" : "check:") name, \
                  part[2] ":" name; \
                if (part[1] == "plain") print "all:cblas_" file, part[2] ":cblas_" file } \
              if (/ linked /) print "linked:" file; \
@@ -173,7 +173,7 @@ help:
 	@echo 'make cuda       the same, with the CUDA backend, in $(BUILD)/cuda/: trf train --device cuda ...'
 	@echo 'make demo       trains the toy translation, a minute or two, then translates what you type'
 	@echo 'make studies    the short runs of examples/studies, which check what tutorials claim'
-	@echo 'make test       the suites, the examples and trf: five minutes; make test T=vocab: tests/test_vocab.c,'
+	@echo 'make test       suites, examples and trf: three minutes; make test T=vocab: tests/test_vocab.c,'
 	@echo '                T=trf_train: tests/test_trf_train.sh'
 	@echo 'make check      also on other devices, with the compilers found, and what the pages say: CI runs it'
 	@echo 'make check-all  also every case, every way to build and the studies: before a release'

@@ -1,13 +1,14 @@
 #!/bin/sh
 # Runs tests: sh tests/run.sh BUILD [check|all] [SUITE...]
 #
-# BUILD is the folder of the test programs, the examples and trf. Every tests/test_trf*.sh is a suite; SUITE names the
-# programs to run (test_*, double_test_*, separate_test_*, cuda_test_*).
+# BUILD is the folder of the test programs, the examples and trf; SUITE names the programs to run (test_*,
+# double_test_*, separate_test_*, cuda_test_*). Every tests/test_trf*.sh is a suite; some run with `check` only.
 #
-# `check` adds the header with the compilers that are here (compile.sh), its levels and columns (columns.sh), its files
-# (test_header.sh), several processes by MPI, real data, the manual's programs and the commands of all pages. `all` adds
-# what takes long: every compiler with every option, every column, every case of each test, the studies, make demo, and
-# the examples copy, reverse, classify, fill, resume and learn.
+# `check` adds the suites of trf that take long (interruptions, folders of others, subwords, token files, several
+# models, plots, real data, several processes by MPI), the header with the compilers that are here (compile.sh), its
+# levels and columns (columns.sh), its files (test_header.sh), the manual's programs, the commands of all pages and a
+# short demo. `all` adds what takes longest: every compiler with every option, every column, every case of each test,
+# the studies, make demo, and the examples copy, reverse, classify, fill, resume and learn.
 #
 # Two jobs run at a time. compile.sh runs beside them with nice, so it takes only processor time that they leave. A job
 # prints one line when it is done, with its seconds and those of the processor, and its output if it failed. The last
@@ -107,13 +108,15 @@ if [ -n "$check" ]; then
 fi
 # The long ones first, so that both workers end together.
 [ -z "$check" ] || job columns.sh count "exec sh tests/columns.sh '$build'"
-for suite in signals train; do
+for suite in ${check:+signals} train; do
     job test_trf_$suite.sh count "exec sh tests/test_trf_$suite.sh '$build/trf'"
 done
 for suite in tests/test_trf*.sh; do
     case $suite in
     *_signals.sh | *_train.sh) continue ;;
-    *_mpi.sh | *_real.sh) [ -n "$check" ] || continue ;;
+    *_mpi.sh | *_real.sh | *_objectives.sh | *_prepare.sh | *_import.sh | *_export.sh | *_subwords.sh | \
+    *_ensemble.sh | *_plot.sh)
+        [ -n "$check" ] || continue ;;
     esac
     job "${suite##*/}" count "exec sh $suite '$build/trf'"
 done
@@ -126,7 +129,7 @@ mkdir "$work/say" "$work/copy" "$work/ranks" "$work/raw" "$work/embed_text" "$wo
 mkdir "$work/translate"
 [ -z "$check" ] || job test_readme.sh count "exec sh tests/test_readme.sh '$build/trf'"
 # A part of make demo, which test_readme.sh runs whole in make check-all.
-[ -n "$all" ] || job "example translate" status \
+[ -z "$check" ] || [ -n "$all" ] || job "example translate" status \
     "cd '$work/translate' && echo 'The dog sees a cat' | '$build/translate' --quick"
 [ -z "$check" ] || job test_header.sh count "exec sh tests/test_header.sh"
 # The loss, which is exactly that of one rank alone, and falls.

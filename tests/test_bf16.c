@@ -1,4 +1,4 @@
-/* build: O1 slow separate:O1 */
+/* build: O1 slow separate:O1:all */
 /* Products of numbers of 16 bits: rounding, every layout, products that pack for themselves, and
    models that translate, score and train with them. */
 #define TRF__BF16_KERNEL first_kernel

@@ -1,4 +1,4 @@
-/* build: O1 slow */
+/* build: O0 slow */
 /* The CUDA column beside the CPU's, in one program: the same models trained and asked on both.
    Where no GPU is, its text runs on the CPU (gpu_on_cpu.h); this program is linked with that column
    as an object of its own. */

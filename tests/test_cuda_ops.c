@@ -1,4 +1,4 @@
-/* build: O1 slow races */
+/* build: O0 slow races */
 /* Every op of the CUDA column beside its twin on the CPU, with the same numbers: in float32 to
    1e-5, in bf16 to 1e-2. Lengths, widths, heads and vocabularies are multiples of nothing. */
 #define TRF_WITH_CUDA

@@ -1,4 +1,4 @@
-/* build: O1 separate:O1 */
+/* build: O1 slow separate:O1:all */
 /* Products of eight-bit integers: every kernel that the processor has beside plain loops, rows that
    cannot be rounded, and the same answers, bit for bit, with all kernels and numbers of threads. */
 #define TRF__INT8_KERNEL first_kernel

@@ -1,4 +1,4 @@
-/* build: shared plain:shared */
+/* build: shared plain:shared:all */
 /* From texts to a trained model: what the recipe finds, which pairs are held out, what is best, and
    that trf_learn over a data set makes the model of trf train, bit for bit. Run from the top
    folder; trf is where this program is. */

@@ -1,4 +1,4 @@
-/* build: shared slow plain:shared */
+/* build: shared slow plain:shared:all */
 /* Memory: nothing is allocated once things run, every allocation may fail, and the plan tells the
    bytes. */
 #define TRF_IMPLEMENTATION

@@ -1,4 +1,4 @@
-/* build: O0 */
+/* build: O0 slow */
 /* The threads of objects: who starts and ends them, what they have of the program (signals,
    floating-point environment, forks), that every tile is computed once, and what happens where they
    cannot be started or do not come. */
@@ -327,7 +327,7 @@ static void test_fork(void **state)
     int i, status;
     (void)state;
     assert_true(steps(trainer, model, 2) != 0);
-    for (i = 0; i < 20; i++) {
+    for (i = 0; i < (kit_all() ? 20 : 8); i++) {
         pid_t pid;
         int k;
         if (i % 2) usleep(2000);        /* the workers sleep; or they still look for work */

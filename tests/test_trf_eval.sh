@@ -27,6 +27,20 @@ check "eval: exact counts 1 of 4 lines" grep -q "^exact|.* = 25.00 (1 of 4 lines
 check "eval: WER is that of jiwer" grep -q "^WER|.* = 25.00 (3 errors, 12 words)$" figures
 check "eval: CER is that of jiwer" grep -q "^CER|.* = 25.00 (11 errors, 44 characters)$" figures
 check "eval: each of five figures has a line" lines_are 5 figures
+cp answers a.hyp
+cp references b.ref
+expect 0 "eval: hypotheses that are named so, and come first, are told" \
+    "warning: 'a.hyp' is read as references and 'b.ref' as hyp.*names say" "$trf" eval a.hyp b.ref
+expect 0 "eval: references that are named so, and come second, are told" \
+    "their names say the opposite; references come first" "$trf" eval answers b.ref
+sed '1s/^[^ ]*/<unk>/' answers >unknown
+cp references right
+expect 0 "eval: unknown tokens in the references are told" "the references have unknown tokens" "$trf" eval \
+    unknown right
+for files in 'b.ref a.hyp' 'right unknown' 'answers right' 'b.ref references'; do
+    expect 0 "eval: nothing is said about $files" "" "$trf" eval $files
+    check "eval: nothing is said about $files: no warning" [ -z "$(grep 'references come first' err)" ]
+done
 expect 0 "eval: answers are read from standard input" "" sh -c "'$trf' eval references <answers"
 check "eval: answers from standard input have the figures of the file" same out figures
 expect 0 "eval: references are read from standard input as '-'" "" \

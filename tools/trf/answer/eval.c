@@ -22,6 +22,7 @@ struct evaluation {
     struct compared *lines;
     size_t n_lines, lines_capacity;
     struct metrics_sums by_length[LENGTH_CLASSES];
+    int64_t unknown[2];                             /* lines with an unknown token, as of readers */
 };
 
 /* The first metric of a list with commas, without the spaces around it, or -1. *next: the rest of
@@ -217,11 +218,34 @@ static void print_by_length(const struct evaluation *e)
     if (e->s->json) putchar(']');
 }
 
+/* Whether the name of a file has the word. */
+static int is_named(const struct reader *r, const char *word)
+{
+    const char *name = strrchr(r->name, '/');
+    return strstr(name ? name : r->name, word) != NULL;
+}
+
+/* Most figures are nearly the same both ways, so a figure does not show that files are exchanged. */
+static void hint_exchanged(const struct evaluation *e)
+{
+    const struct reader *hypotheses = &e->readers[0], *references = &e->readers[1];
+    const int named = (is_named(hypotheses, "ref") && !is_named(references, "ref")) ||
+                      (is_named(references, "hyp") && !is_named(hypotheses, "hyp"));
+    if (!named && !(e->unknown[1] > e->unknown[0])) return;
+    say("warning: '%s' is read as references and '%s' as hypotheses, but %s; references come first",
+        references->name, hypotheses->name,
+        named ? "their names say the opposite"
+              : "the references have unknown tokens, which models write");
+}
+
 static int evaluate(struct evaluation *e)
 {
-    int got, n;
+    int got, n, i;
     while ((got = next_lines(e)) > 0) {
         struct metrics_sums before = *metrics_sums(e->metrics), line;
+        for (i = 0; i < 2; i++)
+            e->unknown[i] += strstr(e->readers[i].line, "<unk>") ||
+                             strstr(e->readers[i].line, "\xE2\x81\x87");     /* SentencePiece's */
         n = split_references(e);
         if (!metrics_add(e->metrics, e->readers[0].line, e->references, n)) {
             line = *metrics_sums(e->metrics);
@@ -348,6 +372,7 @@ int command_eval(struct settings *s, int argc, char **argv)
         if ((e.figures >> FIGURE_BLEU & 1) && sums->bleu[3].reference == 0)
             say("warning: no reference has four words: BLEU counts n-grams of up to four words, "
                 "so it means nothing here; use chrf, exact or cer");
+        hint_exchanged(&e);
         print_results(&e);
         status = check_output(stdout, NULL);
     }
