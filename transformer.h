@@ -4130,6 +4130,12 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__X86 0
 #endif
+/* Asked here: gcc redefines these macros at the pragmas of TRF__FOR_SIZE. */
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define TRF__FOR_SPEED_ASKED 1
+#else
+#define TRF__FOR_SPEED_ASKED 0
+#endif
 #if TRF__GNU && !defined(__OPTIMIZE__)
 #define TRF__SLOW 1
 #else
@@ -4154,14 +4160,22 @@ int madvise(void *, size_t, int);
 #ifndef TRF__FN     /* -DTRF__FN=: external, for suites that look into objects */
 #define TRF__FN static TRF__UNUSED
 #endif
-/* Before functions that do little beside what they call, and run once for an object or a batch:
-   small rather than fast. None has an inner loop over weights, ids or lines. GCC's own "cold" will
-   not do: what calls such a function on every path is cold too, and its loops are slow. */
+/* Around chapters that do little beside what they call: small rather than fast. TRF__COLD: before
+   one function elsewhere, which runs once for an object or a batch. None has an inner loop over
+   weights, ids or lines. GCC's own "cold" will not do: what calls such a function on every path is
+   cold too, and its loops are slow. */
 #if defined(__clang__)
+#define TRF__FOR_SIZE \
+    _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#define TRF__FOR_SPEED _Pragma("clang attribute pop")
 #define TRF__COLD __attribute__((minsize))
 #elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
+#define TRF__FOR_SIZE _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
+#define TRF__FOR_SPEED _Pragma("GCC pop_options")
 #define TRF__COLD __attribute__((optimize("Os")))
 #else
+#define TRF__FOR_SIZE
+#define TRF__FOR_SPEED
 #define TRF__COLD
 #endif
 
@@ -4678,7 +4692,7 @@ TRF__FN void trf__sort_items(void *items, size_t n, size_t size,
 #define TRF__FLAGS_LEVEL 16
 #endif
 
-#if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
+#if TRF__X86 && TRF__FLAGS_LEVEL < 64 && TRF__FOR_SPEED_ASKED && \
     !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
     !defined(TRF_WITH_AVX512) && !defined(_WIN32) && defined(TRANSFORMER_H) && \
     defined(__has_include)
@@ -16935,6 +16949,8 @@ static const trf__backend *trf__cuda_backend(void)
 
 #if defined(TRF_IMPLEMENTATION)                    /* a column ends here */
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
 //
@@ -17236,7 +17252,6 @@ TRF__FN void trf__products_close(trf__cpu *cpu)
     cpu->gate = NULL;
 }
 
-TRF__COLD
 TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
@@ -17460,6 +17475,10 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
     return text;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>basics         names and tensors
 //
@@ -17561,6 +17580,8 @@ TRF__FN trf_status trf__shape_check(const trf_tensor *tensor, const char *name, 
                      "%lld", name, (long long)rows, (long long)columns,
                      tensor->rank, (long long)tensor->shape[0], (long long)tensor->shape[1]);
 }
+
+TRF__FOR_SPEED
 
 // -----------------------------------------------------------------------------------------------
 // >>text           UTF-8, numbers as text, CRC-32
@@ -17801,6 +17822,8 @@ TRF__FN void trf__crc_add(trf__crc *crc, const void *data, size_t n)
 #endif
     crc->value = ~trf__crc_bytes(crc, p, n, c);
 }
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
@@ -18086,7 +18109,6 @@ TRF__FN int trf__close(int fd)
 
 /* Opens a regular file for reading. It looks before opening, because opening a device can already
    have an effect, and again afterwards, because the name may belong to another file by then. */
-TRF__COLD
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
     int error;
@@ -18224,7 +18246,6 @@ TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *ex
 
 /* Checks the target, and opens a temporary file with its permissions. After a failure the caller
    still calls trf__save_end. */
-TRF__COLD
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
                                    trf_error *err)
 {
@@ -18291,7 +18312,6 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
 
 /* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
    failure. */
-TRF__COLD
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
@@ -18319,7 +18339,6 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 /* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
    it removes a file that was `made`. The new file is in place after one error only: a folder that
    cannot be flushed. */
-TRF__COLD
 TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
                                  trf_error *err)
 {
@@ -18332,6 +18351,8 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
     saving->fd = saving->held = -1;
     return status;
 }
+
+TRF__FOR_SPEED
 
 // -----------------------------------------------------------------------------------------------
 // >>json           reading JSON in place
@@ -22070,6 +22091,8 @@ TRF_API trf_status trf_vocab_copy(trf_vocab **copy, const trf_vocab *vocab, cons
                                  trf__vocab_n_bytes(vocab), hooks, err);
 }
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>checks         what a configuration implies; ids and lengths of sequences
 //
@@ -22246,6 +22269,10 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
                      "source_tagged needs an encoder-decoder model");
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
@@ -22500,7 +22527,6 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
-TRF__COLD
 TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 {
     int source, target;
@@ -22528,6 +22554,10 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>padded         parts of a batch; joined pairs; from padded arrays and to them
@@ -22763,6 +22793,10 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
         : pad;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
@@ -23173,7 +23207,6 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 
 /* The whole layout, in the order of files. Running it again with the same configuration gives the
    same offsets, so counting and filling agree. */
-TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__reach *in = &layout->held;
@@ -23281,6 +23314,10 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
     }
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
@@ -23313,7 +23350,6 @@ struct trf_model {
 };
 
 /* The layout goes last: it says how large the arenas are. */
-TRF__COLD
 TRF_API void trf_model_destroy(trf_model *model)
 {
     trf_hooks hooks;
@@ -23360,7 +23396,6 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
 }
 
 /* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
-TRF__COLD
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
                                      trf_error *err)
 {
@@ -23434,7 +23469,6 @@ TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, do
 
 /* A product (m, k) (k, n) is 2 m k n operations. Norms, softmax and activations are left out: they
    are below a percent. */
-TRF__COLD
 TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
                                    int64_t target_rows, trf_flop_counts *counts, trf_error *err)
 {
@@ -23479,7 +23513,6 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 /* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
    all. */
-TRF__COLD
 TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
                                               int32_t first, int32_t end, trf_error *err)
 {
@@ -23709,6 +23742,10 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
     return model && name ? trf__param_named(&model->layout, name) : -1;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>model-texts    vocabularies and metadata
 
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
@@ -23820,7 +23857,6 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
 
 /* The texts are one block in the order of their keys; a change makes a new block, so a failure
    changes nothing. */
-TRF__COLD
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value,
                                           trf_error *err)
 {
@@ -23875,7 +23911,6 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 }
 
 /* Labels are lines of the metadata, so that a file needs no other format for them. */
-TRF__COLD
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err)
 {
@@ -23918,6 +23953,10 @@ TRF_API trf_pooling trf_model_pooling(const trf_model *model)
     return (trf_pooling)i;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>model-copies   copies, means, weights of other models
 
 /* What reads or changes the floats of matrices is not for a model that has none. */
@@ -23944,7 +23983,6 @@ TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
 
 /* Everything but weights is made anew from the configuration; the weights are one copy on the
    device. */
-TRF__COLD
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
@@ -24036,7 +24074,6 @@ TRF__FN int32_t trf__copied_from(const trf_model *model, const trf_model *from, 
 }
 
 /* The first of two rounds compares all shapes, the second writes, so a mismatch changes nothing. */
-TRF__COLD
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err)
 {
@@ -24071,6 +24108,10 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = n_written;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
@@ -24339,6 +24380,10 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 
 #endif
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
@@ -24548,7 +24593,6 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
 }
 
 /* Reserves a sublayer's activations for `rows` rows and `memory_rows` rows of its memory. */
-TRF__COLD
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
                                 const trf__part *is, int64_t rows, int64_t memory_rows)
 {
@@ -24566,7 +24610,6 @@ TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf_
    reads them. A pass that recomputes shares it among layers. But each layer keeps the s of its last
    sublayer, from which the layer above is computed (y is the norm of s), and the stack keeps its
    last y. */
-TRF__COLD
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -24711,7 +24754,6 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
 }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
-TRF__COLD
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
@@ -24727,7 +24769,6 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 // >>act-lists      the block of a batch: its lists, on the host and on the device
 
 /* Reserves a stack's lists for this number of rows and spans. */
-TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
                              int64_t rows, int64_t n_self, int64_t n_cross)
 {
@@ -24779,6 +24820,10 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     return trf__block_cut(&count, NULL, 0);
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>alike          models that answer together, or teach one another
 
 /* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
@@ -24804,7 +24849,6 @@ static const char *const trf__alike_names[2][3] = {
     X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
 
 /* Whether configuration k goes with the first one. teaches: b is a teacher of a. */
-TRF__COLD
 TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
                                     int teaches, trf_error *err)
 {
@@ -24827,7 +24871,6 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 }
 
 /* The same of models, with their texts. */
-TRF__COLD
 TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
                                      int teaches, trf_error *err)
 {
@@ -24842,6 +24885,10 @@ TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int
     return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
                      "%s %d has other labels than %s", names[0], (int)k, names[2]);
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>pass-open      a pass over one model: its stacks and what they share
 
@@ -24978,7 +25025,6 @@ TRF__FN int trf__packs(const trf__run *run, int training)
 }
 
 /* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
-TRF__COLD
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
@@ -25138,7 +25184,6 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 }
 
 /* Gives the pass an arena and a block for the given limits. On failure the old ones stay. */
-TRF__COLD
 TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, trf_error *err)
 {
     const trf__backend *on = pass->run.backend;
@@ -25181,6 +25226,10 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     *pass = bigger;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>pass-pack      weights as the device keeps them for products
 
@@ -25314,7 +25363,6 @@ TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
    What is there after a failure, trf__pass_empty frees. */
-TRF__COLD
 TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
                                      const trf_train_options *o, trf_error *err)
 {
@@ -25334,7 +25382,6 @@ TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
 
 /* Sublayers, and packed weights if it does not train. What is there after a failure,
    trf__pass_leave frees. */
-TRF__COLD
 TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
                                    const trf__limits *limits, const trf_train_options *o,
                                    trf_error *err)
@@ -25346,7 +25393,6 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 }
 
 /* Opens a pass of another model that computes on this run, which is open. */
-TRF__COLD
 TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
                                   trf__limits limits, trf_error *err)
 {
@@ -25361,7 +25407,6 @@ TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const
 
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Only a trainer
    computes with a part of the layers. */
-TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   const trf__limits *limits, const trf_train_options *o,
                                   trf_weights weights, const trf_device *device,
@@ -25452,7 +25497,6 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
 }
 
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
-TRF__COLD
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
     trf_model *to, old;
@@ -25486,7 +25530,6 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     return status;
 }
 
-TRF__COLD
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared)
 {
     trf_model *model;
@@ -25507,6 +25550,10 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = packed;
     return bytes;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>rows           from a batch to rows: BOS, EOS and the shift
 //
@@ -25926,6 +25973,10 @@ TRF__FN trf_status trf__pass_sides(trf__pass *pass, const trf_batch *batch, int 
     return TRF_OK;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>forward        embed, then the list of sublayers, for the encoder and for the decoder
 //
 // Training, evaluating, looking inside and decoding token by token all use this code. They differ
@@ -26340,6 +26391,10 @@ TRF__FN trf__loss trf__sequence_loss(const trf__pass *pass, double smoothing, in
     return l;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 #if !defined(TRF_NO_TRAIN)
 
 // >>backward       the mirror of >>forward
@@ -26689,6 +26744,10 @@ TRF__FN trf_status trf__pass_train(trf__pass *pass, const trf_train_options *o, 
 
 #endif
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>train          Adam, schedules (paper 5.3, 5.4)
 //
@@ -26819,7 +26878,6 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 
 /* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
    needs a head. */
-TRF__COLD
 TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
     int cosine;
@@ -26857,7 +26915,11 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 
 #endif
 
+TRF__FOR_SPEED
+
 #if !defined(TRF_NO_TRAIN)
+
+TRF__FOR_SIZE
 
 // >>trainer        a model in training: what it owns
 
@@ -27060,7 +27122,6 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
 
 /* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
    counts. */
-TRF__COLD
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -27211,7 +27272,6 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
 }
 
 /* Fails whole: whatever has been opened is closed again, and the model is unchanged. */
-TRF__COLD
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
                                       const trf_train_options *options, trf_error *err)
 {
@@ -27295,7 +27355,6 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
 }
 
 /* Grows the plan first and changes the options afterwards, so a failure changes nothing. */
-TRF__COLD
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err)
 {
@@ -27346,7 +27405,6 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
 
 /* A frozen parameter has empty tiles, so clipping and Adam pass it by. `missed` counts the updates
    that its moments do not get: t of the bias correction goes on from there when it learns again. */
-TRF__COLD
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err)
 {
@@ -27392,6 +27450,10 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
     if (!trainer) return trf_model_parameter(NULL, index);
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>teachers       trained models whose answers a trainer's model learns
 //
@@ -27464,7 +27526,6 @@ TRF__FN trf_status trf__teach(trf_trainer *t, const trf_batch *part, trf_error *
 }
 
 /* Whether a model can teach the trainer's model. */
-TRF__COLD
 TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *teacher, int32_t k,
                                       trf_error *err)
 {
@@ -27486,7 +27547,6 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
 }
 
 /* Opens the pass of a teacher, which may have packed weights. */
-TRF__COLD
 TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
                                      const trf_trainer *t, trf_error *err)
 {
@@ -27498,7 +27558,6 @@ TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
     return trf__pass_join(pass, teacher, &run, limits, err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
@@ -27538,6 +27597,10 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     trainer->pass.back.options_set++;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>reduce         sums of gradients over parts and ranks
 //
@@ -28129,7 +28192,6 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 }
 
 /* The last result stays on the device until a report needs it. This call waits for it. */
-TRF__COLD
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err)
 {
@@ -28217,6 +28279,10 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
     return TRF_OK;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>stages         a model split by layers
 //
 // A stage runs the passes of >>forward and >>backward over the layers that it has. A seam is the
@@ -28273,7 +28339,6 @@ TRF__FN size_t trf__stage_layout(trf_stage *stage, int64_t n_tiles, char *base)
 
 /* The slots, whose activations are those of the stage's layers alone, and what the exchange takes.
    What is there after a failure, trf_stage_destroy frees. */
-TRF__COLD
 TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
 {
     const trf_trainer *t = stage->trainer;
@@ -28301,7 +28366,6 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
                                     int (*sum)(void *user, trf_real *numbers, size_t count,
                                                void *stream),
@@ -28621,6 +28685,10 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     return TRF_OK;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>updater        the same step over the caller's tensors
 //
 // An updater is a trainer. Its model has no layers, only a vector for each of the caller's tensors.
@@ -28663,7 +28731,6 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
 }
 
 /* Gives the trainer a layout of the caller's tensors instead of a model's. */
-TRF__COLD
 TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n,
                                      trf_error *err)
 {
@@ -28693,7 +28760,6 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
 }
 
 /* Checks everything, then opens: a failure frees the shell whole. */
-TRF__COLD
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model,
                                       const trf_train_options *options, const trf_device *device,
@@ -28800,6 +28866,8 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
     TRF__TRY(trf__begin(updater, "updater", err));
     return trf__trainer_moved(&updater->trainer, step, updates, err);
 }
+
+TRF__FOR_SPEED
 
 #endif
 
@@ -30605,6 +30673,8 @@ TRF_API trf_status trf_noise_apply(trf_noise *noise, const trf_batch *plain, trf
     return TRF_OK;
 }
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>search         the options of a search, and the rules of other systems
 //
@@ -30649,7 +30719,6 @@ enum { TRF__MAX_BANNED = 1 << 24 };
 
 /* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
    not negative. what: what one is called. */
-TRF__COLD
 TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, const char *what,
                                      int32_t most, trf_error *err)
 {
@@ -30681,7 +30750,6 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
 }
 
 /* Checks the ends of answers: their number, and ids that are not negative. */
-TRF__COLD
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
     int32_t i;
@@ -30693,7 +30761,6 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
@@ -30713,7 +30780,6 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 
 /* Checks one of the ids that begin or end sequences: an id of a vocabulary of `size` tokens. Except
    for forced_first it must not be special. */
-TRF__COLD
 TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_t id, int32_t size,
                                   trf_error *err)
 {
@@ -30742,7 +30808,6 @@ TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const cha
 }
 
 /* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */
-TRF__COLD
 TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequences *x,
                                          const char *field, const char *what, trf_error *err)
 {
@@ -30758,7 +30823,6 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
 }
 
 /* Checks banned ids, and the ends that may not be among them, against the model. */
-TRF__COLD
 TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
                                          const trf_ends *ends, trf_error *err)
 {
@@ -30779,7 +30843,6 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
 }
 
 /* Checks phrases against the model: no id that a search never chooses, nor EOS. */
-TRF__COLD
 TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, trf_error *err)
 {
     const trf_sequences *x = &s->phrases;
@@ -30802,7 +30865,6 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
 }
 
 /* Checks the ids of a search against the model. trf_search_check has accepted it. */
-TRF__COLD
 TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
 {
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
@@ -30873,6 +30935,10 @@ TRF_API trf_search trf_search_defaults(void)
     search.max_tokens = 4096;
     return search;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>languages      the tokens that stand for languages
 //
@@ -30986,6 +31052,10 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     return TRF_OK;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>ensemble       several models, one decoder's list of rows
 //
@@ -31025,7 +31095,6 @@ TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *co
 }
 
 /* Sets models and weights. Nothing is made yet. */
-TRF__COLD
 TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
                                     const double *weights, int32_t n, trf_ensemble_rule rule,
                                     trf_error *err)
@@ -31059,7 +31128,6 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
 
 /* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
    failure too. */
-TRF__COLD
 TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
     int32_t k;
@@ -31161,6 +31229,10 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
                      "the models have different source vocabularies: give each its own ids "
                      "(trf_translate_each, trf_score_each), or a text");
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
@@ -31416,7 +31488,6 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
    their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
-TRF__COLD
 TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
                               const int32_t *there, const void **order)
 {
@@ -31439,7 +31510,6 @@ TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *id
 }
 
 /* Copies banned sequences to the device. */
-TRF__COLD
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
     const trf_config *c = &t->ensemble.config;
@@ -31469,6 +31539,8 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__free(&run->hooks, ids, bytes);
     return status;
 }
+
+TRF__FOR_SPEED
 
 // >>required       the phrases of a call, as its beams read them
 //
@@ -32286,6 +32358,8 @@ TRF__FN trf_status trf__decode(trf_translator *t, int64_t at, int64_t wanted, tr
     return trf__run_list(&t->pass.run, &shape, trf__issue_token, &job, err);
 }
 
+TRF__FOR_SIZE
+
 // >>rounds         sentences searched together
 //
 // The sentences of a call are searched in rounds, longest first. A round searches as many at a time
@@ -32704,6 +32778,10 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     return status;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>search-calls   a call, cut into rounds
 //
 // Every public search ends in trf__search_rounds. Answers point into arrays of the translator, and
@@ -32957,7 +33035,6 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
-TRF__COLD
 TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 {
     if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
@@ -32967,7 +33044,6 @@ TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 }
 
 /* The most that it adds for any of n models; -1: they do not go together or cannot read so many. */
-TRF__COLD
 TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, const trf_search *s,
                                   int32_t source_tokens)
 {
@@ -32984,7 +33060,6 @@ TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, c
 }
 
 /* Bytes of the packed weights of all models. */
-TRF__COLD
 TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
 {
     trf__layout layout;
@@ -32999,7 +33074,6 @@ TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
 }
 
 /* Bytes of the passes of all but the first, with the run's state once for each: an upper bound. */
-TRF__COLD
 TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *limits,
                                   const trf__run *run)
 {
@@ -33012,7 +33086,6 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
 
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
-TRF__COLD
 TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    const trf_search *search, int32_t sentences,
                                    int32_t source_tokens)
@@ -33189,6 +33262,10 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
 //
@@ -33274,7 +33351,6 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF__COLD
 TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
@@ -33404,6 +33480,10 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
     *bytes = all - before;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>window         which ids a sequence reads, and when older ones leave
 //
@@ -33627,7 +33707,6 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
 
 /* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
    it. */
-TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
@@ -33686,7 +33765,6 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 }
 
 /* Copies banned sequences. */
-TRF__COLD
 TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
@@ -33719,7 +33797,6 @@ TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *e
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_model *const *models,
                                                const double *weights, int32_t n,
@@ -33790,7 +33867,6 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
    and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
    are. */
-TRF__COLD
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
@@ -33820,7 +33896,6 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
 }
 
 /* Checks a batch, and reserves memory for it. */
-TRF__COLD
 TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source,
                                         const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
@@ -33897,7 +33972,6 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
 }
 
 /* The common part of begin and load: check, reserve, store, encode, read the beginnings. */
-TRF__COLD
 TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
                                         trf_error *err)
 {
@@ -33963,6 +34037,10 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
         ? &sampler->sampled[sequence].answer : NULL;
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
@@ -34020,7 +34098,6 @@ TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *
 }
 
 /* each: 1 if model k has the sources number k. */
-TRF__COLD
 TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
                                    int32_t each, const trf_sequences *targets,
                                    double *log_probabilities, trf_error *err)
@@ -34101,7 +34178,6 @@ TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *er
 }
 
 /* Hidden states of the encoder. `out` is checked before the pass runs. */
-TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err)
 {
@@ -34139,7 +34215,6 @@ TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64
     for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
 }
 
-TRF__COLD
 TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
                              trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                              trf_error *err)
@@ -34184,7 +34259,6 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pa
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
-TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err)
 {
@@ -34362,6 +34436,10 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>views          attention maps and states of every layer; the decoder and the projection alone
 //
 // The same pass. While it runs, it copies the maps of each sublayer and the state of each layer to
@@ -34443,7 +34521,6 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
 }
 
 /* Runs the forward pass of these sides with views. The scratch memory holds the largest map. */
-TRF__COLD
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
                                      trf_error *err)
 {
@@ -34469,7 +34546,6 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
 }
 
 /* One map alone, for programs that draw it. trf_look_inside gives all of them from one pass. */
-TRF__COLD
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
                                          trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out,
@@ -34518,7 +34594,6 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 
 /* Checks a tensor for attention: one row of all weights of its kind, or for one sequence (layers,
    heads, queries, keys). */
-TRF__COLD
 TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch,
                                              trf_attention_kind kind,
                                              const trf_tensor *view, const char *name,
@@ -34564,7 +34639,6 @@ TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stac
 }
 
 /* Checks all tensors of a batch with known rows, and notes their data. */
-TRF__COLD
 TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch,
                                  const trf_views *wanted, trf__views *views, trf_error *err)
 {
@@ -34595,7 +34669,6 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
                                    const trf_views *views, trf_error *err)
 {
@@ -34650,7 +34723,6 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
                               const int32_t *memory_lengths,
                               const trf_sequences *targets, trf_tensor *out, trf_error *err)
@@ -34701,7 +34773,6 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     return pass->run.backend->sync(&pass->run, err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
                                trf_tensor *logits, trf_error *err)
 {
@@ -34751,6 +34822,8 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     run->backend->fetch(run, logits->data, y, rows * vocab);
     return run->backend->sync(run, err);
 }
+
+TRF__FOR_SPEED
 
 // >>rank           texts in the order in which they answer a query
 
@@ -36180,6 +36253,8 @@ TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size
     return trf__name_file(trf__file_start(file, from, options, err), "memory", err);
 }
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
 //
@@ -36244,7 +36319,6 @@ TRF__FN void trf__metadata_real(trf__text *notes, const char *key, double value)
 
 /* Reads the number with a key of the metadata: a real one, or a whole one of `bytes` bytes. A
    missing or malformed number is an error. */
-TRF__COLD
 TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real,
                                     int64_t *whole, size_t bytes, trf_error *err)
 {
@@ -36298,7 +36372,6 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 
 /* Reads the configuration of a file: from its metadata, or from the options if another program
    wrote the file. */
-TRF__COLD
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c, trf_error *err)
 {
@@ -36540,7 +36613,6 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 // >>store-notes    what every file of a model has besides its weights
 
 /* Notes that models and checkpoints share. */
-TRF__COLD
 TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
                                    int format)
 {
@@ -36580,6 +36652,10 @@ TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
     }
     return n;
 }
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>store-packed   a packed model as it lies in memory, mapped when it is loaded
 //
@@ -36664,7 +36740,6 @@ TRF__FN void trf__metadata_packed(trf__text *notes, const void *of)
 }
 
 /* Writes a packed model as it lies in memory. */
-TRF__COLD
 TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destination *to,
                                      trf_weights weights, trf_error *err)
 {
@@ -36776,7 +36851,6 @@ TRF__FN trf_status trf__read_arena_bytes(trf_file *file, const trf_file_entry *e
 }
 
 /* Loads the arenas of a packed file into a model without weights. */
-TRF__COLD
 TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
                                     const trf_load_options *options, trf_error *err)
 {
@@ -36804,6 +36878,8 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
     TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
     return trf__check_packed(model, &run, err);
 }
+
+TRF__FOR_SPEED
 
 // >>store-small    matrices that are packed while they are read
 //
@@ -37219,6 +37295,8 @@ TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, s
     return trf__model_open(model, NULL, bytes, n, options, err);
 }
 
+TRF__FOR_SIZE
+
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
@@ -37318,7 +37396,6 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
 /* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
    checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
    them. */
-TRF__COLD
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
                                     const trf_real *const *companions,
                                     trf__notes notes, const void *of,
@@ -37423,6 +37500,10 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     return trf__save_model(model, &to, weights, err);
 }
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>checkpoint     a model, and everything needed to continue with the same bits
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
@@ -37466,7 +37547,6 @@ typedef struct trf__resume {
 } trf__resume;
 
 /* The notes of a checkpoint. trf__file_write writes them twice and expects the same bytes. */
-TRF__COLD
 TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
 {
     const trf__resume *resume = (const trf__resume *)of;
@@ -37555,7 +37635,6 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
 // caller gets all of it or nothing.
 
 /* The training options in a file. Fields that an older format lacks get their defaults. */
-TRF__COLD
 TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options *o, trf_error *err)
 {
     int64_t format;
@@ -37609,7 +37688,6 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
                      (long long)place->batch, (long long)place->epoch);
 }
 
-TRF__COLD
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
 {
     uint64_t fingerprint;
@@ -37630,7 +37708,6 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 }
 
 /* Reads which parameters are frozen, and how many of `updates` updates each has missed. */
-TRF__COLD
 TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates,
                                     trf_error *err)
 {
@@ -37661,7 +37738,6 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
 }
 
 /* Reads what trf_learn needs, as far as the file has it. */
-TRF__COLD
 TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error *err)
 {
     const trf_model *model = t->model;
@@ -37698,7 +37774,6 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
-TRF__COLD
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
                                      const trf_train_options *training, trf_error *err)
 {
@@ -37729,7 +37804,6 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 }
 
 /* Loads a checkpoint from a path, or from memory if path is NULL. */
-TRF__COLD
 TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
                                         trf_corpus *corpus,
                                         const char *path, const void *bytes, size_t n,
@@ -37771,7 +37845,6 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                        const char *path, const trf_train_options *training,
                                        const trf_load_options *options, trf_error *err)
@@ -37792,6 +37865,10 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 }
 
 #endif
+
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
 
 // >>session        a sampler in the middle of its sequences
 //
@@ -37851,7 +37928,6 @@ TRF__FN double trf__get_double(const int32_t *words)
 typedef struct trf__session { const trf_sampler *g; int64_t sum, format; } trf__session;
 
 /* The notes of a session. */
-TRF__COLD
 TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
@@ -37869,7 +37945,6 @@ TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 /* Number of ids of a sequence, with the one that has taken the place of the start id. */
 TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_start; }
 
-TRF__COLD
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
@@ -37966,7 +38041,6 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
 }
 
 /* Continues with n words, which may be hostile. The sampler's options change only on success. */
-TRF__COLD
 TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
                                       const int32_t *words, int64_t n,
                                       int64_t format, int64_t ordinal, trf_error *err)
@@ -38008,7 +38082,6 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 // Options come from the file, hooks and threads from the sampler. The checksum is compared before
 // any word is used.
 
-TRF__COLD
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {
     trf_file_entry e = trf_file_at(file, 0);
@@ -38053,7 +38126,6 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     return status;
 }
 
-TRF__COLD
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err)
 {
     trf_error own;
@@ -38070,7 +38142,11 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     return trf__name_file(status, path, err);
 }
 
+TRF__FOR_SPEED
+
 #if !defined(TRF_NO_TRAIN)
+
+TRF__FOR_SIZE
 
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
@@ -38150,7 +38226,6 @@ TRF__FN int trf__learns_soon(const trf_data_stats *a)
 }
 
 /* Chooses the model: base for much data, tiny for little, and a size between. */
-TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
     int64_t tokens = trf__new_tokens(a);
@@ -38233,7 +38308,6 @@ TRF__FN void trf__recipe_effort(trf_recipe *r, const trf_data_stats *a)
 }
 
 /* Explains the choice in one line each. */
-TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
     const trf_config *c = &r->config;
@@ -38267,7 +38341,6 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 }
 
 /* Limits that keep sums and products of the recipe within their types. */
-TRF__COLD
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 {
     const double most = 9e18, vocab = 1 << 24;
@@ -38298,7 +38371,6 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
@@ -38341,6 +38413,8 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     trf__recipe_reasons(recipe, stats);
     return TRF_OK;
 }
+
+TRF__FOR_SPEED
 
 // -----------------------------------------------------------------------------------------------
 // >>choose         words, characters or subwords; which pairs are held out
@@ -39205,6 +39279,8 @@ TRF_API trf_status trf_error_rate(trf_translator *translator, const trf_batch *p
     return trf__error_rate(translator, pairs, percent, &cut, err);
 }
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>by-itself      trf_learn: updates until one of the ends
 //
@@ -39258,7 +39334,6 @@ TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer)
 }
 
 /* Checks the options. A run needs at least one end, or it would never return. */
-TRF__COLD
 TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
 {
     const trf_learn_options *o = l->o;
@@ -39405,7 +39480,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
 }
 
 /* Computes loss and score of the weights in the model, on rank 0. */
-TRF__COLD
 TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
                                       trf_step_report *held, trf_error *err)
 {
@@ -39422,7 +39496,6 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
 
 /* Validates the weights in the model, and keeps them if they are the best so far. The state of the
    run changes only on success. */
-TRF__COLD
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
@@ -39450,7 +39523,6 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 
 /* Validates the mean of the weights if there is one. The trainer's weights return to the model even
    after a failure. */
-TRF__COLD
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
@@ -39672,7 +39744,6 @@ TRF__FN int trf__learnt_nothing(const trf__learner *l)
 }
 
 /* The loop. A resumed run may begin at a step that is due for validation. */
-TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->trainer->learning.stopping;
@@ -39730,7 +39801,6 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
 }
 
 /* Begins a run, or goes on with the one of the trainer. */
-TRF__COLD
 TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
@@ -39760,7 +39830,6 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     return trf__weights_alloc(t, &t->best, "best", err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err)
@@ -39805,6 +39874,8 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     trf_ema_destroy(l.ema);
     return status;
 }
+
+TRF__FOR_SPEED
 
 // -----------------------------------------------------------------------------------------------
 // >>dataset        texts, and all that follows from them
@@ -41559,6 +41630,8 @@ TRF_API trf_status trf_dataset_train(trf_dataset *data, trf_model **model, trf_l
 
 #endif
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>blocks         the ops as public functions on the caller's tensors
 //
@@ -41591,7 +41664,6 @@ struct trf_context {
     trf__workspace work;                         /* scratch memory besides the arguments */
 };
 
-TRF__COLD
 TRF_API void trf_context_destroy(trf_context *context)
 {
     trf_hooks hooks;
@@ -41605,7 +41677,6 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf__free(&hooks, context, sizeof *context);
 }
 
-TRF__COLD
 TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device,
                                       const trf_hooks *hooks, trf_error *err)
 {
@@ -41786,7 +41857,6 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
                                  const trf_tensor *weight, const trf_embedding_options *options,
                                  trf_error *err)
@@ -41825,7 +41895,6 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
                                           trf_tensor *dlearned,
                                           const trf_tensor *dy, const trf_sequences *x,
@@ -41870,7 +41939,6 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 }
 #endif
 
-TRF__COLD
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err)
 {
@@ -41946,7 +42014,6 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
-TRF__COLD
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                   const trf_tensor *gain,
                                   const trf_tensor *bias, double epsilon, trf_tensor *saved,
@@ -41973,7 +42040,6 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
                                            trf_tensor *dbias,
                                            const trf_tensor *dy, const trf_tensor *x,
@@ -42002,6 +42068,10 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
 }
 #endif
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>blocks-attention
 //
 // Attention alone, without projections. Sequences lie one after another in q, k and v; shape gives
@@ -42014,7 +42084,6 @@ TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
 }
 
 /* Checks lengths and turns them into spans. Sets all of `a` but its tensors. */
-TRF__COLD
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t d,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -42113,7 +42182,6 @@ TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const t
     a->spans = trf__spans_staged(c, a->n_spans);
 }
 
-TRF__COLD
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
                                  const trf_tensor *k,
                                  const trf_tensor *v, const trf_attention_shape *shape,
@@ -42156,7 +42224,6 @@ TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attent
     }
 }
 
-TRF__COLD
 TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
                                                const trf_tensor *q, const trf_tensor *k,
                                                const trf_attention_shape *shape, trf_error *err)
@@ -42175,7 +42242,6 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
                                           trf_tensor *dv,
                                           const trf_tensor *dout, const trf_tensor *out,
@@ -42263,7 +42329,6 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *su
 }
 
 /* Stages weights and spans, and lays out saved. */
-TRF__COLD
 TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, int self,
                                     const trf_attention_params *params, const trf_tensor *saved,
                                     char use)
@@ -42292,7 +42357,6 @@ TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tenso
         : memory;
 }
 
-TRF__COLD
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
@@ -42316,7 +42380,6 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     return trf__staged_back(context, TRF_OK, err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
                                                           const trf_tensor *x,
                                                           const trf_tensor *memory,
@@ -42358,7 +42421,6 @@ TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub,
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
@@ -42398,6 +42460,10 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
 }
 #endif
 
+TRF__FOR_SPEED
+
+TRF__FOR_SIZE
+
 // >>blocks-feed-forward
 //
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
@@ -42409,7 +42475,6 @@ TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
 }
 
 /* Checks the arguments of forward and backward; sets f from w1. */
-TRF__COLD
 TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub,
                                            const trf_tensor *x, const trf_feed_forward_params *p,
                                            trf_activation activation,
@@ -42439,7 +42504,6 @@ TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub,
     sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__stage(context, &p->b2, 'i');
 }
 
-TRF__COLD
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params,
                                     trf_activation activation, trf_tensor *saved, trf_error *err)
@@ -42460,7 +42524,6 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx,
                                              trf_feed_forward_params *dparams,
                                              const trf_tensor *dy, const trf_tensor *x,
@@ -42513,7 +42576,6 @@ TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout
     return trf__drop_of(dropout->p, (uint32_t)dropout->site);
 }
 
-TRF__COLD
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                 const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
 {
@@ -42537,7 +42599,6 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub,
                                          const trf_tensor *dy,
                                          const trf_dropout *dropout, trf_error *err)
@@ -42594,7 +42655,6 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     return cursor.used;
 }
 
-TRF__COLD
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
                                      trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight,
@@ -42652,6 +42712,8 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     return TRF_OK;
 }
 
+TRF__FOR_SPEED
+
 #endif /* TRF_IMPLEMENTATION */
 
 #if defined(__CUDACC__)
@@ -42678,4 +42740,4 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3339540284
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1458148272

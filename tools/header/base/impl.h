@@ -59,6 +59,12 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__X86 0
 #endif
+/* Asked here: gcc redefines these macros at the pragmas of TRF__FOR_SIZE. */
+#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
+#define TRF__FOR_SPEED_ASKED 1
+#else
+#define TRF__FOR_SPEED_ASKED 0
+#endif
 #if TRF__GNU && !defined(__OPTIMIZE__)
 #define TRF__SLOW 1
 #else
@@ -83,14 +89,22 @@ int madvise(void *, size_t, int);
 #ifndef TRF__FN     /* -DTRF__FN=: external, for suites that look into objects */
 #define TRF__FN static TRF__UNUSED
 #endif
-/* Before functions that do little beside what they call, and run once for an object or a batch:
-   small rather than fast. None has an inner loop over weights, ids or lines. GCC's own "cold" will
-   not do: what calls such a function on every path is cold too, and its loops are slow. */
+/* Around chapters that do little beside what they call: small rather than fast. TRF__COLD: before
+   one function elsewhere, which runs once for an object or a batch. None has an inner loop over
+   weights, ids or lines. GCC's own "cold" will not do: what calls such a function on every path is
+   cold too, and its loops are slow. */
 #if defined(__clang__)
+#define TRF__FOR_SIZE \
+    _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
+#define TRF__FOR_SPEED _Pragma("clang attribute pop")
 #define TRF__COLD __attribute__((minsize))
 #elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
+#define TRF__FOR_SIZE _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
+#define TRF__FOR_SPEED _Pragma("GCC pop_options")
 #define TRF__COLD __attribute__((optimize("Os")))
 #else
+#define TRF__FOR_SIZE
+#define TRF__FOR_SPEED
 #define TRF__COLD
 #endif
 

@@ -12,6 +12,8 @@
 #include "pass/sublayers.h"
 #include "blocks/blocks.h"
 
+TRF__FOR_SIZE
+
 // >>blocks-attention
 //
 // Attention alone, without projections. Sequences lie one after another in q, k and v; shape gives
@@ -24,7 +26,6 @@ TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
 }
 
 /* Checks lengths and turns them into spans. Sets all of `a` but its tensors. */
-TRF__COLD
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
                                           int64_t d,
                                           trf__attention_in *a, int64_t *queries, int64_t *keys,
@@ -123,7 +124,6 @@ TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const t
     a->spans = trf__spans_staged(c, a->n_spans);
 }
 
-TRF__COLD
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
                                  const trf_tensor *k,
                                  const trf_tensor *v, const trf_attention_shape *shape,
@@ -166,7 +166,6 @@ TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attent
     }
 }
 
-TRF__COLD
 TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor *out,
                                                const trf_tensor *q, const trf_tensor *k,
                                                const trf_attention_shape *shape, trf_error *err)
@@ -185,7 +184,6 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
                                           trf_tensor *dv,
                                           const trf_tensor *dout, const trf_tensor *out,
@@ -273,7 +271,6 @@ TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *su
 }
 
 /* Stages weights and spans, and lays out saved. */
-TRF__COLD
 TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, int self,
                                     const trf_attention_params *params, const trf_tensor *saved,
                                     char use)
@@ -302,7 +299,6 @@ TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tenso
         : memory;
 }
 
-TRF__COLD
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
@@ -326,7 +322,6 @@ TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
     return trf__staged_back(context, TRF_OK, err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
                                                           const trf_tensor *x,
                                                           const trf_tensor *memory,
@@ -368,7 +363,6 @@ TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub,
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
@@ -407,3 +401,5 @@ TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_t
     return trf__staged_back(context, TRF_OK, err);
 }
 #endif
+
+TRF__FOR_SPEED

@@ -15,6 +15,8 @@
 #include "pass/pass.h"
 #include "pass/rows.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>blocks         the ops as public functions on the caller's tensors
 //
@@ -47,7 +49,6 @@ struct trf_context {
     trf__workspace work;                         /* scratch memory besides the arguments */
 };
 
-TRF__COLD
 TRF_API void trf_context_destroy(trf_context *context)
 {
     trf_hooks hooks;
@@ -61,7 +62,6 @@ TRF_API void trf_context_destroy(trf_context *context)
     trf__free(&hooks, context, sizeof *context);
 }
 
-TRF__COLD
 TRF_API trf_status trf_context_create(trf_context **context, const trf_device *device,
                                       const trf_hooks *hooks, trf_error *err)
 {
@@ -242,7 +242,6 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_sequences *x,
                                  const trf_tensor *weight, const trf_embedding_options *options,
                                  trf_error *err)
@@ -281,7 +280,6 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
                                           trf_tensor *dlearned,
                                           const trf_tensor *dy, const trf_sequences *x,
@@ -326,7 +324,6 @@ TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dwei
 }
 #endif
 
-TRF__COLD
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err)
 {
@@ -402,7 +399,6 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
-TRF__COLD
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                   const trf_tensor *gain,
                                   const trf_tensor *bias, double epsilon, trf_tensor *saved,
@@ -429,7 +425,6 @@ TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
                                            trf_tensor *dbias,
                                            const trf_tensor *dy, const trf_tensor *x,
@@ -457,3 +452,5 @@ TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx,
     return trf__staged_back(context, TRF_OK, err);
 }
 #endif
+
+TRF__FOR_SPEED

@@ -16,6 +16,8 @@
 #include "blocks/blocks.h"
 #include "blocks/attention.h"
 
+TRF__FOR_SIZE
+
 // >>blocks-feed-forward
 //
 // Two linear maps with an activation between: (rows, d) -> (rows, f) -> (rows, d).
@@ -27,7 +29,6 @@ TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
 }
 
 /* Checks the arguments of forward and backward; sets f from w1. */
-TRF__COLD
 TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub,
                                            const trf_tensor *x, const trf_feed_forward_params *p,
                                            trf_activation activation,
@@ -57,7 +58,6 @@ TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub,
     sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__stage(context, &p->b2, 'i');
 }
 
-TRF__COLD
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params,
                                     trf_activation activation, trf_tensor *saved, trf_error *err)
@@ -78,7 +78,6 @@ TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const t
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *dx,
                                              trf_feed_forward_params *dparams,
                                              const trf_tensor *dy, const trf_tensor *x,
@@ -131,7 +130,6 @@ TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout
     return trf__drop_of(dropout->p, (uint32_t)dropout->site);
 }
 
-TRF__COLD
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                 const trf_tensor *sub, const trf_dropout *dropout, trf_error *err)
 {
@@ -155,7 +153,6 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 }
 
 #if !defined(TRF_NO_TRAIN)
-TRF__COLD
 TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub,
                                          const trf_tensor *dy,
                                          const trf_dropout *dropout, trf_error *err)
@@ -212,7 +209,6 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
     return cursor.used;
 }
 
-TRF__COLD
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
                                      trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
                                      const trf_tensor *weight,
@@ -269,3 +265,5 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
     *loss = sums.loss;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

@@ -11,6 +11,8 @@
 #include "cpu/state.h"
 #include "cuda/state.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>backend        which table computes; OpenBLAS
 //
@@ -312,7 +314,6 @@ TRF__FN void trf__products_close(trf__cpu *cpu)
     cpu->gate = NULL;
 }
 
-TRF__COLD
 TRF__FN trf_status trf__process_open(trf__cpu *cpu, const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__team_open(cpu->threads, hooks, &cpu->team, err));
@@ -535,3 +536,5 @@ TRF_API char *trf_device_text(const trf_device *device, char *text, size_t bytes
                  trf_product_kernel(&on, TRF_WEIGHTS_INT8));
     return text;
 }
+
+TRF__FOR_SPEED

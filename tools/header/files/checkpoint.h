@@ -26,6 +26,8 @@
 #include "files/store_read.h"
 #include "files/store_write.h"
 
+TRF__FOR_SIZE
+
 // >>checkpoint     a model, and everything needed to continue with the same bits
 //
 // Besides the weights a checkpoint contains Adam's moments, the numbers of steps and of updates of
@@ -69,7 +71,6 @@ typedef struct trf__resume {
 } trf__resume;
 
 /* The notes of a checkpoint. trf__file_write writes them twice and expects the same bytes. */
-TRF__COLD
 TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
 {
     const trf__resume *resume = (const trf__resume *)of;
@@ -158,7 +159,6 @@ TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const 
 // caller gets all of it or nothing.
 
 /* The training options in a file. Fields that an older format lacks get their defaults. */
-TRF__COLD
 TRF__FN trf_status trf__stored_training(const trf_file *file, trf_train_options *o, trf_error *err)
 {
     int64_t format;
@@ -212,7 +212,6 @@ TRF__FN trf_status trf__read_place(const trf_file *file, trf_place *place, trf_e
                      (long long)place->batch, (long long)place->epoch);
 }
 
-TRF__COLD
 TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trainer, trf_error *err)
 {
     uint64_t fingerprint;
@@ -233,7 +232,6 @@ TRF_API trf_status trf_corpus_resume(trf_corpus *corpus, const trf_trainer *trai
 }
 
 /* Reads which parameters are frozen, and how many of `updates` updates each has missed. */
-TRF__COLD
 TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_t updates,
                                     trf_error *err)
 {
@@ -264,7 +262,6 @@ TRF__FN trf_status trf__read_frozen(const trf_file *file, trf_trainer *t, int64_
 }
 
 /* Reads what trf_learn needs, as far as the file has it. */
-TRF__COLD
 TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error *err)
 {
     const trf_model *model = t->model;
@@ -301,7 +298,6 @@ TRF__FN trf_status trf__read_learning(trf_file *file, trf_trainer *t, trf_error 
 }
 
 /* Makes the trainer of a checkpoint. `training` replaces the stored options unless it is NULL. */
-TRF__COLD
 TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_file *file,
                                      const trf_train_options *training, trf_error *err)
 {
@@ -332,7 +328,6 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
 }
 
 /* Loads a checkpoint from a path, or from memory if path is NULL. */
-TRF__COLD
 TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
                                         trf_corpus *corpus,
                                         const char *path, const void *bytes, size_t n,
@@ -374,7 +369,6 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                        const char *path, const trf_train_options *training,
                                        const trf_load_options *options, trf_error *err)
@@ -395,3 +389,5 @@ TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **t
 }
 
 #endif
+
+TRF__FOR_SPEED

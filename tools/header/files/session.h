@@ -19,6 +19,8 @@
 #include "files/writing.h"
 #include "files/store.h"
 
+TRF__FOR_SIZE
+
 // >>session        a sampler in the middle of its sequences
 //
 //   generator      a tensor I32, in words: the number of sequences. For each sequence: the number
@@ -77,7 +79,6 @@ TRF__FN double trf__get_double(const int32_t *words)
 typedef struct trf__session { const trf_sampler *g; int64_t sum, format; } trf__session;
 
 /* The notes of a session. */
-TRF__COLD
 TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 {
     const trf__session *session = (const trf__session *)of;
@@ -95,7 +96,6 @@ TRF__FN void trf__metadata_session(trf__text *notes, const void *of)
 /* Number of ids of a sequence, with the one that has taken the place of the start id. */
 TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_start; }
 
-TRF__COLD
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
     const trf__destination to = trf__to_path(path);
@@ -192,7 +192,6 @@ TRF__FN int64_t trf__session_check(const trf_sampling *rules, const int32_t *wor
 }
 
 /* Continues with n words, which may be hostile. The sampler's options change only on success. */
-TRF__COLD
 TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
                                       const int32_t *words, int64_t n,
                                       int64_t format, int64_t ordinal, trf_error *err)
@@ -234,7 +233,6 @@ TRF__FN trf_status trf__session_start(trf_sampler *g, const trf_sampling *rules,
 // Options come from the file, hooks and threads from the sampler. The checksum is compared before
 // any word is used.
 
-TRF__COLD
 TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *err)
 {
     trf_file_entry e = trf_file_at(file, 0);
@@ -279,7 +277,6 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     return status;
 }
 
-TRF__COLD
 TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_error *err)
 {
     trf_error own;
@@ -295,3 +292,5 @@ TRF_API trf_status trf_sampler_load(trf_sampler *sampler, const char *path, trf_
     trf_file_close(file);
     return trf__name_file(status, path, err);
 }
+
+TRF__FOR_SPEED

@@ -18,6 +18,8 @@
 #include "files/reading.h"
 #include "files/writing.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>store          models and checkpoints as safetensors
 //
@@ -82,7 +84,6 @@ TRF__FN void trf__metadata_real(trf__text *notes, const char *key, double value)
 
 /* Reads the number with a key of the metadata: a real one, or a whole one of `bytes` bytes. A
    missing or malformed number is an error. */
-TRF__COLD
 TRF__FN trf_status trf__read_number(const trf_file *file, const char *key, double *real,
                                     int64_t *whole, size_t bytes, trf_error *err)
 {
@@ -136,7 +137,6 @@ TRF__FN trf_status trf__file_fault(trf_status status, trf_error *err)
 
 /* Reads the configuration of a file: from its metadata, or from the options if another program
    wrote the file. */
-TRF__COLD
 TRF__FN trf_status trf__read_config(const trf_file *file, const trf_load_options *options,
                                     trf_config *c, trf_error *err)
 {
@@ -378,7 +378,6 @@ TRF__FN trf_status trf__match_tensors(const trf_file *file, const trf_model *mod
 // >>store-notes    what every file of a model has besides its weights
 
 /* Notes that models and checkpoints share. */
-TRF__COLD
 TRF__FN void trf__metadata_content(trf__text *notes, const trf_model *model, const char *content,
                                    int format)
 {
@@ -418,3 +417,5 @@ TRF__FN int32_t trf__put_vocabs(trf__out *out, const trf_model *model)
     }
     return n;
 }
+
+TRF__FOR_SPEED

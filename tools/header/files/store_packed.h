@@ -21,6 +21,8 @@
 #include "files/writing.h"
 #include "files/store.h"
 
+TRF__FOR_SIZE
+
 // >>store-packed   a packed model as it lies in memory, mapped when it is loaded
 //
 //   tensors        trf.matrices and trf.numbers, of type U8: the packed matrices and everything
@@ -104,7 +106,6 @@ TRF__FN void trf__metadata_packed(trf__text *notes, const void *of)
 }
 
 /* Writes a packed model as it lies in memory. */
-TRF__COLD
 TRF__FN trf_status trf__write_packed(const trf_model *model, const trf__destination *to,
                                      trf_weights weights, trf_error *err)
 {
@@ -216,7 +217,6 @@ TRF__FN trf_status trf__read_arena_bytes(trf_file *file, const trf_file_entry *e
 }
 
 /* Loads the arenas of a packed file into a model without weights. */
-TRF__COLD
 TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
                                     const trf_load_options *options, trf_error *err)
 {
@@ -244,3 +244,5 @@ TRF__FN trf_status trf__load_packed(trf_file *file, trf_model *model,
     TRF__TRY(trf__run_weights(&run, &model->config, options->weights, err));
     return trf__check_packed(model, &run, err);
 }
+
+TRF__FOR_SPEED

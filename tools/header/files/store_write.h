@@ -21,6 +21,8 @@
 #include "files/store.h"
 #include "files/store_packed.h"
 
+TRF__FOR_SIZE
+
 // >>store-write    the parameters as a list of tensors, everything else as notes in the metadata
 //
 // The list points into the arenas, on whatever device they are: saving copies no weights.
@@ -120,7 +122,6 @@ TRF__FN int32_t trf__put_scales(trf__out *out, const trf_model *model, const trf
 /* Writes a model whose weights lie in `arena`, or with companions (for each an arena, or NULL) a
    checkpoint. The vocabularies are last, because their odd sizes would misalign the numbers after
    them. */
-TRF__COLD
 TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *arena,
                                     const trf_real *const *companions,
                                     trf__notes notes, const void *of,
@@ -224,3 +225,5 @@ TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights wei
     TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
     return trf__save_model(model, &to, weights, err);
 }
+
+TRF__FOR_SPEED

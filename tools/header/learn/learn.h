@@ -19,6 +19,8 @@
 #include "learn/recipe.h"
 #include "learn/judge.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>by-itself      trf_learn: updates until one of the ends
 //
@@ -72,7 +74,6 @@ TRF_API trf_learn_state *trf_trainer_learning(trf_trainer *trainer)
 }
 
 /* Checks the options. A run needs at least one end, or it would never return. */
-TRF__COLD
 TRF__FN trf_status trf__learn_check(const trf__learner *l, trf_error *err)
 {
     const trf_learn_options *o = l->o;
@@ -219,7 +220,6 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
 }
 
 /* Computes loss and score of the weights in the model, on rank 0. */
-TRF__COLD
 TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
                                       trf_step_report *held, trf_error *err)
 {
@@ -236,7 +236,6 @@ TRF__FN trf_status trf__learn_measure(trf__learner *l, trf_learn_progress *p,
 
 /* Validates the weights in the model, and keeps them if they are the best so far. The state of the
    run changes only on success. */
-TRF__COLD
 TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
@@ -264,7 +263,6 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 
 /* Validates the mean of the weights if there is one. The trainer's weights return to the model even
    after a failure. */
-TRF__COLD
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
@@ -486,7 +484,6 @@ TRF__FN int trf__learnt_nothing(const trf__learner *l)
 }
 
 /* The loop. A resumed run may begin at a step that is due for validation. */
-TRF__COLD
 TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 {
     trf_early_stopping *stopping = &l->trainer->learning.stopping;
@@ -544,7 +541,6 @@ TRF__FN const trf_batch *trf__some_pairs(const trf_batch *pairs)
 }
 
 /* Begins a run, or goes on with the one of the trainer. */
-TRF__COLD
 TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
@@ -574,7 +570,6 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     return trf__weights_alloc(t, &t->best, "best", err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf_batch *held_out,
                              const trf_learn_options *options, trf_learn_report *report,
                              trf_error *err)
@@ -619,3 +614,5 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     trf_ema_destroy(l.ema);
     return status;
 }
+
+TRF__FOR_SPEED

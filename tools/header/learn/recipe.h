@@ -13,6 +13,8 @@
 #include "data/corpus_calls.h"
 #include "search/options.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>learn          from texts to a trained model
 //
@@ -91,7 +93,6 @@ TRF__FN int trf__learns_soon(const trf_data_stats *a)
 }
 
 /* Chooses the model: base for much data, tiny for little, and a size between. */
-TRF__COLD
 TRF__FN void trf__recipe_model(trf_recipe *r, const trf_data_stats *a)
 {
     int64_t tokens = trf__new_tokens(a);
@@ -174,7 +175,6 @@ TRF__FN void trf__recipe_effort(trf_recipe *r, const trf_data_stats *a)
 }
 
 /* Explains the choice in one line each. */
-TRF__COLD
 TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 {
     const trf_config *c = &r->config;
@@ -208,7 +208,6 @@ TRF__FN void trf__recipe_reasons(trf_recipe *r, const trf_data_stats *a)
 }
 
 /* Limits that keep sums and products of the recipe within their types. */
-TRF__COLD
 TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
 {
     const double most = 9e18, vocab = 1 << 24;
@@ -239,7 +238,6 @@ TRF__FN trf_status trf__stats_check(const trf_data_stats *s, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *stats, trf_error *err)
 {
     double leading, pass;
@@ -282,3 +280,5 @@ TRF_API trf_status trf_recipe_find(trf_recipe *recipe, const trf_data_stats *sta
     trf__recipe_reasons(recipe, stats);
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

@@ -10,6 +10,8 @@
 #include "text/vocab_use.h"
 #include "model/checks.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>padded         parts of a batch; joined pairs; from padded arrays and to them
 //
@@ -244,3 +246,5 @@ TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, 
         : pad;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

@@ -6,6 +6,8 @@
 #include "base/errors.h"
 #include "base/memory.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>checks         what a configuration implies; ids and lengths of sequences
 //
@@ -182,3 +184,5 @@ TRF__FN trf_status trf__check_tagged(const trf_config *c, int tagged, trf_error 
     return trf__fail(err, TRF_E_INVALID_ARG, -1, "source_tagged",
                      "source_tagged needs an encoder-decoder model");
 }
+
+TRF__FOR_SPEED

@@ -11,6 +11,8 @@
 #include "device/backend.h"
 #include "model/checks.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>config         presets and checks
 //
@@ -264,7 +266,6 @@ TRF__FN trf_status trf__attention_check(const trf_config *c, trf_error *err)
 
 /* Checks every field by its row of the table, then what fields must agree on. Later chapters rely
    on it and check nothing again. */
-TRF__COLD
 TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
 {
     int source, target;
@@ -292,3 +293,5 @@ TRF_API trf_status trf_config_check(const trf_config *c, trf_error *err)
     TRF__TRY(trf__hooks_check(&c->hooks, err));
     return trf__device_check(&c->device, err);
 }
+
+TRF__FOR_SPEED

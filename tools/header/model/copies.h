@@ -13,6 +13,8 @@
 #include "model/model.h"
 #include "model/texts.h"
 
+TRF__FOR_SIZE
+
 // >>model-copies   copies, means, weights of other models
 
 /* What reads or changes the floats of matrices is not for a model that has none. */
@@ -39,7 +41,6 @@ TRF__FN trf_status trf__needs_whole(const trf_model *model, trf_error *err)
 
 /* Everything but weights is made anew from the configuration; the weights are one copy on the
    device. */
-TRF__COLD
 TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_error *err)
 {
     trf_status status;
@@ -131,7 +132,6 @@ TRF__FN int32_t trf__copied_from(const trf_model *model, const trf_model *from, 
 }
 
 /* The first of two rounds compares all shapes, the second writes, so a mismatch changes nothing. */
-TRF__COLD
 TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *from, int32_t *copied,
                                           trf_error *err)
 {
@@ -166,3 +166,5 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
     if (copied) *copied = n_written;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

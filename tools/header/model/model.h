@@ -18,6 +18,8 @@
 #include "model/config.h"
 #include "model/params.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>model          configuration + weights + vocabularies
 //
@@ -50,7 +52,6 @@ struct trf_model {
 };
 
 /* The layout goes last: it says how large the arenas are. */
-TRF__COLD
 TRF_API void trf_model_destroy(trf_model *model)
 {
     trf_hooks hooks;
@@ -97,7 +98,6 @@ TRF__FN int64_t trf__affine_size(const trf__affine *a)
 }
 
 /* Counts by the layout, not by a second formula, so the counts cannot differ from a model's. */
-TRF__COLD
 TRF_API trf_status trf_count_weights(const trf_config *config, trf_weight_counts *counts,
                                      trf_error *err)
 {
@@ -171,7 +171,6 @@ TRF__FN void trf__part_flops(const trf__part *part, double rows, double keys, do
 
 /* A product (m, k) (k, n) is 2 m k n operations. Norms, softmax and activations are left out: they
    are below a percent. */
-TRF__COLD
 TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows,
                                    int64_t target_rows, trf_flop_counts *counts, trf_error *err)
 {
@@ -216,7 +215,6 @@ TRF_API trf_status trf_count_flops(const trf_config *config, int64_t source_rows
 
 /* A model without weights: configuration, names and offsets of layers first..end-1; end 0: of
    all. */
-TRF__COLD
 TRF__FN trf_status trf__stage_without_weights(trf_model **out, const trf_config *config,
                                               int32_t first, int32_t end, trf_error *err)
 {
@@ -445,3 +443,5 @@ TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *na
 {
     return model && name ? trf__param_named(&model->layout, name) : -1;
 }
+
+TRF__FOR_SPEED

@@ -8,6 +8,8 @@
 #include "device/backend.h"
 #include "model/checks.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>params         which weights a model has: names, shapes, first values, places
 //
@@ -417,7 +419,6 @@ TRF__FN void trf__lay_out_norms(trf__layout *layout, const trf_config *c)
 
 /* The whole layout, in the order of files. Running it again with the same configuration gives the
    same offsets, so counting and filling agree. */
-TRF__COLD
 TRF__FN void trf__lay_out(trf__layout *layout, const trf_config *c)
 {
     const trf__reach *in = &layout->held;
@@ -524,3 +525,5 @@ TRF__FN void trf__initialise(trf_real *w, int64_t begin, int64_t n, const trf__p
                                * (2 * trf__uniform(c->seed, stream, k) - 1));
     }
 }
+
+TRF__FOR_SPEED

@@ -14,6 +14,8 @@
 #include "model/checks.h"
 #include "model/model.h"
 
+TRF__FOR_SIZE
+
 // >>model-texts    vocabularies and metadata
 
 TRF__FN trf_status trf__vocab_fits(const trf_vocab *vocab, int32_t size, const char *field,
@@ -125,7 +127,6 @@ TRF__FN trf_status trf__metadata_check(const char *key, const char *value, trf_e
 
 /* The texts are one block in the order of their keys; a change makes a new block, so a failure
    changes nothing. */
-TRF__COLD
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, const char *value,
                                           trf_error *err)
 {
@@ -180,7 +181,6 @@ TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 }
 
 /* Labels are lines of the metadata, so that a file needs no other format for them. */
-TRF__COLD
 TRF_API trf_status trf_model_label(const trf_model *model, int32_t i, char *text, size_t size,
                                    size_t *bytes, trf_error *err)
 {
@@ -222,3 +222,5 @@ TRF_API trf_pooling trf_model_pooling(const trf_model *model)
     while (name && i < TRF_POOLING_COUNT && strcmp(name, names[i])) i++;
     return (trf_pooling)i;
 }
+
+TRF__FOR_SPEED

@@ -11,6 +11,8 @@
 #include "model/model.h"
 #include "pass/stacks.h"
 
+TRF__FOR_SIZE
+
 // >>alike          models that answer together, or teach one another
 
 /* Whether two vocabularies have the same tokens with the same ids. Without one nothing differs. */
@@ -36,7 +38,6 @@ static const char *const trf__alike_names[2][3] = {
     X(label_kind, TRF__HEAD) X(sequence_labels, TRF__HEAD)
 
 /* Whether configuration k goes with the first one. teaches: b is a teacher of a. */
-TRF__COLD
 TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, int32_t k,
                                     int teaches, trf_error *err)
 {
@@ -59,7 +60,6 @@ TRF__FN trf_status trf__check_alike(const trf_config *a, const trf_config *b, in
 }
 
 /* The same of models, with their texts. */
-TRF__COLD
 TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int32_t k,
                                      int teaches, trf_error *err)
 {
@@ -74,3 +74,5 @@ TRF__FN trf_status trf__check_models(const trf_model *a, const trf_model *b, int
     return trf__fail(err, TRF_E_INVALID_ARG, k, names[1],
                      "%s %d has other labels than %s", names[0], (int)k, names[2]);
 }
+
+TRF__FOR_SPEED

@@ -19,6 +19,8 @@
 #include "pass/stacks.h"
 #include "pass/pass.h"
 
+TRF__FOR_SIZE
+
 // >>pass-pack      weights as the device keeps them for products
 
 /* Bytes of the packed weights of a layout's parameters. */
@@ -151,7 +153,6 @@ TRF__FN trf_status trf__check_packed(const trf_model *model, const trf__run *run
 
 /* The sublayers of a pass on paper whose run is open, and room for a batch, which may grow later.
    What is there after a failure, trf__pass_empty frees. */
-TRF__COLD
 TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
                                      const trf_train_options *o, trf_error *err)
 {
@@ -171,7 +172,6 @@ TRF__FN trf_status trf__pass_furnish(trf__pass *pass, const trf__limits *limits,
 
 /* Sublayers, and packed weights if it does not train. What is there after a failure,
    trf__pass_leave frees. */
-TRF__COLD
 TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
                                    const trf__limits *limits, const trf_train_options *o,
                                    trf_error *err)
@@ -183,7 +183,6 @@ TRF__FN trf_status trf__pass_begin(trf__pass *pass, const trf_model *model,
 }
 
 /* Opens a pass of another model that computes on this run, which is open. */
-TRF__COLD
 TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const trf__run *run,
                                   trf__limits limits, trf_error *err)
 {
@@ -198,7 +197,6 @@ TRF__FN trf_status trf__pass_join(trf__pass *pass, const trf_model *model, const
 
 /* What lasts as long as the pass: state of the device, sublayers, packed weights. Only a trainer
    computes with a part of the layers. */
-TRF__COLD
 TRF__FN trf_status trf__pass_open(trf__pass *pass, const trf_model *model,
                                   const trf__limits *limits, const trf_train_options *o,
                                   trf_weights weights, const trf_device *device,
@@ -289,7 +287,6 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
 }
 
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
-TRF__COLD
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
     trf_model *to, old;
@@ -323,7 +320,6 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     return status;
 }
 
-TRF__COLD
 TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared)
 {
     trf_model *model;
@@ -344,3 +340,5 @@ TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, 
     if (shared) *shared = packed;
     return bytes;
 }
+
+TRF__FOR_SPEED

@@ -11,6 +11,8 @@
 #include "model/params.h"
 #include "pass/stacks.h"
 
+TRF__FOR_SIZE
+
 // >>pass-open      a pass over one model: its stacks and what they share
 
 /* Frees what trf__pass_furnish has made. */
@@ -146,7 +148,6 @@ TRF__FN int trf__packs(const trf__run *run, int training)
 }
 
 /* A pass on paper; layout NULL: only to count. o NULL: it does not train. */
-TRF__COLD
 TRF__FN trf__pass trf__pass_of(const trf_config *c, const trf__layout *layout,
                                const trf__limits *limits,
                                const trf_train_options *o, const trf__run *run)
@@ -306,7 +307,6 @@ TRF__FN trf_status trf__pass_table(const trf__pass *pass, trf_error *err)
 }
 
 /* Gives the pass an arena and a block for the given limits. On failure the old ones stay. */
-TRF__COLD
 TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, trf_error *err)
 {
     const trf__backend *on = pass->run.backend;
@@ -349,3 +349,5 @@ TRF__FN trf_status trf__pass_resize(trf__pass *pass, const trf__limits *limits, 
     *pass = bigger;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

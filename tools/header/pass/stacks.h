@@ -8,6 +8,8 @@
 #include "model/checks.h"
 #include "model/params.h"
 
+TRF__FOR_SIZE
+
 // >>stacks         what the encoder and the decoder consist of
 
 enum { TRF__SOURCE = 1, TRF__TARGET = 2, TRF__HEAD = 4 };    /* sides that a batch may have; HEAD:
@@ -217,7 +219,6 @@ TRF__FN trf__act *trf__take_acts(trf__cursor *cursor, const trf__pass *pass, int
 }
 
 /* Reserves a sublayer's activations for `rows` rows and `memory_rows` rows of its memory. */
-TRF__COLD
 TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf__sublayer *sub,
                                 const trf__part *is, int64_t rows, int64_t memory_rows)
 {
@@ -235,7 +236,6 @@ TRF__FN void trf__take_sublayer(trf__cursor *cursor, const trf__pass *pass, trf_
    reads them. A pass that recomputes shares it among layers. But each layer keeps the s of its last
    sublayer, from which the layer above is computed (y is the norm of s), and the stack keeps its
    last y. */
-TRF__COLD
 TRF__FN void trf__take_stack(trf__cursor *cursor, const trf__pass *pass, trf__stack *stack)
 {
     const trf_config *c = pass->config;
@@ -380,7 +380,6 @@ TRF__FN void trf__take_scratch(trf__cursor *cursor, trf__pass *pass)
 }
 
 /* Lays the whole arena out; returns its size. base NULL: only the size. */
-TRF__COLD
 TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 {
     trf__cursor cursor = trf__cursor_at(base);
@@ -396,7 +395,6 @@ TRF__FN size_t trf__pass_layout(trf__pass *pass, char *base)
 // >>act-lists      the block of a batch: its lists, on the host and on the device
 
 /* Reserves a stack's lists for this number of rows and spans. */
-TRF__COLD
 TRF__FN void trf__take_lists(trf__cursor *cursor, trf__lists *lists, const trf__pass *pass,
                              int64_t rows, int64_t n_self, int64_t n_cross)
 {
@@ -447,3 +445,5 @@ TRF__FN size_t trf__block_most(const trf__pass *pass)
     count.decoder.n_self = count.decoder.n_cross = l->sentences;
     return trf__block_cut(&count, NULL, 0);
 }
+
+TRF__FOR_SPEED

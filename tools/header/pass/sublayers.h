@@ -3,6 +3,8 @@
 #include "base/impl.h"
 #include "ops/ops.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>pass           one batch through the model: what is stored, forward, backward
 //
@@ -269,3 +271,5 @@ TRF__FN void trf__feed_forward_backward(const trf__run *run, const trf__operands
 }
 
 #endif
+
+TRF__FOR_SPEED

@@ -25,6 +25,8 @@
 #include "search/hypotheses.h"
 #include "search/rounds.h"
 
+TRF__FOR_SIZE
+
 // >>search-calls   a call, cut into rounds
 //
 // Every public search ends in trf__search_rounds. Answers point into arrays of the translator, and
@@ -278,7 +280,6 @@ TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_seq
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
-TRF__COLD
 TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 {
     if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
@@ -288,7 +289,6 @@ TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 }
 
 /* The most that it adds for any of n models; -1: they do not go together or cannot read so many. */
-TRF__COLD
 TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, const trf_search *s,
                                   int32_t source_tokens)
 {
@@ -305,7 +305,6 @@ TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, c
 }
 
 /* Bytes of the packed weights of all models. */
-TRF__COLD
 TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
 {
     trf__layout layout;
@@ -320,7 +319,6 @@ TRF__FN size_t trf__ensemble_packed(const trf__ensemble *e, const trf__run *run)
 }
 
 /* Bytes of the passes of all but the first, with the run's state once for each: an upper bound. */
-TRF__COLD
 TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *limits,
                                   const trf__run *run)
 {
@@ -333,7 +331,6 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
 
 /* Memory peaks at two moments: while the pass grows, and at the end of the last round, when the ids
    move for the last time. The estimate follows the calls above step by step. */
-TRF__COLD
 TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    const trf_search *search, int32_t sentences,
                                    int32_t source_tokens)
@@ -509,3 +506,5 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
                                         : trf_translate_batch(translator, sources, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
+
+TRF__FOR_SPEED

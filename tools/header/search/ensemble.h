@@ -19,6 +19,8 @@
 #include "pass/rows.h"
 #include "pass/forward.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>ensemble       several models, one decoder's list of rows
 //
@@ -58,7 +60,6 @@ TRF__FN void trf__ensemble_configs(trf__ensemble *e, const trf_config *const *co
 }
 
 /* Sets models and weights. Nothing is made yet. */
-TRF__COLD
 TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *models,
                                     const double *weights, int32_t n, trf_ensemble_rule rule,
                                     trf_error *err)
@@ -92,7 +93,6 @@ TRF__FN trf_status trf__ensemble_of(trf__ensemble *e, const trf_model *const *mo
 
 /* Opens the passes of all models but the first, whose pass is open. The owner closes them, after a
    failure too. */
-TRF__COLD
 TRF__FN trf_status trf__ensemble_open(trf__ensemble *e, trf__pass *first, trf_error *err)
 {
     int32_t k;
@@ -194,3 +194,5 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
                      "the models have different source vocabularies: give each its own ids "
                      "(trf_translate_each, trf_score_each), or a text");
 }
+
+TRF__FOR_SPEED

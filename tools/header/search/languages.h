@@ -10,6 +10,8 @@
 #include "system/text.h"
 #include "model/texts.h"
 
+TRF__FOR_SIZE
+
 // >>languages      the tokens that stand for languages
 //
 // A model of many languages is told them by tokens: the first or last of the source, the first of
@@ -121,3 +123,5 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
     *search = found;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

@@ -24,6 +24,8 @@
 #include "search/rounds.h"
 #include "search/calls.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>look-inside    scores, states, logits and attention weights, teacher-forced
 //
@@ -81,7 +83,6 @@ TRF__FN trf_status trf__score_rows(trf_translator *translator, const trf_batch *
 }
 
 /* each: 1 if model k has the sources number k. */
-TRF__COLD
 TRF__FN trf_status trf__score_each(trf_translator *translator, const trf_sequences *sources,
                                    int32_t each, const trf_sequences *targets,
                                    double *log_probabilities, trf_error *err)
@@ -162,7 +163,6 @@ TRF__FN trf_status trf__encode_part(trf__pass *pass, trf_real *to, trf_error *er
 }
 
 /* Hidden states of the encoder. `out` is checked before the pass runs. */
-TRF__COLD
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err)
 {
@@ -200,7 +200,6 @@ TRF__FN void trf__pool_rows(trf_real *to, double *v, const trf_real *rows, int64
     for (i = 0; i < d; i++) to[i] = (trf_real)(v[i] / length);
 }
 
-TRF__COLD
 TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *sources,
                              trf_pooling pooling, int32_t unit, trf_tensor *vectors,
                              trf_error *err)
@@ -245,7 +244,6 @@ TRF__FN trf_status trf__logits_in_work(trf_translator *translator, trf__pass *pa
 }
 
 /* A model with a head has the head's logits, others those of the vocabulary. */
-TRF__COLD
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
                               trf_error *err)
 {
@@ -422,3 +420,5 @@ TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sour
     TRF__TRY(trf__labels_needed(translator->pass.config, 1, err));
     return trf__probabilities(translator, sources, probabilities, 1, err);
 }
+
+TRF__FOR_SPEED

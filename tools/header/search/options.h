@@ -12,6 +12,8 @@
 #include "model/checks.h"
 #include "pass/packed.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>search         the options of a search, and the rules of other systems
 //
@@ -56,7 +58,6 @@ enum { TRF__MAX_BANNED = 1 << 24 };
 
 /* Checks sequences that a search must know: lengths, at most `most` ids together, and ids that are
    not negative. what: what one is called. */
-TRF__COLD
 TRF__FN trf_status trf__check_listed(const trf_sequences *x, const char *field, const char *what,
                                      int32_t most, trf_error *err)
 {
@@ -88,7 +89,6 @@ TRF__FN trf_status trf__check_banned(const trf_sequences *x, trf_error *err)
 }
 
 /* Checks the ends of answers: their number, and ids that are not negative. */
-TRF__COLD
 TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
 {
     int32_t i;
@@ -100,7 +100,6 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
@@ -120,7 +119,6 @@ TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
 
 /* Checks one of the ids that begin or end sequences: an id of a vocabulary of `size` tokens. Except
    for forced_first it must not be special. */
-TRF__COLD
 TRF__FN trf_status trf__check_tag(const trf_config *c, const char *field, int32_t id, int32_t size,
                                   trf_error *err)
 {
@@ -149,7 +147,6 @@ TRF__FN trf_status trf__unk_needed(const trf_config *c, int32_t value, const cha
 }
 
 /* Compares the ids of sequences with the vocabulary. trf__check_listed has accepted them. */
-TRF__COLD
 TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequences *x,
                                          const char *field, const char *what, trf_error *err)
 {
@@ -165,7 +162,6 @@ TRF__FN trf_status trf__check_listed_ids(const trf_config *c, const trf_sequence
 }
 
 /* Checks banned ids, and the ends that may not be among them, against the model. */
-TRF__COLD
 TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequences *x,
                                          const trf_ends *ends, trf_error *err)
 {
@@ -186,7 +182,6 @@ TRF__FN trf_status trf__check_banned_ids(const trf_config *c, const trf_sequence
 }
 
 /* Checks phrases against the model: no id that a search never chooses, nor EOS. */
-TRF__COLD
 TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, trf_error *err)
 {
     const trf_sequences *x = &s->phrases;
@@ -209,7 +204,6 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
 }
 
 /* Checks the ids of a search against the model. trf_search_check has accepted it. */
-TRF__COLD
 TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
 {
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
@@ -280,3 +274,5 @@ TRF_API trf_search trf_search_defaults(void)
     search.max_tokens = 4096;
     return search;
 }
+
+TRF__FOR_SPEED

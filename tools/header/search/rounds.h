@@ -22,6 +22,8 @@
 #include "search/required.h"
 #include "search/hypotheses.h"
 
+TRF__FOR_SIZE
+
 // >>rounds         sentences searched together
 //
 // The sentences of a call are searched in rounds, longest first. A round searches as many at a time
@@ -439,3 +441,5 @@ TRF__FN trf_status trf__round_search(trf_translator *t, trf__round *round, trf_e
     for (k = 0; k < t->ensemble.n; k++) t->ensemble.passes[k]->decoder.cache = NULL;
     return status;
 }
+
+TRF__FOR_SPEED

@@ -24,6 +24,8 @@
 #include "search/rounds.h"
 #include "search/sampling.h"
 
+TRF__FOR_SIZE
+
 // >>window         which ids a sequence reads, and when older ones leave
 //
 // Also the step itself: rows of all live sequences are collected in a list, read by one pass of the
@@ -246,7 +248,6 @@ TRF__FN void trf__sampler_free(trf_sampler *g)
 
 /* Lays out both arenas, and sets their sizes. Called twice: without memory for the sizes, then with
    it. */
-TRF__COLD
 TRF__FN void trf__sampler_layout(trf_sampler *g)
 {
     const trf__pass *pass = &g->pass;
@@ -305,7 +306,6 @@ TRF_API void trf_sampler_destroy(trf_sampler *sampler)
 }
 
 /* Copies banned sequences. */
-TRF__COLD
 TRF__FN trf_status trf__ban_drawn(trf_sampler *g, const trf_sequences *x, trf_error *err)
 {
     const trf_hooks *hooks = &g->sampling.hooks;
@@ -338,7 +338,6 @@ TRF__FN trf_status trf__check_drawn_sources(const trf__ensemble *e, trf_error *e
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_model *const *models,
                                                const double *weights, int32_t n,
@@ -409,7 +408,6 @@ TRF__FN int32_t trf__sampled_limit(const trf_sampler *g, int32_t n)
 /* Checks the targets, and computes what they need: rows that are read together, capacity for ids,
    and slots for keys and values. begins: the number of ids of each beginning, or NULL if all ids
    are. */
-TRF__COLD
 TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *target,
                                       const int32_t *begins, int32_t n,
                                       trf__limits *need, int64_t *capacity, trf_error *err)
@@ -439,7 +437,6 @@ TRF__FN trf_status trf__sampled_check(trf_sampler *g, const trf_sequences *targe
 }
 
 /* Checks a batch, and reserves memory for it. */
-TRF__COLD
 TRF__FN trf_status trf__sampled_reserve(trf_sampler *g, const trf_sequences *source,
                                         const trf_sequences *target,
                                         const int32_t *begins, trf_error *err)
@@ -516,7 +513,6 @@ TRF__FN int64_t trf__sampled_write(trf_sampler *g, const trf_sequences *source,
 }
 
 /* The common part of begin and load: check, reserve, store, encode, read the beginnings. */
-TRF__COLD
 TRF__FN trf_status trf__sampler_start(trf_sampler *g, const trf_batch *batch, const int32_t *begins,
                                         trf_error *err)
 {
@@ -581,3 +577,5 @@ TRF_API const trf_hypothesis *trf_sampler_at(const trf_sampler *sampler, int32_t
     return sampler && sequence >= 0 && sequence < sampler->count
         ? &sampler->sampled[sequence].answer : NULL;
 }
+
+TRF__FOR_SPEED

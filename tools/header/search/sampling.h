@@ -25,6 +25,8 @@
 #include "search/ensemble.h"
 #include "search/translator.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>sampling       one token at a time, drawn on the host
 //
@@ -110,7 +112,6 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF__COLD
 TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
@@ -240,3 +241,5 @@ TRF__FN trf_status trf__new_text(trf_sampler *g, trf__sampled *s, int ended, con
     *bytes = all - before;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

@@ -17,6 +17,8 @@
 #include "pass/stacks.h"
 #include "search/ensemble.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>translate      encode once, then one token a step for all live hypotheses
 //
@@ -271,7 +273,6 @@ TRF__FN int64_t trf__choices(const trf_config *c, const trf_search *s)
 
 /* Lists banned sequences: the ids that stand alone, sorted and each once, then sequences, then
    their ends. `there` is where the list will be; order is scratch for n_alone pointers. */
-TRF__COLD
 TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *ids,
                               const int32_t *there, const void **order)
 {
@@ -294,7 +295,6 @@ TRF__FN void trf__list_banned(trf__rules *r, const trf_sequences *x, int32_t *id
 }
 
 /* Copies banned sequences to the device. */
-TRF__COLD
 TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error *err)
 {
     const trf_config *c = &t->ensemble.config;
@@ -324,3 +324,5 @@ TRF__FN trf_status trf__ban(trf_translator *t, const trf_sequences *x, trf_error
     trf__free(&run->hooks, ids, bytes);
     return status;
 }
+
+TRF__FOR_SPEED

@@ -20,6 +20,8 @@
 #include "search/calls.h"
 #include "search/look_inside.h"
 
+TRF__FOR_SIZE
+
 // >>views          attention maps and states of every layer; the decoder and the projection alone
 //
 // The same pass. While it runs, it copies the maps of each sublayer and the state of each layer to
@@ -101,7 +103,6 @@ TRF_API trf_tensor trf_attention_at(const trf_model *model, const trf_batch *bat
 }
 
 /* Runs the forward pass of these sides with views. The scratch memory holds the largest map. */
-TRF__COLD
 TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *views, int sides,
                                      trf_error *err)
 {
@@ -127,7 +128,6 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
 }
 
 /* One map alone, for programs that draw it. trf_look_inside gives all of them from one pass. */
-TRF__COLD
 TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
                                          trf_attention_kind kind,
                                          int32_t layer, int32_t head, trf_tensor *out,
@@ -176,7 +176,6 @@ TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_b
 
 /* Checks a tensor for attention: one row of all weights of its kind, or for one sequence (layers,
    heads, queries, keys). */
-TRF__COLD
 TRF__FN trf_status trf__view_attention_check(const trf_model *model, const trf_batch *batch,
                                              trf_attention_kind kind,
                                              const trf_tensor *view, const char *name,
@@ -222,7 +221,6 @@ TRF__FN trf_status trf__view_states_check(const trf__pass *pass, const trf__stac
 }
 
 /* Checks all tensors of a batch with known rows, and notes their data. */
-TRF__COLD
 TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_batch *batch,
                                  const trf_views *wanted, trf__views *views, trf_error *err)
 {
@@ -253,7 +251,6 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_look_inside(trf_translator *translator, const trf_batch *batch,
                                    const trf_views *views, trf_error *err)
 {
@@ -308,7 +305,6 @@ TRF__FN trf_status trf__memory_sources(trf_translator *translator, const int32_t
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memory,
                               const int32_t *memory_lengths,
                               const trf_sequences *targets, trf_tensor *out, trf_error *err)
@@ -359,7 +355,6 @@ TRF_API trf_status trf_decode(trf_translator *translator, const trf_tensor *memo
     return pass->run.backend->sync(&pass->run, err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *states,
                                trf_tensor *logits, trf_error *err)
 {
@@ -409,3 +404,5 @@ TRF_API trf_status trf_project(trf_translator *translator, const trf_tensor *sta
     run->backend->fetch(run, logits->data, y, rows * vocab);
     return run->backend->sync(run, err);
 }
+
+TRF__FOR_SPEED

@@ -4,6 +4,8 @@
 #include "base/errors.h"
 #include "base/memory.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>system         the operating system: files
 //
@@ -288,7 +290,6 @@ TRF__FN int trf__close(int fd)
 
 /* Opens a regular file for reading. It looks before opening, because opening a device can already
    have an effect, and again afterwards, because the name may belong to another file by then. */
-TRF__COLD
 TRF__FN trf_status trf__open_regular(const char *path, int *fd, trf_os_facts *facts, trf_error *err)
 {
     int error;
@@ -426,7 +427,6 @@ TRF__FN trf_status trf__save_target(const char *path, trf_os_facts *old, int *ex
 
 /* Checks the target, and opens a temporary file with its permissions. After a failure the caller
    still calls trf__save_end. */
-TRF__COLD
 TRF__FN trf_status trf__save_begin(trf__saving *saving, const trf_hooks *hooks, const char *path,
                                    trf_error *err)
 {
@@ -493,7 +493,6 @@ TRF__FN trf_status trf__save_named(trf__saving *saving, trf_error *err)
 
 /* Flushes, renames, and flushes the folder. The order makes the old or the new file survive a power
    failure. */
-TRF__COLD
 TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 {
     int folder = -1, error = trf__sync(saving->fd), closing = trf__close(saving->fd);
@@ -521,7 +520,6 @@ TRF__FN trf_status trf__save_commit(trf__saving *saving, trf_error *err)
 /* Ends what trf__save_begin began, whatever that returned. If `status` is TRF_OK it commits; else
    it removes a file that was `made`. The new file is in place after one error only: a folder that
    cannot be flushed. */
-TRF__COLD
 TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, trf_status status,
                                  trf_error *err)
 {
@@ -534,3 +532,5 @@ TRF__FN trf_status trf__save_end(trf__saving *saving, const trf_hooks *hooks, tr
     saving->fd = saving->held = -1;
     return status;
 }
+
+TRF__FOR_SPEED

@@ -9,6 +9,8 @@
 #include "cpu/threads.h"
 #include "model/checks.h"
 
+TRF__FOR_SIZE
+
 // -----------------------------------------------------------------------------------------------
 // >>train          Adam, schedules (paper 5.3, 5.4)
 //
@@ -139,7 +141,6 @@ TRF_API double trf_learning_rate(const trf_train_options *options, int32_t d_mod
 
 /* Ranges by the table of fields, then the fields that must agree: ranks need their hook, a loss
    needs a head. */
-TRF__COLD
 TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config *c, trf_error *err)
 {
     int cosine;
@@ -176,3 +177,5 @@ TRF_API trf_status trf_train_check(const trf_train_options *o, const trf_config 
 }
 
 #endif
+
+TRF__FOR_SPEED

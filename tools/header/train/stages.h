@@ -24,6 +24,8 @@
 #include "train/trainer.h"
 #include "train/step.h"
 
+TRF__FOR_SIZE
+
 // >>stages         a model split by layers
 //
 // A stage runs the passes of >>forward and >>backward over the layers that it has. A seam is the
@@ -80,7 +82,6 @@ TRF__FN size_t trf__stage_layout(trf_stage *stage, int64_t n_tiles, char *base)
 
 /* The slots, whose activations are those of the stage's layers alone, and what the exchange takes.
    What is there after a failure, trf_stage_destroy frees. */
-TRF__COLD
 TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
 {
     const trf_trainer *t = stage->trainer;
@@ -108,7 +109,6 @@ TRF__FN trf_status trf__stage_open(trf_stage *stage, trf_error *err)
     return TRF_OK;
 }
 
-TRF__COLD
 TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int32_t in_flight,
                                     int (*sum)(void *user, trf_real *numbers, size_t count,
                                                void *stream),
@@ -427,3 +427,5 @@ TRF_API trf_status trf_stage_backward(trf_stage *stage, int32_t slot, const trf_
     trf__report_means(report, sums, source_tokens);
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

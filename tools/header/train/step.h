@@ -22,6 +22,8 @@
 #include "train/trainer.h"
 #include "train/teachers.h"
 
+TRF__FOR_SIZE
+
 // >>reduce         sums of gradients over parts and ranks
 //
 // In round k rank r computes part r + k * n_ranks. all_reduce adds up the gradients of a round, in
@@ -612,7 +614,6 @@ TRF__FN const char *trf__tile_name(const trf__layout *layout, int64_t tile)
 }
 
 /* The last result stays on the device until a report needs it. This call waits for it. */
-TRF__COLD
 TRF_API trf_status trf_trainer_report(const trf_trainer *trainer, trf_step_report *report,
                                       trf_error *err)
 {
@@ -699,3 +700,5 @@ TRF__FN trf_status trf__trainer_moved(trf_trainer *t, int64_t step, int64_t upda
     t->pass.run.backend->upload(&t->pass.run, t->clip_result, &clip_result, sizeof clip_result);
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

@@ -21,6 +21,8 @@
 #include "pass/forward.h"
 #include "train/trainer.h"
 
+TRF__FOR_SIZE
+
 // >>teachers       trained models whose answers a trainer's model learns
 //
 // Before a part's own forward pass each teacher computes the part without dropout, and the op `mix`
@@ -92,7 +94,6 @@ TRF__FN trf_status trf__teach(trf_trainer *t, const trf_batch *part, trf_error *
 }
 
 /* Whether a model can teach the trainer's model. */
-TRF__COLD
 TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *teacher, int32_t k,
                                       trf_error *err)
 {
@@ -114,7 +115,6 @@ TRF__FN trf_status trf__check_teacher(const trf_trainer *t, const trf_model *tea
 }
 
 /* Opens the pass of a teacher, which may have packed weights. */
-TRF__COLD
 TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
                                      const trf_trainer *t, trf_error *err)
 {
@@ -126,7 +126,6 @@ TRF__FN trf_status trf__teacher_open(trf__pass *pass, const trf_model *teacher,
     return trf__pass_join(pass, teacher, &run, limits, err);
 }
 
-TRF__COLD
 TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_model *const *teachers,
                                             int32_t n, double share, trf_error *err)
 {
@@ -166,3 +165,5 @@ TRF_API trf_status trf_trainer_set_teachers(trf_trainer *trainer, const trf_mode
     trainer->pass.back.options_set++;
     return TRF_OK;
 }
+
+TRF__FOR_SPEED

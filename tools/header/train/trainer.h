@@ -22,6 +22,8 @@
 #include "pass/packed.h"
 #include "train/options.h"
 
+TRF__FOR_SIZE
+
 // >>trainer        a model in training: what it owns
 
 /* See >>teachers. */
@@ -223,7 +225,6 @@ TRF__FN trf__limits trf__train_limits(const trf__run *run, const trf_config *c,
 
 /* Cuts the trainer's arena on the device: gradients, moments, tiles, sums. base NULL: only
    counts. */
-TRF__COLD
 TRF__FN size_t trf__trainer_layout(trf_trainer *t, const trf__run *run, const trf__layout *layout,
                                    char *base)
 {
@@ -374,7 +375,6 @@ TRF__FN void trf__warn_of_plan(const trf_trainer *t, int64_t updates)
 }
 
 /* Fails whole: whatever has been opened is closed again, and the model is unchanged. */
-TRF__COLD
 TRF_API trf_status trf_trainer_create(trf_trainer **trainer, trf_model *model,
                                       const trf_train_options *options, trf_error *err)
 {
@@ -458,7 +458,6 @@ TRF__FN trf_status trf__same_home(const trf_trainer *trainer, const trf_train_op
 }
 
 /* Grows the plan first and changes the options afterwards, so a failure changes nothing. */
-TRF__COLD
 TRF_API trf_status trf_trainer_set_options(trf_trainer *trainer, const trf_train_options *options,
                                            trf_error *err)
 {
@@ -509,7 +508,6 @@ TRF__FN int trf__fits(const char *pattern, const char *name)
 
 /* A frozen parameter has empty tiles, so clipping and Adam pass it by. `missed` counts the updates
    that its moments do not get: t of the bias correction goes on from there when it learns again. */
-TRF__COLD
 TRF_API trf_status trf_trainer_freeze(trf_trainer *trainer, const char *pattern, int32_t frozen,
                                       int32_t *matched, trf_error *err)
 {
@@ -555,3 +553,5 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index)
     if (!trainer) return trf_model_parameter(NULL, index);
     return trf__param_view(trainer->model, &trainer->pass.run, trainer->gradients, index);
 }
+
+TRF__FOR_SPEED

@@ -18,6 +18,8 @@
 #include "train/trainer.h"
 #include "train/step.h"
 
+TRF__FOR_SIZE
+
 // >>updater        the same step over the caller's tensors
 //
 // An updater is a trainer. Its model has no layers, only a vector for each of the caller's tensors.
@@ -60,7 +62,6 @@ TRF__FN trf_status trf__updater_check(const trf_tensor *t, int32_t i, const char
 }
 
 /* Gives the trainer a layout of the caller's tensors instead of a model's. */
-TRF__COLD
 TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, int32_t n,
                                      trf_error *err)
 {
@@ -90,7 +91,6 @@ TRF__FN trf_status trf__updater_open(trf_updater *u, const trf_tensor *weights, 
 }
 
 /* Checks everything, then opens: a failure frees the shell whole. */
-TRF__COLD
 TRF_API trf_status trf_updater_create(trf_updater **updater, const trf_tensor *weights, int32_t n,
                                       int32_t d_model,
                                       const trf_train_options *options, const trf_device *device,
@@ -197,3 +197,5 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
     TRF__TRY(trf__begin(updater, "updater", err));
     return trf__trainer_moved(&updater->trainer, step, updates, err);
 }
+
+TRF__FOR_SPEED
