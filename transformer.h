@@ -128,7 +128,7 @@
 //     masked tokens)
 //
 // CONTENTS: search for a mark to go there
-//   >>manual           where to start, words, errors, threads, GPUs, three more programs
+//   >>manual           where to start, words, errors, threads, GPUs, more programs
 //   >>api-basics       numbers, status, errors, hooks, tensors
 //   >>api-config       what a model is, and the conventions in which systems differ
 //   >>api-vocab        text to ids and back
@@ -270,7 +270,7 @@
 //   a..b    all values from a to b, both included
 
 // -----------------------------------------------------------------------------------------------
-// >>manual         where to start, words, errors, threads, GPUs, three more programs
+// >>manual         where to start, words, errors, threads, GPUs, more programs
 //
 // WHERE TO START
 //   Texts become ids, ids become batches, batches train a model, and a model answers:
@@ -469,202 +469,15 @@
 //   `make cuda` builds the examples and `trf` for GPUs; `trf train --device cuda` uses one.
 //
 // MORE PROGRAMS
-//   The program of the first page goes from text to text. These three are complete too.
+//   The program of the first page goes from text to text. The folder examples of a checkout has
+//   others, each complete in one file:
 //
-//   A language model. It learns from texts alone and continues "the cat" four times, with lines
-//   such as "the cat sees the bird".
+//     generate.c   a language model, which learns from texts alone and writes more of them
+//     classify.c   labels for texts
+//     copy.c       a training loop of your own, on batches of ids
+//     resume.c     training that continues from a checkpoint, and which errors to handle
 //
-//     #define TRF_IMPLEMENTATION
-//     #include "transformer.h"
-//     #include <stdio.h>
-//
-//     int main(void)
-//     {
-//         static const char *const who[] = {"dog", "cat", "king", "girl", "bird"};
-//         static const char *const does[] = {"sees", "helps", "hears", "likes"};
-//         trf_error err;
-//         trf_dataset_options options = trf_dataset_defaults();
-//         trf_dataset *data = NULL; trf_model *model = NULL;
-//         trf_trainer *trainer = NULL; trf_sampler *sampler = NULL;
-//         trf_recipe *recipe;
-//         trf_sampling sampling = trf_sampling_defaults();
-//         trf_batch begin = {{NULL, NULL, 0}, {NULL, NULL, 0}, 0, {0, 0, 0}};
-//         int32_t ids[4 * 2], lengths[4], n = 0;
-//         char text[200];
-//         int i, failed = 1;
-//
-//         options.kind = TRF_DATA_TEXTS;              /* a language model: texts alone */
-//         options.updates = 400;                      /* default: until nothing improves */
-//         if (trf_dataset_create(&data, &options, &err)) goto done;
-//         for (i = 0; i < 1000; i++) {
-//             snprintf(text, sizeof text, "the %s %s the %s", who[i % 5], does[i / 5 % 4],
-//                      who[(i + i / 20) % 5]);
-//             if (trf_dataset_add(data, NULL, text, &err)) goto done;
-//         }
-//         if (trf_dataset_finish(data, &err)) goto done;
-//         recipe = trf_dataset_recipe(data);
-//         if (trf_dataset_create_model(data, &model, &err)) goto done;
-//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
-//                       &recipe->learning, NULL, &err)) goto done;
-//
-//         sampling.temperature = 0.8;                 /* four texts that begin with "the cat" */
-//         sampling.top_p = 0.95;
-//         for (i = 0; i < 4; i++) {
-//             if (trf_vocab_encode(trf_model_target_vocab(model), "the cat", ids + 2 * i, 2, &n,
-//                                  &err)) goto done;
-//             lengths[i] = n;
-//         }
-//         begin.target.ids = ids; begin.target.lengths = lengths; begin.target.count = 4;
-//         if (trf_sampler_create(&sampler, model, &sampling, &err)) goto done;
-//         if (trf_sampler_begin(sampler, &begin, &err)) goto done;
-//         if (trf_sampler_step(sampler, 100, NULL, &err)) goto done;
-//         for (i = 0; i < 4; i++) {
-//             const trf_hypothesis *answer = trf_sampler_at(sampler, i);
-//             if (trf_vocab_decode(trf_model_target_vocab(model), answer->ids, answer->n, text,
-//                                  sizeof text, NULL, &err)) goto done;
-//             printf("the cat %s\n", text);
-//         }
-//         failed = 0;
-//     done:
-//         if (failed) fprintf(stderr, "%s\n", err.message);
-//         trf_sampler_destroy(sampler); trf_trainer_destroy(trainer);
-//         trf_model_destroy(model); trf_dataset_destroy(data);
-//         return failed;
-//     }
-//
-//   A classifier. It learns a label for each text and prints "German: 1.00".
-//
-//     #define TRF_IMPLEMENTATION
-//     #include "transformer.h"
-//     #include <stdio.h>
-//
-//     enum { LABELS = 2 };
-//
-//     int main(void)
-//     {
-//         static const char *const english[] = {"dog", "cat", "king", "house", "tree", "girl"};
-//         static const char *const german[] = {"Hund", "Kater", "Mann", "Wald", "Baum", "Vogel"};
-//         trf_error err;
-//         trf_dataset_options options = trf_dataset_defaults();
-//         trf_dataset *data = NULL; trf_model *model = NULL;
-//         trf_trainer *trainer = NULL; trf_translator *translator = NULL;
-//         trf_recipe *recipe;
-//         int32_t ids[16], n, best;
-//         trf_sequences text = {ids, &n, 1};          /* one sequence of n ids */
-//         trf_real p[LABELS];
-//         trf_tensor probabilities = trf_tensor_of(p, 2, 1, LABELS, 1);
-//         char line[200], label[32];
-//         int i, failed = 1;
-//
-//         options.kind = TRF_DATA_LABELLED;           /* an encoder with a head */
-//         options.updates = 200;                      /* default: until nothing improves */
-//         if (trf_dataset_create(&data, &options, &err)) goto done;
-//         for (i = 0; i < 600; i++) {
-//             int a = i / 2 % 6, b = i / 12 % 6;
-//             if (i % 2) snprintf(line, sizeof line, "the %s sees the %s", english[a], english[b]);
-//             else snprintf(line, sizeof line, "der %s sieht den %s", german[a], german[b]);
-//             if (trf_dataset_add(data, line, i % 2 ? "English" : "German", &err)) goto done;
-//         }
-//         if (trf_dataset_finish(data, &err)) goto done;
-//         recipe = trf_dataset_recipe(data);
-//         if (trf_dataset_create_model(data, &model, &err)) goto done;
-//         if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
-//         if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data),
-//                       &recipe->learning, NULL, &err)) goto done;
-//
-//         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
-//         if (trf_vocab_encode(trf_model_source_vocab(model), "der Baum sieht den Wald", ids, 16,
-//                              &n, &err)) goto done;
-//         if (trf_classify(translator, &text, &probabilities, &err)) goto done;
-//         best = p[0] > p[1] ? 0 : 1;                 /* column i is label i */
-//         if (trf_model_label(model, best, label, sizeof label, NULL, &err)) goto done;
-//         printf("%s: %.2f\n", label, (double)p[best]);
-//         failed = 0;
-//     done:
-//         if (failed) fprintf(stderr, "%s\n", err.message);
-//         trf_translator_destroy(translator); trf_trainer_destroy(trainer);
-//         trf_model_destroy(model); trf_dataset_destroy(data);
-//         return failed;
-//     }
-//
-//   Continuing from a checkpoint. Each run of the program makes 200 updates, starting where the
-//   previous run ended; Ctrl-C ends it early. The loop is your own: trf_learn is not used.
-//
-//     #define TRF_IMPLEMENTATION
-//     #include "transformer.h"
-//     #include <errno.h>
-//     #include <signal.h>
-//     #include <stdio.h>
-//
-//     static volatile sig_atomic_t interrupted;
-//     static void on_interrupt(int number) { (void)number; interrupted = 1; }
-//     static int cancel(void *user) { (void)user; return interrupted; }
-//
-//     static void print_error(const trf_error *err)
-//     {
-//         fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err->status), err->message);
-//         if (err->where >= 0) fprintf(stderr, "  at %ld of %s\n", (long)err->where, err->what);
-//     }
-//
-//     /* Sequences of letters, and the same backwards. Ids 0 to 3 are special. */
-//     static int add_pairs(trf_corpus *corpus, trf_error *err)
-//     {
-//         int32_t source[8], target[8], i, k, n;
-//         for (i = 0; i < 4000; i++) {
-//             n = 2 + i % 7;
-//             for (k = 0; k < n; k++)
-//                 source[k] = target[n - 1 - k] = 4 + (i * 31 + k * (i % 11)) % 26;
-//             if (trf_corpus_add(corpus, source, n, target, n, err)) return 1;
-//         }
-//         return 0;
-//     }
-//
-//     int main(void)
-//     {
-//         const char *path = "run.checkpoint";
-//         trf_error err;
-//         trf_model *model = NULL; trf_trainer *trainer = NULL; trf_corpus *corpus = NULL;
-//         trf_load_options loading = trf_load_defaults();
-//         trf_train_options training = trf_train_defaults();
-//         trf_corpus_options options = trf_corpus_defaults();
-//         trf_config config = trf_config_tiny();
-//         trf_batch batch;
-//         trf_step_report report;
-//         int64_t last;
-//         int failed = 1;
-//
-//         signal(SIGINT, on_interrupt);
-//         loading.hooks.cancel = training.hooks.cancel = cancel;
-//         options.batch_tokens = 256;
-//         if (trf_corpus_create(&corpus, &options, &err) || add_pairs(corpus, &err)) goto done;
-//         if (!trf_checkpoint_load(&model, &trainer, corpus, path, NULL, &loading, &err)) {
-//             printf("continuing after update %d\n", (int)trf_trainer_step(trainer));
-//         } else if (err.status == TRF_E_IO && err.sys_errno == ENOENT) {     /* no file: begin */
-//             config.source_vocab = config.target_vocab = 4 + 26;
-//             if (trf_model_create(&model, &config, &err)) goto done;
-//             if (trf_trainer_create(&trainer, model, &training, &err)) goto done;
-//         } else goto done;           /* damaged, or of another corpus: leave the file as it is */
-//
-//         for (last = trf_trainer_step(trainer) + 200; trf_trainer_step(trainer) < last; ) {
-//             if (trf_corpus_next(corpus, &batch, &err)) goto done;
-//             if (trf_train_step(trainer, &batch, &report, &err)) {
-//                 if (err.status != TRF_E_CANCELLED) goto done;
-//                 puts("interrupted");                /* this step has changed nothing */
-//                 break;
-//             }
-//             if (report.skipped)                     /* not an error: weights are as before */
-//                 printf("update %d skipped: %s is not finite\n", (int)report.step, report.tensor);
-//             else if (report.step % 50 == 0)
-//                 printf("update %d  loss %.3f\n", (int)report.step, report.loss);
-//         }
-//         if (trf_checkpoint_save(trainer, corpus, path, &err)) goto done;
-//         failed = 0;
-//     done:
-//         if (failed) print_error(&err);
-//         trf_trainer_destroy(trainer); trf_model_destroy(model); trf_corpus_destroy(corpus);
-//         return failed;
-//     }
+//   examples/README.md lists all.
 // -----------------------------------------------------------------------------------------------
 
 #ifndef TRANSFORMER_H
@@ -42740,4 +42553,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1458148272
+// Made from the files in tools/header by `make header`. CRC of the lines above: 4247899673

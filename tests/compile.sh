@@ -181,6 +181,8 @@ if command -v clang >/dev/null; then
     job "nor does the implementation" \
         "$msvc -Werror -Wno-literal-range -Wno-unused-function -DTRF_NO_SLOW_WARNING -c all.c -o msvc.o"
 else echo "left out: MSVC's rules, by clang"; fi
+[ -n "$whole" ] || job "make release: the declarations have at most 4,000 lines" \
+    "sh '$root/tools/header/release.sh' release && [ \$(wc -l <release/transformer.h) -le 4000 ]"
 [ -z "$whole" ] || job "make release: two files of the same code, and a message for who defines TRF_IMPLEMENTATION" "
     sh '$root/tools/header/release.sh' release && [ \$(wc -l <release/transformer.h) -le 4000 ] &&
     printf '#define TRF_IMPLEMENTATION\\n#include \"transformer.h\"\\n' >whole.c &&

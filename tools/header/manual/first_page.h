@@ -128,7 +128,7 @@
 //     masked tokens)
 //
 // CONTENTS: search for a mark to go there
-//   >>manual           where to start, words, errors, threads, GPUs, three more programs
+//   >>manual           where to start, words, errors, threads, GPUs, more programs
 //   >>api-basics       numbers, status, errors, hooks, tensors
 //   >>api-config       what a model is, and the conventions in which systems differ
 //   >>api-vocab        text to ids and back
