@@ -3978,9 +3978,11 @@ int madvise(void *, size_t, int);
    weights, ids or lines. GCC's own "cold" will not do: what calls such a function on every path is
    cold too, and its loops are slow. */
 #if defined(__clang__)
-#define TRF__FOR_SIZE \
+#define TRF__FOR_SIZE           /* some builds leave nothing between the two, which clang tells */ \
+    _Pragma("clang diagnostic push") \
+    _Pragma("clang diagnostic ignored \"-Wpragma-clang-attribute\"") \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
-#define TRF__FOR_SPEED _Pragma("clang attribute pop")
+#define TRF__FOR_SPEED _Pragma("clang attribute pop") _Pragma("clang diagnostic pop")
 #define TRF__COLD __attribute__((minsize))
 #elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
 #define TRF__FOR_SIZE _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
@@ -42553,4 +42555,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4247899673
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3263187172

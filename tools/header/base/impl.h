@@ -94,9 +94,11 @@ int madvise(void *, size_t, int);
    weights, ids or lines. GCC's own "cold" will not do: what calls such a function on every path is
    cold too, and its loops are slow. */
 #if defined(__clang__)
-#define TRF__FOR_SIZE \
+#define TRF__FOR_SIZE           /* some builds leave nothing between the two, which clang tells */ \
+    _Pragma("clang diagnostic push") \
+    _Pragma("clang diagnostic ignored \"-Wpragma-clang-attribute\"") \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
-#define TRF__FOR_SPEED _Pragma("clang attribute pop")
+#define TRF__FOR_SPEED _Pragma("clang attribute pop") _Pragma("clang diagnostic pop")
 #define TRF__COLD __attribute__((minsize))
 #elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
 #define TRF__FOR_SIZE _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
