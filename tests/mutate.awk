@@ -93,7 +93,7 @@ NR == FNR {
         next
     }
     if (!begin) {
-        if (code !~ /^[A-Za-z_]/ || code ~ /^extern ""/) next
+        if (code !~ /^[A-Za-z_]/ || code ~ /^extern ""/ || code ~ /^TRF__FOR_(SIZE|SPEED)/) next
         begin = FNR; macro = depth = round = 0; head = ""
     }
     head = head " " code
