@@ -228,23 +228,23 @@ $(PRIVATE): transformer.h tests/private.awk $(BUILD)/flags
 	@mkdir -p $(@D)
 	awk -f tests/private.awk $< >$@
 
-# variant PREFIX,FLAGS,LEFT OUT,LINKED,OBJECT,LEFT OUT: the suites, shared or not, with these flags or without some, and
-# what is linked; OBJECT is the implementation of the shared ones, and what these leave out more
+# variant PREFIX,FLAGS,LEFT OUT,LINKED,OBJECT: the suites, shared or not, with these flags or without some, and what is
+# linked. The shared ones have an implementation of the variant, or OBJECT, which is for every processor.
 define variant
 $(BUILD)/$1shared.o: transformer.h $(BUILD)/flags
 	$$(filter-out $3,$$(SHARED)) $2 -o $$@
 
 $(filter $(BUILD)/$1test_%,$(call suites,shared)): $(BUILD)/$1test_%: tests/test_%.c \
   $(or $5,$(BUILD)/$1shared.o) $(PRIVATE) $(HEADERS) $(filter %.o,$4)
-	$$(filter-out $3 $6,$$(SHARING)) $2 $$< $(or $5,$(BUILD)/$1shared.o) $(filter %.o,$4) -o $$@ -lcmocka -pthread \
-	  $$(LINK) $(filter -l%,$4)
+	$$(filter-out $3 $(if $5,-march=native),$$(SHARING)) $2 $$< $(or $5,$(BUILD)/$1shared.o) $(filter %.o,$4) -o $$@ \
+	  -lcmocka -pthread $$(LINK) $(filter -l%,$4)
 
 $(BUILD)/$1test_%: tests/test_%.c $(HEADERS) $(filter %.o,$4)
 	@mkdir -p $(BUILD)
 	$$(filter-out $3,$$(TESTING)) $2 $$< -o $$@ $(filter %.o,$4) -lcmocka -pthread $$(LINK) $(filter -l%,$4)
 endef
 # These two have the implementation that programs have. What AUTO is there, the suite says (tests/auto.h).
-$(eval $(call variant,,,,,$(BUILD)/transformer.o,-march=native))
+$(eval $(call variant,,,,,$(BUILD)/transformer.o))
 $(eval $(call variant,plain_,-DKIT_CBLAS,$(OWN) -march=native,,$(BUILD)/transformer.o))
 $(eval $(call variant,double_,-DTRF_DOUBLE,))
 # Where CBLAS multiplies, for one level.

@@ -35,6 +35,9 @@ cat >all.c <<'END'
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 #include "transformer.h"        /* a second time changes nothing */
+#if defined(__OPTIMIZE_SIZE__)
+#error the header defines what the compiler did not
+#endif
 END
 cat >reasons.c <<'END'
 #define TRF_IMPLEMENTATION

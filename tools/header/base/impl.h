@@ -59,12 +59,6 @@ int madvise(void *, size_t, int);
 #else
 #define TRF__X86 0
 #endif
-/* Asked here: gcc redefines these macros at the pragmas of TRF__FOR_SIZE. */
-#if defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__)
-#define TRF__FOR_SPEED_ASKED 1
-#else
-#define TRF__FOR_SPEED_ASKED 0
-#endif
 #if TRF__GNU && !defined(__OPTIMIZE__)
 #define TRF__SLOW 1
 #else
@@ -89,20 +83,25 @@ int madvise(void *, size_t, int);
 #ifndef TRF__FN     /* -DTRF__FN=: external, for suites that look into objects */
 #define TRF__FN static TRF__UNUSED
 #endif
-/* Around chapters that do little beside what they call: small rather than fast. TRF__COLD: before
-   one function elsewhere, which runs once for an object or a batch. None has an inner loop over
-   weights, ids or lines. GCC's own "cold" will not do: what calls such a function on every path is
-   cold too, and its loops are slow. */
+/* TRF__FOR_SIZE and TRF__FOR_SPEED stand around chapters that do little beside what they call:
+   their code is small rather than fast. TRF__COLD stands before one such function elsewhere. None
+   has an inner loop over weights, ids or lines. GCC's own "cold" will not do: what calls such a
+   function on every path is cold too, and its loops are slow. */
 #if defined(__clang__)
-#define TRF__FOR_SIZE           /* some builds leave nothing between the two, which clang tells */ \
+/* Some builds leave a chapter empty; clang would warn of that. */
+#define TRF__FOR_SIZE \
     _Pragma("clang diagnostic push") \
     _Pragma("clang diagnostic ignored \"-Wpragma-clang-attribute\"") \
     _Pragma("clang attribute push(__attribute__((minsize)), apply_to = function)")
 #define TRF__FOR_SPEED _Pragma("clang attribute pop") _Pragma("clang diagnostic pop")
 #define TRF__COLD __attribute__((minsize))
 #elif TRF__GNU && defined(__OPTIMIZE__) && !defined(__CUDACC__)
-#define TRF__FOR_SIZE _Pragma("GCC push_options") _Pragma("GCC optimize(\"Os\")")
-#define TRF__FOR_SPEED _Pragma("GCC pop_options")
+/* gcc defines __OPTIMIZE_SIZE__ at the second pragma, and pop_options leaves it defined. */
+#define TRF__FOR_SIZE \
+    _Pragma("push_macro(\"__OPTIMIZE_SIZE__\")") _Pragma("GCC push_options") \
+    _Pragma("GCC optimize(\"Os\")")
+#define TRF__FOR_SPEED \
+    _Pragma("GCC pop_options") _Pragma("pop_macro(\"__OPTIMIZE_SIZE__\")")
 #define TRF__COLD __attribute__((optimize("Os")))
 #else
 #define TRF__FOR_SIZE

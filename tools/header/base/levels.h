@@ -24,7 +24,7 @@
 #define TRF__FLAGS_LEVEL 16
 #endif
 
-#if TRF__X86 && TRF__FLAGS_LEVEL < 64 && TRF__FOR_SPEED_ASKED && \
+#if TRF__X86 && TRF__FLAGS_LEVEL < 64 && defined(__OPTIMIZE__) && !defined(__OPTIMIZE_SIZE__) && \
     !defined(TRF_ONE_LEVEL) && !defined(TRF_COLUMN) && !defined(TRF_WITH_AVX2) && \
     !defined(TRF_WITH_AVX512) && !defined(_WIN32) && defined(TRANSFORMER_H) && \
     defined(__has_include)

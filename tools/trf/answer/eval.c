@@ -22,7 +22,7 @@ struct evaluation {
     struct compared *lines;
     size_t n_lines, lines_capacity;
     struct metrics_sums by_length[LENGTH_CLASSES];
-    int64_t unknown[2];                             /* lines with an unknown token, as of readers */
+    int64_t unknown[2];                             /* lines with an unknown token, of the first two readers */
 };
 
 /* The first metric of a list with commas, without the spaces around it, or -1. *next: the rest of
@@ -218,14 +218,12 @@ static void print_by_length(const struct evaluation *e)
     if (e->s->json) putchar(']');
 }
 
-/* Whether the name of a file has the word. */
 static int is_named(const struct reader *r, const char *word)
 {
-    const char *name = strrchr(r->name, '/');
-    return strstr(name ? name : r->name, word) != NULL;
+    return strstr(name_of(r->name), word) != NULL;
 }
 
-/* Most figures are nearly the same both ways, so a figure does not show that files are exchanged. */
+/* Exchanged files have nearly the same figures, so no figure shows it. */
 static void hint_exchanged(const struct evaluation *e)
 {
     const struct reader *hypotheses = &e->readers[0], *references = &e->readers[1];

@@ -16,14 +16,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The library's implementation does the same. */
+#if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && defined(__has_include)
+#if !__has_include(<cblas.h>)
+#define TRF_NO_CBLAS
+#endif
+#endif
 /* OpenBLAS is loaded at the first large product: openblas.c has what the library calls.
    TRF_LINKED_CBLAS: the program is linked with OpenBLAS or another CBLAS library instead. */
 #if !defined(TRF_NO_CBLAS) && !defined(TRF_CBLAS_HEADER) && !defined(TRF_LINKED_CBLAS) && \
-    !defined(TRF_NO_THREADS) && !defined(TRF_DOUBLE) && !defined(__APPLE__) && \
-    defined(__has_include)
-#if __has_include(<cblas.h>)            /* else the library was compiled without CBLAS */
+    !defined(TRF_NO_THREADS) && !defined(TRF_DOUBLE) && !defined(__APPLE__)
 #define LOADS_OPENBLAS 1
-#endif
+/* 0: it cannot be loaded, and `reason` says why; else it stays loaded, and reason is NULL. */
+int loads_openblas(const char **reason);
 #endif
 
 #include "transformer.h"

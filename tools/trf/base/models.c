@@ -3,9 +3,6 @@
 #include "base.h"
 
 #include <sys/stat.h>
-#if defined(LOADS_OPENBLAS)
-#include "openblas.h"
-#endif
 
 // -----------------------------------------------------------------------------------------------
 // >>messages       fields of the library become options

@@ -10,7 +10,6 @@
 
 #if defined(LOADS_OPENBLAS)
 #include <dlfcn.h>
-#include "openblas.h"
 
 /* Function, its type: CBLAS's enumerations are int. */
 #define FUNCTIONS(X) \
@@ -55,15 +54,7 @@ int loads_openblas(const char **reason)
     return !*reason;
 }
 
-/* What transformer.h calls. */
-void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
-                 const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc);
-int openblas_get_parallel(void);
-char *openblas_get_config(void);
-int openblas_get_num_threads(void);
-void openblas_set_num_threads(int n);
-char *openblas_get_corename(void);
-
+/* What transformer.h calls, by the names that OpenBLAS has. */
 void cblas_sgemm(int order, int turn_a, int turn_b, int m, int n, int k, float alpha,
                  const float *a, int lda, const float *b, int ldb, float beta, float *c, int ldc)
 {
