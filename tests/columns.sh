@@ -108,7 +108,7 @@ ln '$work/levels.$2' '$work/$1.$2-$3'"; }
 
 # Elsewhere the optimiser of the second compiler does less, which takes half of the time.
 quicker= less=
-[ -n "${TRF_TEST_ALL:-}" ] || quicker=-O1
+[ -n "${TRF_TEST_ALL:-}" ] || quicker="-O1 -DTRF_STATIC"
 if [ -n "$avx2" ]; then
     for compiler in "$cc" $other; do
         tag=$(tag_of "$compiler")
