@@ -72,7 +72,7 @@
 //             if (trf_dataset_add(data, source, target, &err)) goto done;
 //         }
 //         if (trf_dataset_train(data, &model, NULL, &err)) goto done;
-//         if (trf_model_save(model, "dates.safetensors", &err)) goto done;
+//         if (trf_model_save(model, "dates.safetensors", NULL, &err)) goto done;
 //         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
 //         if (trf_translate_text(translator, "14 July 2001", target, sizeof target, &err))
 //             goto done;
@@ -298,7 +298,7 @@
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
 //     see attention, hidden states, logits         trf_look_inside
 //     translate faster, with less memory           trf_search.weights, trf_model_pack
-//     ship a smaller file                          trf_model_save_as with TRF_WEIGHTS_INT8
+//     ship a smaller file                          trf_model_save with TRF_WEIGHTS_INT8
 //     build another architecture                   the blocks (>>api-blocks), trf_updater
 //
 // WORDS
@@ -526,17 +526,14 @@ typedef double trf_real;
 #define trf_model_create_zeros trf_model_create_zeros_double
 #define trf_model_create_stage trf_model_create_stage_double
 #define trf_model_load        trf_model_load_double
-#define trf_model_load_memory trf_model_load_memory_double
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_stage_create      trf_stage_create_double
 #define trf_checkpoint_load   trf_checkpoint_load_double
-#define trf_checkpoint_load_memory trf_checkpoint_load_memory_double
 #define trf_translator_create trf_translator_create_double
 #define trf_sampler_create    trf_sampler_create_double
 #define trf_context_create    trf_context_create_double
 #define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
-#define trf_file_open_memory  trf_file_open_memory_double
 #define trf_file_save         trf_file_save_double
 #else
 typedef float trf_real;
@@ -1879,6 +1876,11 @@ typedef struct trf_load_options {
                                    its checksum compared. default 1 */
     int32_t verify;             /* 1: the checksum of a mapped file is compared, which reads all of
                                    it. default 0 */
+    const void *memory;         /* in place of a path, which is NULL then: the bytes of a file.
+                                   trf_file_open borrows them until trf_file_close; the other calls
+                                   copy what they need. Messages begin with "memory".
+                                   default NULL */
+    size_t memory_bytes;        /* how many; default 0 */
     trf_device device;          /* default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
@@ -1890,6 +1892,17 @@ TRF_API trf_load_options trf_load_defaults(void);
    remove "trf.header_crc32" from the metadata. TRF_E_UNSUPPORTED: the format of another version. */
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
+/* How a model or a checkpoint is saved. NULL, or a struct of zeros: the defaults. */
+typedef struct trf_save_options {
+    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL;
+                                   default TRF_WEIGHTS_FULL */
+    void *memory;               /* in place of a path, which is NULL then: gets the bytes of the
+                                   file. NULL if size is 0: `bytes` is all that is wanted */
+    size_t size;                /* of memory. If the file is longer, nothing is written, and the
+                                   call fails with TRF_E_LIMIT */
+    size_t *bytes;              /* gets the length of a file in memory, even if `size` is too small;
+                                   default NULL */
+} trf_save_options;
 /* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
    a temporary file beside it, then calls fsync, renames the file, and calls fsync on the folder.
      - A symbolic link at `path` is replaced, not followed.
@@ -1900,11 +1913,9 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
        same time.
      - A program with a limit on file sizes (RLIMIT_FSIZE) should ignore SIGXFSZ, which would end
        it. Saving then fails with TRF_E_IO, and sys_errno is EFBIG. */
-TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
-
-TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
-                                     trf_error *err);
-/* Of a packed model (trf_model_pack) both write a packed file: its memory as it is, with
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
+                                  const trf_save_options *options, trf_error *err);
+/* Of a packed model (trf_model_pack) the call writes a packed file: its memory as it is, with
    vocabularies and texts. `weights` is FULL or the model's own format, else TRF_E_STATE.
      - trf_model_load maps such a file read-only, where the system and the device can: no number is
        copied, and all processes share its pages. Then only the header is verified. Where it cannot
@@ -1915,16 +1926,6 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
      - It is a cache, not an archive. Another version of the library, or a machine of another byte
        order, may refuse it with TRF_E_UNSUPPORTED: keep the file that it was made of.
      - Views of a mapped model's parameters have no data. */
-
-/* The same bytes in the caller's memory.
-   Saving   *bytes (may be NULL) is their number, even if `size` is too small; then nothing is
-            written and the call fails with TRF_E_LIMIT. buffer may be NULL if size is 0.
-   Loading  makes the same checks as for files, and copies what it needs. Messages begin with
-            "memory". */
-TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
-                                         size_t size, size_t *bytes, trf_error *err);
-TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
-                                         const trf_load_options *options, trf_error *err);
 
 /* The container alone, of any safetensors file. Opening checks the header, its checksum if it has
    one, and the extents of all tensors before it returns; the file stays open. Names and texts are
@@ -1938,10 +1939,6 @@ typedef struct trf_file_entry {
 } trf_file_entry;
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err);
-/* Opens a file that is in memory. The memory is borrowed until trf_file_close and must not
-   change. */
-TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
-                                        const trf_load_options *options, trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
 /* An index out of range gives an entry of zeros. */
@@ -2289,7 +2286,8 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
-                                       const char *path, trf_error *err);
+                                       const char *path, const trf_save_options *options,
+                                       trf_error *err);
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
    (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
    checkpoint. NULL training: the stored options, except that
@@ -2299,14 +2297,6 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                        const char *path, const trf_train_options *training,
                                        const trf_load_options *options, trf_error *err);
-/* The same in the caller's memory; see trf_model_save_memory. */
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
-                                              void *buffer, size_t size, size_t *bytes,
-                                              trf_error *err);
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
-                                              trf_corpus *corpus, const void *bytes, size_t n,
-                                              const trf_train_options *training,
-                                              const trf_load_options *options, trf_error *err);
 /* Reads the options that an open checkpoint stores. threads, ranks, all_reduce and hooks are those
    of trf_train_defaults. TRF_E_FORMAT: the file has no training options. */
 TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,
@@ -3146,7 +3136,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
 //     trf_dataset_train(data, &model, NULL, &err);
-//     trf_model_save(model, "model", &err);
+//     trf_model_save(model, "model", NULL, &err);
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe
@@ -35852,10 +35842,23 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     return status;
 }
 
-TRF__FN trf__destination trf__to_path(const char *path)
+/* The destination that path and options name. */
+TRF__FN trf_status trf__save_to(trf__destination *to, const char *path,
+                                const trf_save_options *options, trf_error *err)
 {
-    trf__destination to = { path, NULL, 0, NULL };
-    return to;
+    TRF__ZERO(*to);
+    to->path = path;
+    if (options && options->bytes) *options->bytes = 0;
+    if (path && options && options->memory)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                         "expected a path or memory, got both");
+    if (path) return TRF_OK;
+    if (!options || (!options->memory && (options->size > 0 || !options->bytes)))
+        return trf__fail_null(err, "path");
+    to->memory = options->memory;
+    to->size = options->size;
+    to->bytes = options->bytes;
+    return TRF_OK;
 }
 
 /* Writes the caller's texts. `of` is the list key, value, ..., NULL. */
@@ -35923,7 +35926,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
                                      const char *const *metadata, const trf_hooks *hooks,
                                      trf_error *err)
 {
-    const trf__destination to = trf__to_path(path);
+    const trf__destination to = { path, NULL, 0, NULL };
     trf__out *out;
     const void **items;
     size_t bytes, work;
@@ -36052,19 +36055,17 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     trf__origin from = { NULL, -1, path, 0, UINT64_MAX };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
-    if (!path || !*path)
+    if (options && options->memory) {
+        trf__origin memory = { NULL, -1, "memory", 0, 0 };
+        if (path)
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                             "expected a path or memory, got both");
+        memory.memory = (const unsigned char *)options->memory;
+        memory.size = options->memory_bytes;
+        from = memory;
+    } else if (!path || !*path)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
-    return trf__name_file(trf__file_start(file, from, options, err), path, err);
-}
-
-TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
-                                        const trf_load_options *options, trf_error *err)
-{
-    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n, 0 };
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
-    if (!bytes) return trf__fail_null(err, "bytes");
-    return trf__name_file(trf__file_start(file, from, options, err), "memory", err);
+    return trf__name_file(trf__file_start(file, from, options, err), from.path, err);
 }
 
 TRF__FOR_SIZE
@@ -37072,10 +37073,9 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-/* Loads a model from a path, or from memory if path is NULL. */
 TRF__COLD
-TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const void *bytes, size_t n,
-                                   const trf_load_options *options, trf_error *err)
+TRF_API trf_status trf_model_load(trf_model **model, const char *path,
+                                  const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -37086,27 +37086,10 @@ TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const vo
     *model = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
-            path, options, err));
+    TRF__TRY(trf_file_open(&file, path, options, err));
     status = trf__model_read(model, file, options, err);
     trf_file_close(file);
-    return trf__name_file(status, bytes ? "memory" : path, err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_model_load(trf_model **model, const char *path,
-                                  const trf_load_options *options, trf_error *err)
-{
-    return trf__model_open(model, path, NULL, 0, options, err);
-}
-
-TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
-                                         const trf_load_options *options, trf_error *err)
-{
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
-    if (!bytes) return trf__fail_null(err, "bytes");
-    return trf__model_open(model, NULL, bytes, n, options, err);
+    return trf__name_file(status, path ? path : "memory", err);
 }
 
 TRF__FOR_SIZE
@@ -37249,19 +37232,6 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
     return trf__name_file(status, name, err);
 }
 
-/* A destination in the caller's memory. */
-TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes,
-                                  trf_error *err)
-{
-    TRF__ZERO(*to);
-    if (bytes) *bytes = 0;
-    if (!buffer && size > 0) return trf__fail_null(err, "buffer");
-    to->memory = buffer;
-    to->size = size;
-    to->bytes = bytes;
-    return TRF_OK;
-}
-
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
@@ -37276,42 +37246,20 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
                      "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
-/* Saves a model: a packed one as it is. */
-TRF__FN trf_status trf__save_model(const trf_model *model, const trf__destination *to,
-                                   trf_weights weights, trf_error *err)
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
+                                  const trf_save_options *options, trf_error *err)
 {
-    if (model->packed)
-        return trf__name_file(trf__write_packed(model, to, weights, err),
-                              to->path ? to->path : "memory", err);
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, to, weights,
-                            err);
-}
-
-TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
-                                     trf_error *err)
-{
-    const trf__destination to = trf__to_path(path);
-    trf__clear(err);
-    if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
-    TRF__TRY(trf__check_weights(weights, err));
-    return trf__save_model(model, &to, weights, err);
-}
-
-TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
-{
-    return trf_model_save_as(model, path, TRF_WEIGHTS_FULL, err);
-}
-
-TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
-                                         size_t size, size_t *bytes, trf_error *err)
-{
+    const trf_weights weights = options ? options->weights : TRF_WEIGHTS_FULL;
     trf__destination to;
     trf__clear(err);
-    if (bytes) *bytes = 0;
+    TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
-    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__save_model(model, &to, weights, err);
+    if (model->packed)
+        return trf__name_file(trf__write_packed(model, &to, weights, err), path ? path : "memory",
+                              err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
+                            err);
 }
 
 TRF__FOR_SPEED
@@ -37405,47 +37353,37 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     trf__metadata_int(notes, "trf.learn.valid_every", trainer->learning.valid_every);
 }
 
-/* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
-TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
-                                         const trf__destination *to, trf_error *err)
+/* Gradients of a step in progress are not stored, so there must be none. */
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
+                                       const char *path, const trf_save_options *options,
+                                       trf_error *err)
 {
-    const trf_real *const companions[TRF__COMPANIONS] = {trainer->m, trainer->v, trainer->average,
-                                                         trainer->best};
+    const trf_real *companions[TRF__COMPANIONS];
+    trf__destination to;
     trf__resume of;
     trf__clip_result clip_result;
+    trf__clear(err);
+    TRF__TRY(trf__save_to(&to, path, options, err));
+    if (!trainer) return trf__fail_null(err, "trainer");
+    if (options && options->weights != TRF_WEIGHTS_FULL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
+                         "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+    companions[0] = trainer->m;
+    companions[1] = trainer->v;
+    companions[2] = trainer->average;
+    companions[3] = trainer->best;
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = clip_result.updates;
     return trf__write_model(trainer->model, trainer->left ? trainer->raw : trainer->model->weights,
-                            companions, trf__metadata_checkpoint, &of, to, TRF_WEIGHTS_FULL, err);
-}
-
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
-                                       const char *path, trf_error *err)
-{
-    const trf__destination to = trf__to_path(path);
-    trf__clear(err);
-    if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
-    return trf__checkpoint_write(trainer, corpus, &to, err);
-}
-
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
-                                              void *buffer,
-                                              size_t size, size_t *bytes, trf_error *err)
-{
-    trf__destination to;
-    trf__clear(err);
-    if (bytes) *bytes = 0;
-    if (!trainer) return trf__fail_null(err, "trainer");
-    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__checkpoint_write(trainer, corpus, &to, err);
+                            companions, trf__metadata_checkpoint, &of, &to, TRF_WEIGHTS_FULL, err);
 }
 
 // >>checkpoint-load the mirror of saving
 //
-// trf__checkpoint_open reads the model as any model, then the trainer, then moves the corpus. The
+// trf_checkpoint_load reads the model as any model, then the trainer, then moves the corpus. The
 // caller gets all of it or nothing.
 
 /* The training options in a file. Fields that an older format lacks get their defaults. */
@@ -37617,12 +37555,9 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     return TRF_OK;
 }
 
-/* Loads a checkpoint from a path, or from memory if path is NULL. */
-TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
-                                        trf_corpus *corpus,
-                                        const char *path, const void *bytes, size_t n,
-                                        const trf_train_options *training,
-                                        const trf_load_options *options, trf_error *err)
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                       const char *path, const trf_train_options *training,
+                                       const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -37638,8 +37573,7 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
-            path, options, err));
+    TRF__TRY(trf_file_open(&file, path, options, err));
     content = trf_file_metadata(file, "trf.content");
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
@@ -37652,30 +37586,11 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     if (status != TRF_OK) {
         trf_trainer_destroy(t);
         trf_model_destroy(m);
-        return trf__name_file(status, bytes ? "memory" : path, err);
+        return trf__name_file(status, path ? path : "memory", err);
     }
     *model = m;
     *trainer = t;
     return TRF_OK;
-}
-
-TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
-                                       const char *path, const trf_train_options *training,
-                                       const trf_load_options *options, trf_error *err)
-{
-    return trf__checkpoint_open(model, trainer, corpus, path, NULL, 0, training, options, err);
-}
-
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
-                                              trf_corpus *corpus, const void *bytes, size_t n,
-                                              const trf_train_options *training,
-                                              const trf_load_options *options, trf_error *err)
-{
-    trf__clear(err);
-    if (model) *model = NULL;
-    if (trainer) *trainer = NULL;
-    if (!bytes) return trf__fail_null(err, "bytes");
-    return trf__checkpoint_open(model, trainer, corpus, NULL, bytes, n, training, options, err);
 }
 
 #endif
@@ -37761,7 +37676,7 @@ TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_sta
 
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
-    const trf__destination to = trf__to_path(path);
+    const trf__destination to = { path, NULL, 0, NULL };
     const trf_hooks *hooks;
     int64_t n, i, count;
     trf__session session;
@@ -42554,4 +42469,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 4229930922
+// Made from the files in tools/header by `make header`. CRC of the lines above: 76129910

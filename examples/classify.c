@@ -26,7 +26,7 @@ static trf_status train(const char *pairs, trf_error *err)
     options.say = say;
     if (!trf_dataset_create(&data, &options, err) && !trf_dataset_read(data, pairs, NULL, err) &&
         !trf_dataset_train(data, &model, NULL, err))
-        (void)trf_model_save(model, "classify.safetensors", err);
+        (void)trf_model_save(model, "classify.safetensors", NULL, err);
     trf_model_destroy(model);
     trf_dataset_destroy(data);
     return (trf_status)err->status;

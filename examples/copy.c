@@ -42,7 +42,7 @@ int main(void)
         if (step % 100 == 0)
             printf("step %d  loss %.4f  lr %.2e\n", step, report.loss, report.learning_rate);
     }
-    if (trf_model_save(model, "copy.safetensors", &err)) goto done;
+    if (trf_model_save(model, "copy.safetensors", NULL, &err)) goto done;
 
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
     if (trf_translate(translator, source, 3, target, 16, &n, &err)) goto done;

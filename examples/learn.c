@@ -33,7 +33,7 @@ static int show(void *user, const trf_learn_progress *p)
 static void save(void *user, const trf_trainer *trainer, const trf_corpus *corpus)
 {
     trf_error err;
-    if (trf_checkpoint_save(trainer, corpus, (const char *)user, &err))
+    if (trf_checkpoint_save(trainer, corpus, (const char *)user, NULL, &err))
         fprintf(stderr, "no checkpoint: %s\n", err.message);
 }
 
@@ -80,7 +80,7 @@ int main(int argc, char **argv)
 
     if (trf_learn(trainer, trf_dataset_corpus(data), trf_dataset_held_out(data), learning, NULL,
                   &err)) goto done;
-    if (trf_model_save(model, path, &err)) goto done;       /* it has the best weights */
+    if (trf_model_save(model, path, NULL, &err)) goto done;       /* it has the best weights */
     remove(checkpoint);
     failed = 0;
 done:

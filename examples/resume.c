@@ -68,10 +68,10 @@ int main(void)
         if (report.skipped) fputs("an update was skipped: its gradient is not finite\n", stderr);
         if (report.step % EVERY) continue;
         printf("update %d  loss %.4f\n", (int)report.step, report.loss);
-        if (trf_checkpoint_save(trainer, corpus, checkpoint, &err)) goto done;
+        if (trf_checkpoint_save(trainer, corpus, checkpoint, NULL, &err)) goto done;
     }
-    if (trf_checkpoint_save(trainer, corpus, checkpoint, &err)) goto done;
-    if (!stopping && trf_model_save(model, "resume.safetensors", &err)) goto done;
+    if (trf_checkpoint_save(trainer, corpus, checkpoint, NULL, &err)) goto done;
+    if (!stopping && trf_model_save(model, "resume.safetensors", NULL, &err)) goto done;
     failed = 0;
 done:
     if (failed) fprintf(stderr, "%s: %s\n", trf_status_name((trf_status)err.status), err.message);

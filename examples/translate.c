@@ -115,7 +115,7 @@ int main(int argc, char **argv)
     if (trf_trainer_create(&trainer, model, &recipe->training, &err)) goto done;
     if (trf_learn(trainer, trf_dataset_corpus(data), NULL, &recipe->learning, NULL, &err))
         goto done;
-    if (trf_model_save(model, "translate.safetensors", &err)) goto done;
+    if (trf_model_save(model, "translate.safetensors", NULL, &err)) goto done;
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
     right = count_right(translator, &err);
     if (right >= 0) {

@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.." || exit 1
 work=$(mktemp -d "$build/columns.XXXXXX") || exit 1
 trap 'rm -rf "$work"' EXIT
 trap 'exit 1' INT TERM
-cp transformer.h tests/hash.c tests/kit.h "$work" || exit 1
+cp transformer.h tests/hash.c tests/kit.h tests/calls.h "$work" || exit 1
 cc=${CC:-cc}
 passed=0
 failed=0

@@ -93,7 +93,7 @@ int main(void)
     config.source_vocab = config.target_vocab = 24;
     config.device.threads = search.threads = 1;
     search.min_length = 8;
-    if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", &err)) return 1;
+    if (trf_model_create(&model, &config, &err) || trf_model_save(model, "frozen", NULL, &err)) return 1;
     trf_model_destroy(model);
     if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err))
         return 2;

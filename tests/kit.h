@@ -3,9 +3,9 @@
 #ifndef KIT_H
 #define KIT_H
 
+#include "calls.h"
 #include <unistd.h>
 
-#define KIT_UNUSED __attribute__((unused))
 #if defined(KIT_LINKED)     /* what the implementation calls, which another file has */
 #define KIT_CALLED
 #if defined(KIT_CBLAS)

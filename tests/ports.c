@@ -178,9 +178,9 @@ static void train_and_translate(int32_t threads)
     if (works("training", updates(&c, UPDATES, loss, &err), &err)) {
         memcpy(first, loss, sizeof first);
         check("the loss falls", loss[UPDATES - 1] < 0.1 && loss[0] > 1);
-        works("saving", trf_model_save(c.model, "ports.model", &err), &err);
-        works("saving over a file", trf_model_save(c.model, "ports.model", &err), &err);
-        works("a checkpoint", trf_checkpoint_save(c.trainer, c.corpus, "ports.checkpoint", &err),
+        works("saving", trf_model_save(c.model, "ports.model", NULL, &err), &err);
+        works("saving over a file", trf_model_save(c.model, "ports.model", NULL, &err), &err);
+        works("a checkpoint", trf_checkpoint_save(c.trainer, c.corpus, "ports.checkpoint", NULL, &err),
               &err);
         works("five more updates", updates(&c, MORE, on, &err), &err);
         right = right_of("ports.model", 30, 1);
@@ -271,7 +271,7 @@ static void pack_files(int32_t threads)
         load.packed = 1;
         load.weights = weights[i];
         if (works("a model is packed while it is read", trf_model_load(&model, "ports.model", &load, &err), &err))
-            works("its packed file", trf_model_save(model, "ports.packed", &err), &err);
+            works("its packed file", trf_model_save(model, "ports.packed", NULL, &err), &err);
         trf_model_destroy(model);
         packed = right_of("ports.packed", n, threads);
         check("a packed file answers", packed >= 0 && (i ? packed + 2 >= right : packed == right));

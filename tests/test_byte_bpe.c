@@ -981,8 +981,8 @@ static void in_models(void **state)
     c.pad = special(0); c.bos = special(1); c.eos = special(2); c.unk = special(3);
     OK(trf_model_create(&model, &c, &err));
     OK(trf_model_set_vocabs(model, v, NULL, &err));
-    OK(trf_model_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
-    OK(trf_model_load_memory(&again, saved, bytes, NULL, &err));
+    OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
+    OK(kit_load_memory(&again, saved, bytes, NULL, &err));
     OK(trf_vocab_encode(trf_model_source_vocab(again), "the the", ids, 64, &n, &err));
     assert_true(n == 2 && ids[0] == id_of("the") && ids[1] == id_of("\xC4\xA0the"));
     assert_int_equal(trf_model_source_vocab(again)->n_stored, made.n);
@@ -993,7 +993,7 @@ static void in_models(void **state)
     assert_true(i + 8 < bytes);
     saved[i + 8] = 9;
     again = model;
-    assert_true(trf_model_load_memory(&again, saved, bytes, NULL, &err) != TRF_OK);
+    assert_true(kit_load_memory(&again, saved, bytes, NULL, &err) != TRF_OK);
     assert_null(again);
     trf_model_destroy(model);
     c.bos = 5;

@@ -265,7 +265,7 @@ static void half_way(void **state)
         OK(trf_trainer_set_options(two.trainer, &two.o, &err));
         two.o.consistency = 2;
         OK(trf_trainer_set_options(two.trainer, &two.o, &err));
-        OK(trf_checkpoint_save(two.trainer, NULL, file, &err));
+        OK(trf_checkpoint_save(two.trainer, NULL, file, NULL, &err));
         lab_close(&two);
         load.device.threads = 1;
         load.device.products = TRF_PRODUCTS_BUILT_IN;
@@ -292,10 +292,10 @@ static void formats(void **state)
         size_t n = 0;
         char *bytes;
         lab_open(&l);
-        trf_checkpoint_save_memory(l.trainer, NULL, NULL, 0, &n, &err);
+        kit_checkpoint_save_memory(l.trainer, NULL, NULL, 0, &n, &err);
         bytes = (char *)malloc(n);
-        OK(trf_checkpoint_save_memory(l.trainer, NULL, bytes, n, &n, &err));
-        OK(trf_file_open_memory(&file, bytes, n, NULL, &err));
+        OK(kit_checkpoint_save_memory(l.trainer, NULL, bytes, n, &n, &err));
+        OK(kit_open_memory(&file, bytes, n, NULL, &err));
         assert_string_equal(trf_file_metadata(file, "trf.format"), with ? "12" : "9");
         OK(trf_file_training(file, &stored, &err));
         assert_true(stored.consistency == with);

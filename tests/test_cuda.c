@@ -293,7 +293,7 @@ static KIT_UNUSED void test_lost_downloads(void **state)
         for (at = 1; at <= 8; at++) {
             trf_status status;
             gpu_on_cpu.fail_at = gpu_on_cpu.calls + at;
-            status = what == 0 ? trf_model_save(model, path, &err)
+            status = what == 0 ? trf_model_save(model, path, NULL, &err)
                    : what == 1 ? trf_model_average(model, &other, 1, &err)
                                : trf_model_copy_weights(model, other, NULL, &err);
             if (status != TRF_OK) {
@@ -305,7 +305,7 @@ static KIT_UNUSED void test_lost_downloads(void **state)
         if (failures < 6) fail_msg("call %d: %d of 8 failures told", what, (int)failures);
     }
     gpu_on_cpu.fail_at = 0;
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     remove(path);
     trf_model_destroy(other);
     trf_model_destroy(model);
@@ -797,7 +797,7 @@ static void resume(trf_precision precision)
                 load.device.kind = TRF_DEVICE_CUDA;
                 load.device.threads = 1;
                 load.device.precision = precision;
-                OK(trf_checkpoint_save(s.trainer, NULL, path, &err));
+                OK(trf_checkpoint_save(s.trainer, NULL, path, NULL, &err));
                 side_end(&s);
                 s.model = NULL;
                 s.trainer = NULL;

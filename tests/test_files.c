@@ -269,7 +269,7 @@ static void small_notes(trf__text *notes, const void *of)
 static const trf__destination *at_path(const char *path)
 {
     static trf__destination to;
-    to = trf__to_path(path);
+    to.path = path;
     return &to;
 }
 
@@ -303,7 +303,7 @@ static void check_case_in_memory(const hostile_case *one)
     trf_real numbers[16];
     options.hooks = counting(&memory);
     memcpy(bytes, one->bytes, one->n);
-    status = trf_file_open_memory(&file, bytes, one->n, &options, &err);
+    status = kit_open_memory(&file, bytes, one->n, &options, &err);
     if (status != one->open)
         fail_msg("%s in memory: expected %s, got %s: %s", one->id, trf_status_name(one->open),
                  trf_status_name(status), err.message);
@@ -320,7 +320,7 @@ static void check_case_in_memory(const hostile_case *one)
     if (status && !names(&err, "memory")) fail_msg("%s: which file? %s", one->id, err.message);
     trf_file_close(file);
     status = trf_model_load(&model, in_folder("hostile.safetensors"), NULL, &of_file);
-    if (trf_model_load_memory(&model, bytes, one->n, NULL, &err) != status ||
+    if (kit_load_memory(&model, bytes, one->n, NULL, &err) != status ||
         err.where != of_file.where)
         fail_msg("%s in memory: %s at %lld, of a file %s at %lld", one->id,
                  trf_status_name((trf_status)err.status), (long long)err.where,
@@ -1140,7 +1140,7 @@ static void test_one_pass(void **state)
     config.d_ff = 40;
     config.encoder_layers = config.decoder_layers = 1;
     assert_int_equal(trf_model_create(&model, &config, NULL), TRF_OK);
-    assert_int_equal(trf_model_save(model, path, NULL), TRF_OK);
+    assert_int_equal(trf_model_save(model, path, NULL, NULL), TRF_OK);
     trf_model_destroy(model);
     free(get_file(path, &bytes));
     fault.bytes_read = 0;

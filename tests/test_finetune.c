@@ -207,7 +207,7 @@ static void recomputing_half_way(void **state)
         step(&plain, now);
         assert_true(hash_state(l.trainer) == hash_state(plain.trainer));
     }
-    OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
     OK(trf_checkpoint_load(&loaded.model, &loaded.trainer, NULL, path, NULL, &load, &err));
     assert_int_equal(trf_trainer_options(loaded.trainer)->recompute, 1);
     assert_int_equal(loaded.trainer->pass.plan.limits.recompute, 1);
@@ -489,7 +489,7 @@ static void thawed_as_new(void **state)
         OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
         for (i = 0; i < 20; i++) step(&l, &batch);
         if (again) {
-            OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+            OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
             lab_close(&l);
             OK(trf_checkpoint_load(&l.model, &l.trainer, NULL, path, NULL, &load, &err));
         }
@@ -499,7 +499,7 @@ static void thawed_as_new(void **state)
             trf_real *before, *after;
             lab one;
             if (strncmp(p.name, "encoder.layers.0.", 17) || !strstr(p.name, "weight")) continue;
-            OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+            OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
             OK(trf_checkpoint_load(&one.model, &one.trainer, NULL, path, NULL, &load, &err));
             before = kit_numbers(trf_model_parameter(one.model, k));
             step(&one, &batch);
@@ -636,7 +636,7 @@ static void frozen_for_good(void **state)
     OK(trf_trainer_set_options(l.trainer, &o, &err));
     hash_each(before, &l);
     step(&l, &larger);
-    OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
     step(&l, &batch);
     hash_each(after, &l);
     for (i = 0; i < trf_model_parameter_count(l.model); i++) {
@@ -656,7 +656,7 @@ static void frozen_for_good(void **state)
     OK(trf_model_load(&loaded.model, path, &load, &err));       /* a model knows nothing of it */
     trf_model_destroy(loaded.model);
     OK(trf_trainer_freeze(l.trainer, "*", 0, NULL, &err));
-    OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
     {
         trf_file *file;
         OK(trf_file_open(&file, path, &load, &err));
@@ -683,7 +683,7 @@ static void frozen_nonsense(void **state)
     load.hooks = c.hooks;
     OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
     for (which = 0; which < 3; which++) {
-        OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+        OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
         bytes = kit_read_file(path, &n);
         assert_non_null(bytes);
         kit_unchecked(bytes, n);
@@ -730,7 +730,7 @@ static void missed_nonsense(void **state)
         OK(trf_trainer_freeze(l.trainer, "encoder.*", 1, NULL, &err));
         step(&l, &batch);
         if (thawed) OK(trf_trainer_freeze(l.trainer, "encoder.*", 0, NULL, &err));
-        OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+        OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
         bytes = kit_read_file(path, &n);
         assert_non_null(bytes);
         kit_unchecked(bytes, n);
@@ -1013,12 +1013,12 @@ static void slow_builds_say_so(void **state)
     OK(trf_model_copy(&other, l.model, &err));
     trf_model_destroy(other);
     step(&l, &batch);
-    OK(trf_checkpoint_save(l.trainer, NULL, path, &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err));
     assert_int_equal(slow_lines, slow);
     lab_close(&l);
     OK(trf_checkpoint_load(&l.model, &l.trainer, NULL, path, &training, &options, &err));
     assert_int_equal(slow_lines, 2 * slow);
-    OK(trf_model_save(l.model, path, &err));
+    OK(trf_model_save(l.model, path, NULL, &err));
     lab_close(&l);
     OK(trf_model_load(&other, path, &options, &err));
     trf_model_destroy(other);

@@ -999,7 +999,7 @@ static void test_sessions(void **state)
         }
         assert_int_equal(trf_sampler_load(other, "/nonexistent", &err), TRF_E_IO);
         assert_int_equal(trf_sampler_save(g, "/nonexistent/x", &err), TRF_E_IO);
-        assert_int_equal(trf_model_save(model, path, NULL), TRF_OK);
+        assert_int_equal(trf_model_save(model, path, NULL, NULL), TRF_OK);
         assert_int_equal(trf_sampler_load(other, path, &err), TRF_E_FORMAT);
         assert_int_equal(trf_sampler_at(other, 4)->ended != TRF_ENDED_NOT_YET,
                          1); /* nothing has changed */

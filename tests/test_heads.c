@@ -826,7 +826,7 @@ static void test_resume(void **state)
         load.device.threads = 1;
         t = trainer_of(model, &o);
         steps(t, corpus, 9);
-        OK(trf_checkpoint_save(t, corpus, path, &err));
+        OK(trf_checkpoint_save(t, corpus, path, NULL, &err));
         OK(trf_checkpoint_load(&again, &back, other, path, &o, &load, &err));
         read = trf_model_config(again);
         assert_true(read->head == head && read->n_labels == c.n_labels && read->kind == TRF_ENCODER_ONLY);
@@ -1274,9 +1274,9 @@ static void test_files(void **state)
         trf_load_options load = trf_load_defaults();
         trf_model *model = model_of(&c), *again = NULL;
         trf_file *file = NULL;
-        trf__destination to = trf__to_path(path);
+        trf__destination to = {path, NULL, 0, NULL};
         load.device.threads = 1;
-        OK(trf_model_save(model, path, &err));
+        OK(trf_model_save(model, path, NULL, &err));
         OK(trf_model_load(&again, path, &load, &err));
         assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, again));
         assert_true(trf_model_config(again)->head == c.head && trf_model_config(again)->n_labels == c.n_labels);

@@ -434,7 +434,7 @@ static void refusals(void **state)
         OK(trf_model_create(&model, &wide, &err));
         FAILS(TRF_E_UNSUPPORTED, trf_translator_create(&t, model, &search, &err));
         FAILS(TRF_E_UNSUPPORTED,
-              trf_model_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, NULL, &err));
+              kit_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, NULL, &err));
         trf_model_destroy(model);
     }
 }

@@ -124,7 +124,7 @@ static void learn_file(trf_data_kind kind, const char *pairs, const char *to, in
                  &report, &err));
     assert_int_equal(report.end, TRF_END_UPDATES);
     assert_int_equal(report.updates, updates);
-    OK(trf_model_save(model, in_folder(to), &err));
+    OK(trf_model_save(model, in_folder(to), NULL, &err));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     trf_dataset_destroy(data);
@@ -173,7 +173,7 @@ static void in_one_call(void **state)
     assert_true(said.n >= 2 && said.n <= 2 + (int)difftime(time(NULL), began));
     assert_int_equal(strncmp(said.last, "done: 12 updates, ", 18), 0);
     assert_non_null(strstr(said.last, " error rate on held-out pairs "));
-    OK(trf_model_save(model, in_folder("one"), &err));
+    OK(trf_model_save(model, in_folder("one"), NULL, &err));
     trf_model_destroy(model);
     one = kit_read_file(in_folder("one"), &n);
     steps = kit_read_file(in_folder("steps"), &m);
@@ -1035,13 +1035,13 @@ static void rate_falls_behind_patience(void **state)
     o.updates = ends + ends / 4;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     assert_true(report.end == TRF_END_UPDATES && report.last.learning_rate < rate);
-    (void)trf_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
+    (void)kit_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
     checkpoint = (char *)malloc(bytes);
     assert_non_null(checkpoint);
-    OK(trf_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
+    OK(kit_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
     trf_trainer_destroy(r.trainer);
     trf_model_destroy(r.model);
-    OK(trf_checkpoint_load_memory(&r.model, &r.trainer, r.corpus, checkpoint, bytes, NULL, NULL,
+    OK(kit_checkpoint_load_memory(&r.model, &r.trainer, r.corpus, checkpoint, bytes, NULL, NULL,
                                   &err));
     free(checkpoint);
     o.updates = TRF_ENDLESS;
@@ -1051,10 +1051,10 @@ static void rate_falls_behind_patience(void **state)
     assert_int_equal(trf_trainer_step(r.trainer), ends + ends / 2);
     assert_true(weights_hash(r.model) == hash);
     trf_trainer_learning(r.trainer)->ends = 3;      /* a checkpoint that is wrong */
-    (void)trf_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
+    (void)kit_checkpoint_save_memory(r.trainer, r.corpus, NULL, 0, &bytes, &err);
     checkpoint = (char *)malloc(bytes);
-    OK(trf_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
-    FAILS(trf_checkpoint_load_memory(&none.model, &none.trainer, r.corpus, checkpoint, bytes, NULL,
+    OK(kit_checkpoint_save_memory(r.trainer, r.corpus, checkpoint, bytes, &bytes, &err));
+    FAILS(kit_checkpoint_load_memory(&none.model, &none.trainer, r.corpus, checkpoint, bytes, NULL,
                                      NULL, &err), TRF_E_FORMAT, "trf.learn", -1);
     free(checkpoint);
     trf_trainer_learning(r.trainer)->ends = ends + ends / 2;
@@ -1187,10 +1187,10 @@ static void keep_checkpoint(void *user, const trf_trainer *trainer, const trf_co
     interruption *in = (interruption *)user;
     size_t bytes;
     free(in->checkpoint);
-    assert_int_equal(trf_checkpoint_save_memory(trainer, corpus, NULL, 0, &bytes, &err),
+    assert_int_equal(kit_checkpoint_save_memory(trainer, corpus, NULL, 0, &bytes, &err),
                      TRF_E_LIMIT);
     in->checkpoint = (char *)malloc(bytes);
-    OK(trf_checkpoint_save_memory(trainer, corpus, in->checkpoint, bytes, &in->bytes, &err));
+    OK(kit_checkpoint_save_memory(trainer, corpus, in->checkpoint, bytes, &in->bytes, &err));
     in->saves++;
 }
 
@@ -1233,7 +1233,7 @@ static void begin_again(rig *r, interruption *in)
     trf_trainer_destroy(fresh.trainer);
     trf_model_destroy(fresh.model);
     load.device.threads = 1;
-    OK(trf_checkpoint_load_memory(&fresh.model, &fresh.trainer, fresh.corpus, in->checkpoint,
+    OK(kit_checkpoint_load_memory(&fresh.model, &fresh.trainer, fresh.corpus, in->checkpoint,
                                   in->bytes, &training, &load, &err));
     end_rig(r);
     *r = fresh;

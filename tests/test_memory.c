@@ -267,8 +267,8 @@ static void need_checkpoint(world *w)
 {
     need_trainer(w);
     assert_int_equal(trf_train_step(w->trainer, &w->small, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_checkpoint_save(w->trainer, NULL, w->checkpoint_path, NULL), TRF_OK);
-    assert_int_equal(trf_model_save(w->model, w->model_path, NULL), TRF_OK);
+    assert_int_equal(trf_checkpoint_save(w->trainer, NULL, w->checkpoint_path, NULL, NULL), TRF_OK);
+    assert_int_equal(trf_model_save(w->model, w->model_path, NULL, NULL), TRF_OK);
 }
 static void need_nothing(world *w) { (void)w; }
 static void need_learned(world *w)
@@ -283,13 +283,13 @@ OPERATION(do_create_zeros, trf_model_create_zeros(&w->other, &w->config, err))
 OPERATION(do_copy, trf_model_copy(&w->other, w->model, err))
 OPERATION(do_vocabs, trf_model_set_vocabs(w->model, w->vocab, w->vocab, err))
 OPERATION(do_metadata, trf_model_set_metadata(w->model, "licence", "none", err))
-OPERATION(do_save, trf_model_save(w->model, w->other_path, err))
+OPERATION(do_save, trf_model_save(w->model, w->other_path, NULL, err))
 OPERATION(do_load, trf_model_load(&w->other, w->model_path, &w->load, err))
 OPERATION(do_trainer, trf_trainer_create(&w->other_trainer, w->model, &w->options, err))
 OPERATION(do_step, trf_train_step(w->trainer, &w->large, NULL, err))
 OPERATION(do_set_options, trf_trainer_set_options(w->trainer, &w->larger, err))
 OPERATION(do_evaluate, trf_evaluate(w->trainer, &w->large, NULL, err))
-OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_path, err))
+OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_path, NULL, err))
 OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path,
                                          &w->options, &w->load, err))
 OPERATION(do_translator, trf_translator_create(&w->translator, w->model, &w->search, err))
@@ -638,9 +638,9 @@ static void test_told_of_packed(void **state)
         assert_int_equal(trf_packed_memory(&c, weights, NULL), told);
         assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
         needed = 0;
-        trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &needed, NULL);
+        kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &needed, NULL);
         file = malloc(needed);
-        assert_int_equal(trf_model_save_memory(model, TRF_WEIGHTS_FULL, file, needed, &bytes, &err),
+        assert_int_equal(kit_save_memory(model, TRF_WEIGHTS_FULL, file, needed, &bytes, &err),
                          TRF_OK);
         assert_int_equal(trf_model_pack(model, weights, &err), TRF_OK);
         if (memory.live != (int64_t)told || model->packed_bytes != shared)
@@ -651,7 +651,7 @@ static void test_told_of_packed(void **state)
         if (weights != TRF_WEIGHTS_FULL) {
             load.weights = weights;
             load.hooks = kit_hooks(&memory);
-            assert_int_equal(trf_model_load_memory(&plain, file, bytes, &load, &err), TRF_OK);
+            assert_int_equal(kit_load_memory(&plain, file, bytes, &load, &err), TRF_OK);
             assert_int_equal(memory.live, told);
             trf_model_destroy(plain);
         }

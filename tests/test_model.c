@@ -1342,12 +1342,12 @@ static void test_states(void **state)
     assert_int_equal(trf_optimizer_step(l.trainer, &report, &err), TRF_E_STATE);
     assert_string_equal(err.what, "gradients");
     assert_int_equal(trf_forward_backward(l.trainer, &batch, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, &err), TRF_E_STATE);
+    assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err), TRF_E_STATE);
     assert_int_equal(access(path, F_OK), -1);
     trf_trainer_discard_gradients(l.trainer);
     assert_int_equal(trf_optimizer_step(l.trainer, &report, &err), TRF_E_STATE);
     assert_true(hash_state(l.trainer) == before);
-    assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, &err), TRF_OK);
+    assert_int_equal(trf_checkpoint_save(l.trainer, NULL, path, NULL, &err), TRF_OK);
     assert_int_equal(access(path, F_OK), 0);
     assert_int_equal(unlink(path), 0);
     lab_close(&l);
@@ -1678,12 +1678,12 @@ static void test_zeros(void **state)
     kit_get(drawn, weights, drawn->weights, drawn->layout.n_weights);
     kit_put(model, model->weights, weights, drawn->layout.n_weights);
     free(weights);
-    trf_model_save_memory(drawn, TRF_WEIGHTS_FULL, NULL, 0, &bytes, NULL);
+    kit_save_memory(drawn, TRF_WEIGHTS_FULL, NULL, 0, &bytes, NULL);
     one = (char *)malloc(bytes);
     other = (char *)malloc(bytes);
-    assert_int_equal(trf_model_save_memory(model, TRF_WEIGHTS_FULL, one, bytes, &n, &err), TRF_OK);
+    assert_int_equal(kit_save_memory(model, TRF_WEIGHTS_FULL, one, bytes, &n, &err), TRF_OK);
     assert_int_equal(n, bytes);
-    assert_int_equal(trf_model_save_memory(drawn, TRF_WEIGHTS_FULL, other, bytes, &n, &err),
+    assert_int_equal(kit_save_memory(drawn, TRF_WEIGHTS_FULL, other, bytes, &n, &err),
                      TRF_OK);
     assert_memory_equal(one, other, bytes);
     free(one);

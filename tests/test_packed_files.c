@@ -62,23 +62,23 @@ static void same_answers(void **state)
             uint64_t before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL), first;
             size_t bytes;
             void *memory;
-            if (kind == 1) OK(trf_model_save(model, path, &err));
-            else OK(trf_model_save_as(model, path, kinds[kind], &err));
+            if (kind == 1) OK(trf_model_save(model, path, NULL, &err));
+            else OK(kit_save_as(model, path, kinds[kind], &err));
             first = hash_file(path);
             for (way = 0; way < 3; way++) {
                 other = loaded(way > 0, way > 1);
                 assert_true(answers(other, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
                 assert_true(answers(other, kinds[kind], 2, NULL, NULL) == before);
-                OK(trf_model_save(other, path, &err));      /* over the file that is mapped */
+                OK(trf_model_save(other, path, NULL, &err));      /* over the file that is mapped */
                 assert_true(hash_file(path) == first);
                 assert_true(answers(other, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
                 trf_model_destroy(other);
             }
-            FAILS(TRF_E_LIMIT, trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
+            FAILS(TRF_E_LIMIT, kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
             memory = malloc(bytes);
             assert_non_null(memory);
-            OK(trf_model_save_memory(model, TRF_WEIGHTS_FULL, memory, bytes, NULL, &err));
-            OK(trf_model_load_memory(&other, memory, bytes, NULL, &err));
+            OK(kit_save_memory(model, TRF_WEIGHTS_FULL, memory, bytes, NULL, &err));
+            OK(kit_load_memory(&other, memory, bytes, NULL, &err));
             free(memory);
             assert_true(answers(other, TRF_WEIGHTS_FULL, 0, NULL, NULL) == before);
             trf_model_destroy(other);
@@ -94,7 +94,7 @@ static void replaced(void **state)
     trf_model *model = packed_model(&config, TRF_WEIGHTS_FULL), *one, *two, *three;
     uint64_t old = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL), other;
     (void)state;
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     trf_model_destroy(model);
     one = loaded(1, 0);
     two = loaded(1, 0);
@@ -102,7 +102,7 @@ static void replaced(void **state)
     model = packed_model(&config, TRF_WEIGHTS_FULL);
     other = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
     assert_true(other != old);
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     three = loaded(1, 0);
     assert_true(answers(one, TRF_WEIGHTS_FULL, 0, NULL, NULL) == old);
     trf_model_destroy(one);
@@ -152,7 +152,7 @@ static void damage(void **state)
     char *bytes, *copy;
     size_t n, at, header, i;
     (void)state;
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     trf_model_destroy(model);
     bytes = kit_read_file(path, &n);
     copy = (char *)malloc(n + 1);
@@ -213,9 +213,9 @@ static void refusals(void **state)
     kit_memory memory;
     int32_t i;
     (void)state;
-    FAILS(TRF_E_STATE, trf_model_save_as(model, path, TRF_WEIGHTS_F16, &err));
-    if (KINDS > 1) FAILS(TRF_E_STATE, trf_model_save_as(model, path, TRF_WEIGHTS_INT8, &err));
-    OK(trf_model_save(model, path, &err));
+    FAILS(TRF_E_STATE, kit_save_as(model, path, TRF_WEIGHTS_F16, &err));
+    if (KINDS > 1) FAILS(TRF_E_STATE, kit_save_as(model, path, TRF_WEIGHTS_INT8, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     trf_model_destroy(model);
     model = loaded(1, 0);
     FAILS(TRF_E_STATE, trf_model_copy(&copy, model, &err));
@@ -285,7 +285,7 @@ static void packed_while_read(void **state)
         uint64_t before;
         OK(trf_model_create(&model, &config, &err));
         before = answers(model, TRF_WEIGHTS_FULL, 0, NULL, NULL);
-        OK(trf_model_save(model, path, &err));
+        OK(trf_model_save(model, path, NULL, &err));
         trf_model_destroy(model);
         o.packed = 1;
         o.device = config.device;

@@ -546,7 +546,7 @@ static void travels(void **state)
     OK(trf_model_create(&m, &config, &err));
     OK(trf_model_set_vocabs(m, v, v, &err));
     assert_int_equal(close(mkstemp(path)), 0);
-    OK(trf_model_save(m, path, &err));
+    OK(trf_model_save(m, path, NULL, &err));
     OK(trf_model_load(&back, path, NULL, &err));
     assert_int_equal(unlink(path), 0);
     kept = trf_model_source_vocab(back);

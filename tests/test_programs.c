@@ -52,7 +52,7 @@ static void front_page(void **state)
         if (step == 1) first = report.loss;
         if (step == 400) assert_true(report.loss < first / 2 && report.nll < report.loss);
     }
-    OK(trf_model_save(model, in_folder("copy.safetensors"), &err));
+    OK(trf_model_save(model, in_folder("copy.safetensors"), NULL, &err));
     translator = translator_of(model, NULL);
     OK(trf_translate(translator, source, 3, target, 16, &n, &err));
     assert_int_equal(n, 3);
@@ -124,7 +124,7 @@ static void strings(void **state)
         OK(trf_train_step(trainer, &batch, &report, &err));
     }
     trf_trainer_destroy(trainer);
-    OK(trf_model_save(model, in_folder("de-fr.safetensors"), &err));
+    OK(trf_model_save(model, in_folder("de-fr.safetensors"), NULL, &err));
     trf_model_destroy(model);
 
     /* configuration and vocabularies are inside */
@@ -413,7 +413,7 @@ static void corpus_and_checkpoint(void **state)
         OK(trf_train_step(trainer, &batch, &report, &err));
         sentences += batch.source.count;
         if (++steps == 13)
-            OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), &err));
+            OK(trf_checkpoint_save(trainer, corpus, in_folder("run.checkpoint"), NULL, &err));
     }
     assert_int_equal(status, TRF_E_END);
     assert_int_equal(err.status, TRF_E_END);
@@ -1106,7 +1106,7 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_model_copy(&copy, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_create(&copy, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_model_load(&copy, NULL, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", &err));
+    FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", NULL, &err));
     assert_int_equal(trf_train_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_train_step(trainer, batch, NULL, NULL), TRF_OK);
     assert_int_equal(trf_translate(t, question, 5, NULL, 0, NULL, NULL), TRF_E_LIMIT);

@@ -2,6 +2,7 @@
 /* What the manual promises of all calls, where a call has broken it: NULL, outputs after failures,
    places of rejected batches, numbers of answers, memory, packed models, activations, damaged headers. */
 #include "transformer.h"
+#include "calls.h"
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -151,10 +152,10 @@ static void outputs_of_failing_calls(void **state)
     FAILS(TRF_E_STATE, trf_corpus_batches(corpus, &batches, &err));
     assert_int_equal(batches, 0);
     trf_corpus_destroy(corpus);
-    FAILS(TRF_E_LIMIT, trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
+    FAILS(TRF_E_LIMIT, kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
     saved = malloc(bytes);
-    OK(trf_model_save_memory(model, TRF_WEIGHTS_FULL, saved, bytes, &bytes, &err));
-    OK(trf_file_open_memory(&file, saved, bytes, NULL, &err));
+    OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, bytes, &bytes, &err));
+    OK(kit_open_memory(&file, saved, bytes, NULL, &err));
     options.beta1 = 5;
     assert_int_not_equal(trf_file_training(file, &options, &err), TRF_OK);
     assert_true(options.beta1 == 0);
@@ -215,10 +216,10 @@ static int64_t resumed_at(const trf_trainer *trainer, const trf_corpus *corpus, 
     trf_batch batch;
     size_t bytes = 0;
     void *saved;
-    FAILS(TRF_E_LIMIT, trf_checkpoint_save_memory(trainer, corpus, NULL, 0, &bytes, &err));
+    FAILS(TRF_E_LIMIT, kit_checkpoint_save_memory(trainer, corpus, NULL, 0, &bytes, &err));
     saved = malloc(bytes);
-    OK(trf_checkpoint_save_memory(trainer, corpus, saved, bytes, &bytes, &err));
-    OK(trf_checkpoint_load_memory(&model, &loaded, again, saved, bytes, NULL, NULL, &err));
+    OK(kit_checkpoint_save_memory(trainer, corpus, saved, bytes, &bytes, &err));
+    OK(kit_checkpoint_load_memory(&model, &loaded, again, saved, bytes, NULL, NULL, &err));
     OK(trf_corpus_next(again, &batch, &err));
     free(saved);
     trf_trainer_destroy(loaded);
@@ -651,14 +652,14 @@ static void a_damaged_header_is_refused(void **state)
     char *sum;
     int bit, refused = 0, i;
     (void)state;
-    FAILS(TRF_E_LIMIT, trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
+    FAILS(TRF_E_LIMIT, kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &bytes, &err));
     saved = (unsigned char *)malloc(bytes);
-    OK(trf_model_save_memory(model, TRF_WEIGHTS_FULL, saved, bytes, &bytes, &err));
+    OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, bytes, &bytes, &err));
     for (i = 7; i >= 0; i--) header = header << 8 | saved[i];
     for (at = 8; at < 8 + header; at++)
         for (bit = 0; bit < 8; bit++) {
             saved[at] ^= (unsigned char)(1 << bit);
-            if (trf_model_load_memory(&loaded, saved, bytes, NULL, &err) == TRF_OK) {
+            if (kit_load_memory(&loaded, saved, bytes, NULL, &err) == TRF_OK) {
                 trf_config c = *trf_model_config(loaded);
                 c.device = config.device;
                 c.hooks = config.hooks;
@@ -673,7 +674,7 @@ static void a_damaged_header_is_refused(void **state)
     assert_true(refused > 1000);
     for (sum = (char *)saved + 8; memcmp(sum, "trf.header_crc32", 16); sum++) { }
     memcpy(sum, "own", 3);
-    OK(trf_model_load_memory(&loaded, saved, bytes, NULL, &err));
+    OK(kit_load_memory(&loaded, saved, bytes, NULL, &err));
     trf_model_destroy(loaded);
     free(saved);
     trf_model_destroy(model);

@@ -545,19 +545,19 @@ static void checkpoints_keep_parts(void **state)
     OK(trf_model_create(&model, &j.c, &err));
     OK(trf_trainer_create(&trainer, model, &j.o, &err));
     OK(trf_train_step(trainer, &b, NULL, &err));
-    FAILS(TRF_E_LIMIT, trf_checkpoint_save_memory(trainer, NULL, NULL, 0, &n, &err));
+    FAILS(TRF_E_LIMIT, kit_checkpoint_save_memory(trainer, NULL, NULL, 0, &n, &err));
     bytes = (char *)malloc(n);
-    OK(trf_checkpoint_save_memory(trainer, NULL, bytes, n, &n, &err));
+    OK(kit_checkpoint_save_memory(trainer, NULL, bytes, n, &n, &err));
     OK(trf_train_step(trainer, &b, NULL, &err));
     wanted = hash_state(trainer);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
-    OK(trf_file_open_memory(&file, bytes, n, NULL, &err));
+    OK(kit_open_memory(&file, bytes, n, NULL, &err));
     OK(trf_file_training(file, &stored, &err));
     assert_true(stored.parts == 4 && stored.n_ranks == 1);
     trf_file_close(file);
     load.device = j.c.device;           /* bits depend on who multiplies */
-    OK(trf_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, &load, &err));
+    OK(kit_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, &load, &err));
     OK(trf_train_step(trainer, &b, NULL, &err));
     assert_true(hash_state(trainer) == wanted);
     trf_trainer_destroy(trainer);

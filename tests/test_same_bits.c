@@ -408,7 +408,7 @@ static void test_resume_everywhere(void **state)
             int64_t step;
             new_trainer(&model, &trainer, 1 + k % 2);
             train_until(trainer, corpus, k, micro);
-            assert_int_equal(trf_checkpoint_save(trainer, corpus, path, NULL), TRF_OK);
+            assert_int_equal(trf_checkpoint_save(trainer, corpus, path, NULL, NULL), TRF_OK);
             trf_trainer_destroy(trainer);
             trf_model_destroy(model);
             trf_corpus_destroy(corpus);
@@ -430,7 +430,7 @@ static int child_trains(const char *path, int micro, int threads)
     new_trainer(&model, &trainer, threads);
     for (step = 1; ; step++) {
         train_until(trainer, corpus, step, micro);
-        if (step < WHOLE && trf_checkpoint_save(trainer, corpus, path, NULL) != TRF_OK) return 3;
+        if (step < WHOLE && trf_checkpoint_save(trainer, corpus, path, NULL, NULL) != TRF_OK) return 3;
         if (write(1, ".", 1) != 1) return 4;
     }
 }
@@ -486,13 +486,13 @@ static void test_wrong_data(void **state)
     assert_int_equal(trf_corpus_add(larger, ids, 2, ids, 2, NULL), TRF_OK);
     new_trainer(&model, &trainer, 1);
     train_until(trainer, corpus, 2, 1);
-    assert_int_equal(trf_checkpoint_save(trainer, corpus, path, NULL), TRF_OK);
+    assert_int_equal(trf_checkpoint_save(trainer, corpus, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf_checkpoint_load(&loaded, &other, larger, path, NULL, NULL, &err),
                      TRF_E_STATE);
     assert_string_equal(err.what, "corpus");
     assert_null(loaded);
     assert_null(other);
-    assert_int_equal(trf_checkpoint_save(trainer, NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_checkpoint_save(trainer, NULL, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf_checkpoint_load(&loaded, &other, corpus, path, NULL, NULL, &err),
                      TRF_E_STATE);
     assert_int_equal(trf_checkpoint_load(&loaded, &other, NULL, path, NULL, NULL, &err), TRF_OK);

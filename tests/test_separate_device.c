@@ -234,7 +234,7 @@ static void test_checkpoints_move(void **state)
             model = model_of(variant);
             trainer = trainer_of(model, 1);
             train(trainer, 0, 5, 0);
-            OK(trf_checkpoint_save(trainer, NULL, in_folder("five"), &err));
+            OK(trf_checkpoint_save(trainer, NULL, in_folder("five"), NULL, &err));
             if (first == 0) {
                 files = hash_file(in_folder("five"));
                 train(trainer, 5, 10, 0);
@@ -922,9 +922,9 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
         out = trf_tensor_of(numbers, 2, one.target.lengths[0] + 1, one.target.lengths[0] + 1, 1);
         status = trf_attention_weights(l->translator, &one, TRF_DECODER_SELF, 0, 0, &out, e);
         break;
-    case SAVE_MODEL: status = trf_model_save(l->model, in_folder("saved"), e); break;
+    case SAVE_MODEL: status = trf_model_save(l->model, in_folder("saved"), NULL, e); break;
     case SAVE_CHECKPOINT:
-        status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), e);
+        status = trf_checkpoint_save(l->trainer, NULL, in_folder("saved"), NULL, e);
         break;
     case READ:
         out = trf_model_parameter(l->model, 0);
@@ -1049,7 +1049,7 @@ static void save_tied(const char *path)
         OK(trf_tensor_write(&to, numbers, VOCAB * D, &err));
         free(numbers);
     }
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     trf_model_destroy(model);
     f = fopen(path, "r+b");
     assert_non_null(f);
@@ -1069,8 +1069,8 @@ static void test_failures(void **state)
     lab l = fresh_lab();
     (void)state;
     save_tied(in_folder("tied"));
-    OK(trf_model_save(l.model, in_folder("model"), &err));
-    OK(trf_checkpoint_save(l.trainer, NULL, in_folder("checkpoint"), &err));
+    OK(trf_model_save(l.model, in_folder("model"), NULL, &err));
+    OK(trf_checkpoint_save(l.trainer, NULL, in_folder("checkpoint"), NULL, &err));
     lab_end(&l);
     for (what = 0; what < ACTIONS; what++)
         for (broken = 0; broken < 2; broken++) {

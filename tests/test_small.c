@@ -23,10 +23,10 @@ static image saved(const trf_model *model, trf_weights weights)
 {
     image to = {NULL, 0};
     size_t n;
-    FAILS(TRF_E_LIMIT, trf_model_save_memory(model, weights, NULL, 0, &n, &err));
+    FAILS(TRF_E_LIMIT, kit_save_memory(model, weights, NULL, 0, &n, &err));
     to.bytes = (unsigned char *)malloc(n);
     assert_non_null(to.bytes);
-    OK(trf_model_save_memory(model, weights, to.bytes, n, &to.n, &err));
+    OK(kit_save_memory(model, weights, to.bytes, n, &to.n, &err));
     assert_true(to.n == n);
     return to;
 }
@@ -49,7 +49,7 @@ static trf_model *loaded(const image *from, const trf_config *config, trf_weight
     trf_model *model = NULL;
     options.device = config->device;
     options.weights = weights;
-    OK(trf_model_load_memory(&model, from->bytes, from->n, &options, &err));
+    OK(kit_load_memory(&model, from->bytes, from->n, &options, &err));
     return model;
 }
 
@@ -132,13 +132,13 @@ static KIT_UNUSED void scales_of_others(void **state)
     size_t begin;
     int32_t param, i;
     (void)state;
-    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    OK(kit_open_memory(&file, small.bytes, small.n, &options, &err));
     i = trf_file_find(file, "encoder.layers.0.linear1.weight");
     begin = (size_t)trf_file_at(file, i).begin;
     OK(trf_file_read(file, trf_file_find(file, "encoder.layers.0.linear1.weight_scale"), 20, &scale,
                      1, &err));
     for (i = 0; i < 16; i++) small.bytes[begin + 20 * 16 + (size_t)i] = (unsigned char)(i - 7);
-    OK(trf_model_load_memory(&model, small.bytes, small.n, NULL, &err));
+    OK(kit_load_memory(&model, small.bytes, small.n, NULL, &err));
     param = trf_model_parameter_index(model, "encoder.layers.0.linear1.weight");
     a = trf__affine_of(&model->layout, param);
     trf__store(got, trf__int8_read((const char *)model->packed + a->packed[TRF__INT8], 20, 0, 16));
@@ -161,7 +161,7 @@ static void what_files_hold(void **state)
     config.positions = TRF_POSITIONS_LEARNED;
     OK(trf_model_create(&model, &config, &err));
     small = saved(model, TRF_WEIGHTS_INT8);
-    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    OK(kit_open_memory(&file, small.bytes, small.n, &options, &err));
     for (i = 0; i < trf_model_parameter_count(model); i++) {
         trf_tensor p = kit_open(trf_model_parameter(model, i));
         int32_t at = trf_file_find(file, p.name);
@@ -213,12 +213,12 @@ static KIT_UNUSED void a_quarter(void **state)
     small = new_file(&config, TRF_WEIGHTS_INT8, 0);
     assert_true((double)small.n < 0.27 * (double)full.n);
     options.hooks = kit_hooks(&memory);
-    OK(trf_model_load_memory(&model, full.bytes, full.n, &options, &err));
+    OK(kit_load_memory(&model, full.bytes, full.n, &options, &err));
     floats = memory.live;
     trf_model_destroy(model);
     assert_int_equal(memory.live, 0);
     memory.peak = 0;
-    OK(trf_model_load_memory(&model, small.bytes, small.n, &options, &err));
+    OK(kit_load_memory(&model, small.bytes, small.n, &options, &err));
     assert_true((double)memory.live < 0.28 * (double)floats);
     assert_true(memory.peak < memory.live + 3 * 65536 * 4);
     trf_model_destroy(model);
@@ -251,7 +251,7 @@ static void rows_of_nothing(void **state)
         model, "decoder.layers.0.linear1.weight")));
     w.data[3 * 16 + 5] = (trf_real)HUGE_VAL;
     kit_close(&w);
-    FAILS(TRF_E_NONFINITE, trf_model_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
+    FAILS(TRF_E_NONFINITE, kit_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
                                                  NULL, &err));
     assert_string_equal(err.what, "decoder.layers.0.linear1.weight");
     assert_int_equal(err.where, 3);
@@ -268,7 +268,7 @@ static void refused_with(image *file, size_t at, const void *bytes, size_t n, tr
     assert_true(n <= sizeof old && at + n <= file->n);
     memcpy(old, file->bytes + at, n);
     memcpy(file->bytes + at, bytes, n);
-    if (trf_model_load_memory(&model, file->bytes, file->n, NULL, &err) != status)
+    if (kit_load_memory(&model, file->bytes, file->n, NULL, &err) != status)
         fail_msg("%s: %s, not status %d", what, err.message, (int)status);
     assert_null(model);
     if (!strstr(err.message, what)) fail_msg("\"%s\" does not name %s", err.message, what);
@@ -296,7 +296,7 @@ static void bad_files(void **state)
     size_t scales, numbers, i;
     (void)state;
     small = new_file(&config, TRF_WEIGHTS_INT8, 0);
-    OK(trf_file_open_memory(&file, small.bytes, small.n, &options, &err));
+    OK(kit_open_memory(&file, small.bytes, small.n, &options, &err));
     scales = (size_t)trf_file_at(file, trf_file_find(
         file, "encoder.layers.1.linear1.weight_scale")).begin;
     numbers = (size_t)trf_file_at(file, trf_file_find(file,
@@ -318,18 +318,18 @@ static void bad_files(void **state)
     i = in_header(&small, "linear1.weight_scale\":{\"dtype\":\"F32\"");
     refused_with(&small, i + strlen("linear1.weight_scale\":{\"dtype\":\""), "I32", 3, TRF_E_SHAPE,
                  "weight_scale\" must be of type F32");
-    OK(trf_model_load_memory(&model, small.bytes, small.n, NULL, &err));
+    OK(kit_load_memory(&model, small.bytes, small.n, NULL, &err));
     FAILS(TRF_E_STATE, trf_trainer_create(&trainer, model, &training, &err));
-    FAILS(TRF_E_STATE, trf_model_save_as(model, "small", TRF_WEIGHTS_F16, &err));
+    FAILS(TRF_E_STATE, kit_save_as(model, "small", TRF_WEIGHTS_F16, &err));
     FAILS(TRF_E_STATE, trf_model_pack(model, TRF_WEIGHTS_BF16, &err));
     OK(trf_model_pack(model, TRF_WEIGHTS_INT8, &err));
     OK(trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
     trf_model_destroy(model);
     model = NULL;
     options.weights = TRF_WEIGHTS_BF16;
-    FAILS(TRF_E_STATE, trf_model_load_memory(&model, small.bytes, small.n, &options, &err));
+    FAILS(TRF_E_STATE, kit_load_memory(&model, small.bytes, small.n, &options, &err));
     options.weights = TRF_WEIGHTS_F16;
-    FAILS(TRF_E_INVALID_ARG, trf_model_load_memory(&model, small.bytes, small.n, &options, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_load_memory(&model, small.bytes, small.n, &options, &err));
     free(small.bytes);
 }
 
@@ -420,9 +420,9 @@ static void tied_twice_in_8_bits(void **state)
     kit_unchecked(small.bytes, small.n);
     at = in_header(&small, "\"trf.config.tying\":\"0\"");
     small.bytes[at + strlen("\"trf.config.tying\":\"")] = (unsigned char)('0' + TRF_TIED_ALL);
-    OK(trf_model_load_memory(&tied, small.bytes, small.n, NULL, &err));
+    OK(kit_load_memory(&tied, small.bytes, small.n, NULL, &err));
     trf_model_destroy(tied);
-    OK(trf_file_open_memory(&file, small.bytes, small.n, NULL, &err));
+    OK(kit_open_memory(&file, small.bytes, small.n, NULL, &err));
     at = (size_t)trf_file_at(file, trf_file_find(file, "generator.weight_scale")).begin;
     refused_with(&small, at + 4 * (VOCAB - 1), &other, sizeof other, TRF_E_SHAPE,
                  "generator.weight");
@@ -474,7 +474,7 @@ static void sessions(void **state)
         options.hooks.user = &fill;
         options.hooks.alloc = filled;
         options.hooks.free = unfilled;
-        OK(trf_model_load_memory(&model, from->bytes, from->n, &options, &err));
+        OK(kit_load_memory(&model, from->bytes, from->n, &options, &err));
         OK(trf_sampler_create(&sampler, model, &sampling, &err));
         if (which == 0) {
             OK(trf_sampler_begin(sampler, &batch, &err));
@@ -502,12 +502,12 @@ static void memory_ends(void **state)
     config.hooks = options.hooks = kit_hooks(&memory);
     OK(trf_model_create(&model, &config, &err));
     small = saved(model, TRF_WEIGHTS_INT8);
-    ALLOCATIONS_FAIL(memory, 4, trf_model_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
+    ALLOCATIONS_FAIL(memory, 4, kit_save_memory(model, TRF_WEIGHTS_INT8, small.bytes, small.n,
                                                       &n, &err), 1);
     trf_model_destroy(model);
     model = NULL;
     assert_int_equal(memory.live, 0);
-    ALLOCATIONS_FAIL(memory, 4, trf_model_load_memory(&model, small.bytes, small.n, &options, &err),
+    ALLOCATIONS_FAIL(memory, 4, kit_load_memory(&model, small.bytes, small.n, &options, &err),
                      !model);
     trf_model_destroy(model);
     assert_int_equal(memory.live, 0);

@@ -386,7 +386,7 @@ static void files(void **state)
     assert_true(fd >= 0);
     close(fd);
     OK(trf_model_create(&model, &c, &err));
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
     OK(trf_model_load(&again, path, NULL, &err));
     had = *trf_model_config(again);
     assert_true(had.pad == 8 && had.bos == -1 && had.eos == 0 && had.unk == -1);

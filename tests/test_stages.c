@@ -130,14 +130,14 @@ static void stage_reload(stage_job *j)
     int32_t in_flight = j->stage->n_slots;
     size_t n = 0;
     char *bytes;
-    trf_checkpoint_save_memory(j->trainer, NULL, NULL, 0, &n, NULL);
+    kit_checkpoint_save_memory(j->trainer, NULL, NULL, 0, &n, NULL);
     bytes = (char *)malloc(n);
-    j->failures += trf_checkpoint_save_memory(j->trainer, NULL, bytes, n, &n, NULL) != TRF_OK;
+    j->failures += kit_checkpoint_save_memory(j->trainer, NULL, bytes, n, &n, NULL) != TRF_OK;
     trf_stage_destroy(j->stage);
     trf_trainer_destroy(j->trainer);
     trf_model_destroy(j->model);
     j->stage = NULL; j->trainer = NULL; j->model = NULL;
-    j->failures += trf_checkpoint_load_memory(&j->model, &j->trainer, NULL, bytes, n, &j->o, NULL,
+    j->failures += kit_checkpoint_load_memory(&j->model, &j->trainer, NULL, bytes, n, &j->o, NULL,
                                               NULL) != TRF_OK;
     free(bytes);
     if (j->failures) return;
@@ -873,7 +873,7 @@ static void whole_models_alone(void **state)
     FAILS(TRF_E_STATE, trf_sampler_create(&sampler, model, NULL, &err));
     FAILS(TRF_E_STATE, trf_model_pack(model, TRF_WEIGHTS_FULL, &err));
     FAILS(TRF_E_STATE, trf_model_average(model, &model, 1, &err));
-    FAILS(TRF_E_STATE, trf_model_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &n, &err));
+    FAILS(TRF_E_STATE, kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &n, &err));
     FAILS(TRF_E_STATE, trf_stage_create(&stage, a.j.trainer, 1, sum_alone, NULL, &err));
     assert_null(stage);
     OK(trf_model_copy(&other, model, &err));
@@ -909,30 +909,30 @@ static void checkpoints_of_stages(void **state)
         compare_runs(&j, 1);
     }
     alone_open(&a, 0, 1);
-    FAILS(TRF_E_LIMIT, trf_checkpoint_save_memory(a.j.trainer, NULL, NULL, 0, &n, &err));
+    FAILS(TRF_E_LIMIT, kit_checkpoint_save_memory(a.j.trainer, NULL, NULL, 0, &n, &err));
     bytes = (char *)malloc(n);
-    OK(trf_checkpoint_save_memory(a.j.trainer, NULL, bytes, n, &n, &err));
-    OK(trf_model_load_memory(&model, bytes, n, NULL, &err));
+    OK(kit_checkpoint_save_memory(a.j.trainer, NULL, bytes, n, &n, &err));
+    OK(kit_load_memory(&model, bytes, n, NULL, &err));
     assert_true(hash_weights(HASH_START, model) == hash_weights(HASH_START, a.j.model));
     assert_true(model->layout.first == 3 && model->layout.end == 4);
     trf_model_destroy(model);
     loading.weights = TRF_WEIGHTS_BF16;
-    FAILS(TRF_E_STATE, trf_model_load_memory(&model, bytes, n, &loading, &err));
+    FAILS(TRF_E_STATE, kit_load_memory(&model, bytes, n, &loading, &err));
     kit_unchecked(bytes, n);
     for (at = bytes; memcmp(at, "trf.stage.end\":\"4", 17); at++) { }
     at[16] = '5';                       /* there are four layers */
-    FAILS(TRF_E_FORMAT, trf_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
+    FAILS(TRF_E_FORMAT, kit_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
                                                    &err));
     at[16] = '3';                       /* and one is too few */
-    FAILS(TRF_E_FORMAT, trf_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
+    FAILS(TRF_E_FORMAT, kit_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
                                                    &err));
     at[16] = '4';
     for (at = bytes; memcmp(at, "trf.stage.first\":\"3", 19); at++) { }
     at[18] = '2';                       /* a layer that the file does not have */
-    FAILS(TRF_E_SHAPE, trf_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
+    FAILS(TRF_E_SHAPE, kit_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
                                                   &err));
     at[18] = '0';
-    FAILS(TRF_E_FORMAT, trf_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
+    FAILS(TRF_E_FORMAT, kit_checkpoint_load_memory(&model, &trainer, NULL, bytes, n, NULL, NULL,
                                                    &err));
     free(bytes);
     alone_close(&a);

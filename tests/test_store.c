@@ -386,7 +386,7 @@ static trf_model *model_of(const trf_config *config)
 static void save(const trf_model *model, const char *path)
 {
     trf_error err;
-    OK(trf_model_save(model, path, &err));
+    OK(trf_model_save(model, path, NULL, &err));
 }
 
 static void draft_of_small(draft *d)
@@ -735,7 +735,7 @@ static void large_vocabularies(void **state)
     model = model_of(&config);
     OK(trf_model_set_vocabs(model, vocab, NULL, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    OK(trf_checkpoint_save(trainer, NULL, in_folder("large"), &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("large"), NULL, &err));
     save(model, in_folder("large"));
     OK(trf_model_load(&again, in_folder("large"), NULL, &err));
     for (id = 4; id < config.source_vocab; id++)
@@ -776,7 +776,7 @@ static void limits_of_a_checkpoint(void **state)
     trainer->options.source_tokens = trainer->options.target_tokens = 1 << 24;
     trainer->options.sequences = 1 << 24;
     trainer->options.longest = 1 << 20;
-    OK(trf_checkpoint_save(trainer, NULL, in_folder("limits"), &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("limits"), NULL, &err));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("limits"), NULL, NULL, &err));
@@ -791,7 +791,7 @@ static void limits_of_a_checkpoint(void **state)
 static const trf__destination *at_path(const char *path)
 {
     static trf__destination to;
-    to = trf__to_path(path);
+    to.path = path;
     return &to;
 }
 
@@ -1473,7 +1473,7 @@ static void weights_of_16_bits(void **state)
         set_weight(model, 1, 2, 1.0 / 3);
         set_weight(model, 1, 3, -1e-7);
         save(model, in_folder("whole"));
-        OK(trf_model_save_as(model, in_folder("half"), weights, &err));
+        OK(kit_save_as(model, in_folder("half"), weights, &err));
         free(kit_read_file(in_folder("whole"), &whole));
         free(kit_read_file(in_folder("half"), &half));
         assert_true(half < whole -
@@ -1503,28 +1503,28 @@ static void weights_of_16_bits(void **state)
             kit_close(&b);
         }
         hash = hash_file(in_folder("half"));
-        OK(trf_model_save_as(narrow, in_folder("half"), weights, &err));
+        OK(kit_save_as(narrow, in_folder("half"), weights, &err));
         assert_true(hash_file(in_folder("half")) == hash);
         trf_model_destroy(narrow);
         assert_int_equal(memory.live, 0);
         set_weight(model, 0, 1,
                    which == 1 && sizeof(trf_real) == 4 ? 3.4e38
                                                        : 1.01 * most[which]); /* too large */
-        assert_int_equal(trf_model_save_as(model, in_folder("half"), weights, &err),
+        assert_int_equal(kit_save_as(model, in_folder("half"), weights, &err),
                          TRF_E_NONFINITE);
         assert_string_equal(err.what, trf_model_parameter(model, 0).name);
         assert_int_equal(err.where, 1);
         assert_true(names(&err, in_folder("half")));
         assert_true(hash_file(in_folder("half")) == hash);
         set_weight(model, 0, 1, which == 1 ? 3.38e38 : 65519);
-        OK(trf_model_save_as(model, in_folder("half"), weights, &err));
+        OK(kit_save_as(model, in_folder("half"), weights, &err));
         set_weight(model, 0, 1, HUGE_VAL);             /* as they are */
-        OK(trf_model_save_as(model, in_folder("half"), weights, &err));
+        OK(kit_save_as(model, in_folder("half"), weights, &err));
         refused(in_folder("half"), TRF_E_NONFINITE, trf_model_parameter(model, 0).name);
-        assert_int_equal(trf_model_save_as(model, in_folder("half"), TRF_WEIGHTS_COUNT, &err),
+        assert_int_equal(kit_save_as(model, in_folder("half"), TRF_WEIGHTS_COUNT, &err),
                          TRF_E_INVALID_ARG);
-        assert_int_equal(trf_model_save_as(model, NULL, weights, &err), TRF_E_INVALID_ARG);
-        assert_int_equal(trf_model_save_as(NULL, in_folder("half"), weights, &err),
+        assert_int_equal(kit_save_as(model, NULL, weights, &err), TRF_E_INVALID_ARG);
+        assert_int_equal(kit_save_as(NULL, in_folder("half"), weights, &err),
                          TRF_E_INVALID_ARG);
         trf_model_destroy(model);
     }
@@ -1641,7 +1641,7 @@ static run train_some(int steps, const char *path)
         OK(trf_train_step(r.trainer, &batch, &report, &err));
         assert_int_equal(report.skipped, 0);
     }
-    if (path) OK(trf_checkpoint_save(r.trainer, r.corpus, path, &err));
+    if (path) OK(trf_checkpoint_save(r.trainer, r.corpus, path, NULL, &err));
     return r;
 }
 
@@ -1683,7 +1683,7 @@ static void models_in_memory(void **state)
         size_t n, bytes = 77, size, cut;
         char *want, *got;
         trf_weights weights = which == 2 ? TRF_WEIGHTS_F16 : TRF_WEIGHTS_FULL;
-        if (which == 2) OK(trf_model_save_as(r.model, path, weights, &err));
+        if (which == 2) OK(kit_save_as(r.model, path, weights, &err));
         path = in_folder(which == 0 ? "small" : which == 1 ? "run" : "half");
         want = kit_read_file(path, &n);
         assert_non_null(want);
@@ -1691,9 +1691,9 @@ static void models_in_memory(void **state)
         for (size = 0; size < n + 2; size += size < 3 || size > n - 3 ? 1 : n / 7) {
             trf_status status;
             memset(got, '#', n + 8);
-            status = which == 1 ? trf_checkpoint_save_memory(r.trainer, r.corpus, size ? got : NULL,
+            status = which == 1 ? kit_checkpoint_save_memory(r.trainer, r.corpus, size ? got : NULL,
                                                              size, &bytes, &err)
-                                : trf_model_save_memory(r.model, weights, size ? got : NULL, size,
+                                : kit_save_memory(r.model, weights, size ? got : NULL, size,
                                                         &bytes, &err);
             assert_int_equal(status, size < n ? TRF_E_LIMIT : TRF_OK);
             assert_int_equal(bytes, n);
@@ -1710,49 +1710,61 @@ static void models_in_memory(void **state)
             memcpy(exact, want, cut);
             assert_true(kit_write_file(in_folder("cut"), want, cut));
             status = trf_model_load(&model, in_folder("cut"), &options, &of_file);
-            assert_int_equal(trf_model_load_memory(&model, exact, cut, &options, &err), status);
+            assert_int_equal(kit_load_memory(&model, exact, cut, &options, &err), status);
             assert_true(status != TRF_OK && model == NULL && err.where == of_file.where &&
                         names(&err, "memory"));
             free(exact);
         }
         if (which == 1) {
-            OK(trf_checkpoint_load_memory(&model, &trainer, corpus, got, n, NULL, &options, &err));
+            OK(kit_checkpoint_load_memory(&model, &trainer, corpus, got, n, NULL, &options, &err));
             memset(got, 0, n);                      /* it is copied */
-            OK(trf_checkpoint_save(trainer, corpus, in_folder("again"), &err));
+            OK(trf_checkpoint_save(trainer, corpus, in_folder("again"), NULL, &err));
             assert_true(hash_file(in_folder("again")) == hash_file(in_folder("run")));
             trf_trainer_destroy(trainer);
         } else {
-            OK(trf_model_load_memory(&model, got, n, &options, &err));
+            OK(kit_load_memory(&model, got, n, &options, &err));
             memset(got, 0, n);
-            OK(trf_model_save_as(model, in_folder("again"), weights, &err));
+            OK(kit_save_as(model, in_folder("again"), weights, &err));
             assert_true(hash_file(in_folder("again")) ==
                         hash_file(in_folder(which ? "half" : "small")));
             trf_model_destroy(model);
-            assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, want, n, NULL,
+            assert_int_equal(kit_checkpoint_load_memory(&model, &trainer, NULL, want, n, NULL,
                                                         &options, &err),
                              TRF_E_STATE);
             assert_null(model);
-            OK(trf_model_load_memory(&model, want, n, &options, &err));
+            OK(kit_load_memory(&model, want, n, &options, &err));
         }
         trf_model_destroy(model);
         model = NULL;
         free(want);
         free(got);
     }
-    assert_int_equal(trf_model_load_memory(&model, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
-    assert_string_equal(err.what, "bytes");
-    assert_int_equal(trf_model_load_memory(NULL, &err, 9, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_load_memory(&model, &err, 0, NULL, &err), TRF_E_FORMAT);
-    assert_int_equal(trf_checkpoint_load_memory(&model, &trainer, NULL, NULL, 9, NULL, NULL, &err),
+    assert_int_equal(kit_load_memory(&model, NULL, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "path");
+    options.memory = &err;
+    options.memory_bytes = 9;
+    assert_int_equal(trf_model_load(&model, "a_path", &options, &err), TRF_E_INVALID_ARG);
+    assert_string_equal(err.what, "memory");
+    assert_int_equal(kit_load_memory(NULL, &err, 9, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(kit_load_memory(&model, &err, 0, NULL, &err), TRF_E_FORMAT);
+    assert_int_equal(kit_checkpoint_load_memory(&model, &trainer, NULL, NULL, 9, NULL, NULL, &err),
                      TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_save_memory(NULL, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err),
+    assert_int_equal(kit_save_memory(NULL, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err),
                      TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 9, NULL, &err),
-                     TRF_E_INVALID_ARG);
-    assert_string_equal(err.what, "buffer");
-    assert_int_equal(trf_model_save_memory(r.model, TRF_WEIGHTS_FULL, NULL, 0, NULL, &err),
-                     TRF_E_LIMIT);
-    assert_int_equal(trf_checkpoint_save_memory(NULL, NULL, NULL, 0, NULL, &err),
+    for (which = 0; which < 4; which++) {       /* no path, and nothing to write to; both; small weights */
+        trf_save_options o = {TRF_WEIGHTS_FULL, NULL, 0, NULL};
+        o.size = which == 0 ? 9 : 0;
+        if (which == 2) o.memory = &err;
+        if (which == 3) o.weights = TRF_WEIGHTS_BF16;
+        if (which < 3) {
+            assert_int_equal(trf_model_save(r.model, which == 2 ? "a_path" : NULL, &o, &err), TRF_E_INVALID_ARG);
+            assert_string_equal(err.what, which == 2 ? "memory" : "path");
+        }
+        assert_int_equal(trf_checkpoint_save(r.trainer, NULL, which < 2 ? NULL : "a_path", &o, &err),
+                         TRF_E_INVALID_ARG);
+        assert_string_equal(err.what, which < 2 ? "path" : which == 2 ? "memory" : "weights");
+    }
+    assert_int_equal(kit_checkpoint_save_memory(NULL, NULL, NULL, 0, NULL, &err),
                      TRF_E_INVALID_ARG);
     trf_corpus_destroy(corpus);
     end_run(&r);
@@ -1784,7 +1796,7 @@ static void checkpoints_come_back(void **state)
         assert_true(b->threads == 0 && b->hooks.alloc == options.hooks.alloc &&
                     b->hooks.user == options.hooks.user);
         assert_true(b->n_ranks == 1 && !b->all_reduce);
-        OK(trf_checkpoint_save(again.trainer, again.corpus, in_folder("again"), &err));
+        OK(trf_checkpoint_save(again.trainer, again.corpus, in_folder("again"), NULL, &err));
         assert_true(hash_file(in_folder("run")) == hash_file(in_folder("again")));
         assert_true(go_on(&r, 7) == go_on(&again, 7));
         end_run(&again);
@@ -1820,12 +1832,12 @@ static void checkpoints_in_the_middle(void **state)
     (void)state;
     OK(trf_corpus_next(r.corpus, &batch, &err));
     OK(trf_forward_backward(r.trainer, &batch, &report, &err));
-    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err),
+    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), NULL, &err),
                      TRF_E_STATE);
     assert_true(hash_file(in_folder("middle")) == file);
     trf_trainer_discard_gradients(r.trainer);
-    OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), &err));
-    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("middle"), &err));
+    OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("middle"), NULL, &err));
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("middle"), NULL, &err));
     end_run(&r);
 }
 
@@ -1952,7 +1964,7 @@ static void place_is(const run *r, int64_t epoch, int64_t batch)
     run again;
     trf_error err;
     int64_t epoch_now, batch_now;
-    OK(trf_checkpoint_save(r->trainer, r->corpus, in_folder("place"), &err));
+    OK(trf_checkpoint_save(r->trainer, r->corpus, in_folder("place"), NULL, &err));
     again = load_run(in_folder("place"), 0);
     position_of(again.corpus, &epoch_now, &batch_now);
     assert_int_equal(epoch_now, epoch);
@@ -1985,7 +1997,7 @@ static void cancelled_steps_lose_nothing(void **state)
             done = status == TRF_OK;
             if (!done) assert_int_equal(status, TRF_E_CANCELLED);
             trf_trainer_discard_gradients(r.trainer);
-            OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("stopped"), &err));
+            OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("stopped"), NULL, &err));
             again = load_run(in_folder("stopped"), (int)(k % 2));
             OK(train_until(&again, UPDATES, accumulate, &err));
             assert_true(hash_state(again.trainer) == want);
@@ -2208,7 +2220,7 @@ static void options_half_way(void **state)
         OK(trf_trainer_create(&trainer, model, &o, &err));
         for (step = 0; step < 3; step++)
             OK(trf_train_step(trainer, &data[step].batch, &report, &err));
-        OK(trf_checkpoint_save(trainer, NULL, in_folder("half"), &err));
+        OK(trf_checkpoint_save(trainer, NULL, in_folder("half"), NULL, &err));
         o.optimizer = all ? TRF_ADAMW : TRF_ADAM;
         o.beta1 = 0.8; o.beta2 = 0.95; o.epsilon = 1e-6; o.epsilon_rule = TRF_EPSILON_INSIDE;
         o.weight_decay = 0.1; o.decay_all = all;
@@ -2239,8 +2251,8 @@ static void options_half_way(void **state)
         OK(trf_evaluate(trainer, &data[1].batch, &report, &err));
         OK(trf_evaluate(resumed, &data[1].batch, &other, &err));
         assert_memory_equal(&report, &other, sizeof report);
-        OK(trf_checkpoint_save(trainer, NULL, in_folder("one"), &err));
-        OK(trf_checkpoint_save(resumed, NULL, in_folder("two"), &err));
+        OK(trf_checkpoint_save(trainer, NULL, in_folder("one"), NULL, &err));
+        OK(trf_checkpoint_save(resumed, NULL, in_folder("two"), NULL, &err));
         assert_true(hash_file(in_folder("one")) == hash_file(in_folder("two")));
         trf_trainer_destroy(trainer);
         trf_trainer_destroy(resumed);
@@ -2354,7 +2366,7 @@ static void resuming_is_refused(void **state)
     position_of(again.corpus, &epoch, &number);
     assert_true(epoch == 0 && number == 3);
     end_run(&again);
-    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), &err));         /* without a place */
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), NULL, &err));         /* without a place */
     OK(trf_checkpoint_load(&again.model, &again.trainer, NULL, in_folder("bare"), NULL, NULL,
                            &err));
     again.corpus = corpus_of(0);
@@ -2380,7 +2392,7 @@ static void skipped_steps_come_back(void **state)
     kit_set(trf_trainer_gradient(r.trainer, 0), 0, (double)NAN);
     OK(trf_optimizer_step(r.trainer, &report, &err));
     assert_int_equal(report.skipped, 1);
-    OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("skipped"), &err));
+    OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("skipped"), NULL, &err));
     again = load_run(in_folder("skipped"), 0);
     assert_int_equal(trf_trainer_step(again.trainer), 1);
     OK(train_until(&again, 5, 1, &err));
@@ -2429,7 +2441,7 @@ static void old_formats(void **state)
             r.corpus = corpus_of(0);
             OK(trf_checkpoint_load(&r.model, &r.trainer, r.corpus, in_folder("draft"), NULL,
                                    &options, &err));
-            OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("again"), &err));
+            OK(trf_checkpoint_save(r.trainer, r.corpus, in_folder("again"), NULL, &err));
             end_run(&r);
         } else {
             trf_model *model = NULL;
@@ -2598,8 +2610,7 @@ static void one_for_the_other(void **state)
                                          &err),
                      TRF_E_STATE);
     assert_non_null(strstr(err.message, "trf_model_load"));
-    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"),
-                           &err)); /* one without a place in the data */
+    OK(trf_checkpoint_save(r.trainer, NULL, in_folder("bare"), NULL, &err)); /* one without a place in the data */
     checkpoint_refused(in_folder("bare"), r.corpus, TRF_E_STATE, "corpus");
     OK(trf_checkpoint_load(&model, &trainer, NULL, in_folder("bare"), NULL, &options, &err));
     trf_trainer_destroy(trainer);
@@ -2798,7 +2809,7 @@ static void no_memory(void **state)
             } else if (what == 1) {
                 OK(trf_model_create(&model, &config, &err));
                 memory.fail_at = memory.calls + at;
-                status = trf_model_save(model, in_folder("small"), &err);
+                status = trf_model_save(model, in_folder("small"), NULL, &err);
                 if (status != TRF_OK) assert_true(before == hash_file(in_folder("small")));
             } else {
                 memory.fail_at = at;
@@ -2871,29 +2882,29 @@ static void places_that_cannot_be_written(void **state)
     (void)state;
     for (i = 0; i < sizeof places / sizeof places[0]; i++) {
         trf_status wanted = places[i][0] ? TRF_E_IO : TRF_E_INVALID_ARG;
-        assert_int_equal(trf_model_save(model, places[i], &err), wanted);
+        assert_int_equal(trf_model_save(model, places[i], NULL, &err), wanted);
         assert_true(err.status == (int32_t)wanted && err.message[0]);
         if (places[i][0]) assert_true(names(&err, places[i]));
-        assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, places[i], &err), wanted);
+        assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, places[i], NULL, &err), wanted);
         if (places[i][0]) assert_true(names(&err, places[i]));
     }
-    assert_int_equal(trf_model_save(model, NULL, &err), TRF_E_INVALID_ARG);
-    assert_int_equal(trf_model_save(NULL, in_folder("one"), &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save(model, NULL, NULL, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_model_save(NULL, in_folder("one"), NULL, &err), TRF_E_INVALID_ARG);
     save(model, in_folder("old"));
     before = hash_file(in_folder("old"));
     files = files_in_folder();
     assert_int_equal(chmod(folder, 0555), 0);
-    if (geteuid() != 0) assert_int_equal(trf_model_save(model, in_folder("old"), &err), TRF_E_IO);
+    if (geteuid() != 0) assert_int_equal(trf_model_save(model, in_folder("old"), NULL, &err), TRF_E_IO);
     assert_int_equal(chmod(folder, 0755), 0);
     signal(SIGXFSZ, SIG_IGN);                   /* a disk that is full after a kilobyte */
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &unlimited), 0);
     little = unlimited;
     little.rlim_cur = 1024;
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
-    assert_int_equal(trf_model_save(model, in_folder("old"), &err), TRF_E_IO);
+    assert_int_equal(trf_model_save(model, in_folder("old"), NULL, &err), TRF_E_IO);
     assert_int_equal(err.sys_errno, EFBIG);
     assert_true(names(&err, in_folder("old")));
-    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("old"), &err), TRF_E_IO);
+    assert_int_equal(trf_checkpoint_save(r.trainer, r.corpus, in_folder("old"), NULL, &err), TRF_E_IO);
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &unlimited), 0);
     assert_true(hash_file(in_folder("old")) == before);
     assert_int_equal(files_in_folder(), files);         /* nothing half written is left */
@@ -2996,12 +3007,12 @@ static void metadata_travels(void **state)
     assert_string_equal(trf_file_metadata(file, "licence"), "MIT");
     assert_string_equal(trf_file_metadata(file, "format"), "pt");
     trf_file_close(file);
-    OK(trf_checkpoint_save(trainer, NULL, in_folder("checkpoint"), &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("checkpoint"), NULL, &err));
     trf_trainer_destroy(trainer);
     OK(trf_checkpoint_load(&again, &resumed, NULL, in_folder("checkpoint"), NULL, &options, &err));
     assert_string_equal(metadata_of(model), "licence=MIT;z=\x01 \xE4\xB8\xAD \"\n;");
     assert_string_equal(metadata_of(again), "licence=MIT;z=\x01 \xE4\xB8\xAD \"\n;");
-    OK(trf_checkpoint_save(resumed, NULL, in_folder("checkpoint2"), &err));
+    OK(trf_checkpoint_save(resumed, NULL, in_folder("checkpoint2"), NULL, &err));
     assert_true(hash_file(in_folder("checkpoint")) == hash_file(in_folder("checkpoint2")));
     trf_trainer_destroy(resumed);
     trf_model_destroy(again);
@@ -3151,7 +3162,7 @@ static void more_metadata_than_readers_take(void **state)
         assert_int_equal(trf_model_metadata_count(again), n);
         assert_int_equal(trf_model_set_metadata(again, "one more", "", &err), TRF_E_LIMIT);
         OK(trf_trainer_create(&trainer, again, NULL, &err));
-        OK(trf_checkpoint_save(trainer, NULL, in_folder("more"), &err));
+        OK(trf_checkpoint_save(trainer, NULL, in_folder("more"), NULL, &err));
         trf_trainer_destroy(trainer);
         trf_model_destroy(again);
         OK(trf_model_load(&again, in_folder("more"), &options, &err));
@@ -3219,7 +3230,7 @@ static void most_metadata_of_a_checkpoint(void **state)
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_trainer_freeze(trainer, "*", 1, &frozen, &err));
     assert_true(TEXTS + frozen > 65536);
-    OK(trf_checkpoint_save(trainer, NULL, in_folder("frozen"), &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("frozen"), NULL, &err));
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     OK(trf_checkpoint_load(&again, &trainer, NULL, in_folder("frozen"), NULL, &options, &err));
@@ -3286,7 +3297,7 @@ static void checks_and_bytes(void **state)
 
     OK(trf_model_create(&model, &config, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));
-    OK(trf_checkpoint_save(trainer, NULL, in_folder("checked"), &err));
+    OK(trf_checkpoint_save(trainer, NULL, in_folder("checked"), NULL, &err));
     OK(trf_file_open(&file, in_folder("checked"), &load, &err));
     OK(trf_file_training(file, &stored, &err));
     assert_int_equal(stored.warmup, 7);
@@ -3308,7 +3319,7 @@ static void checks_and_bytes(void **state)
     assert_int_equal(trf_file_read_bytes(file, -1, 0, bytes, 1, &err), TRF_E_INVALID_ARG);
     assert_int_equal(trf_file_read_bytes(file, at, 0, NULL, 1, &err), TRF_E_INVALID_ARG);
     trf_file_close(file);
-    OK(trf_model_save(model, in_folder("checked"), &err));
+    OK(trf_model_save(model, in_folder("checked"), NULL, &err));
     OK(trf_file_open(&file, in_folder("checked"), &load, &err));
     stored.warmup = 99;
     assert_int_equal(trf_file_training(file, &stored, &err),

@@ -432,7 +432,7 @@ static void chunks_are_learned(void **state)
     }
     assert_true(report.nll < 0.7 * first);
     snprintf(path, sizeof path, "/tmp/trf_targets.%ld", (long)getpid());
-    OK(trf_checkpoint_save(l.trainer, corpus, path, &err));
+    OK(trf_checkpoint_save(l.trainer, corpus, path, NULL, &err));
     OK(trf_checkpoint_load(&model, &trainer, again, path, &o, NULL, &err));
     remove(path);
     assert_int_equal(trf_model_config(model)->target_eos, 0);

@@ -258,7 +258,7 @@ static void the_same_bits(void **state)
                 OK(trf_trainer_set_teachers(l.trainer, all(&s), 2, 0.5, &err));
             }
             if (k == 6) {
-                OK(trf_checkpoint_save(l.trainer, NULL, file, &err));
+                OK(trf_checkpoint_save(l.trainer, NULL, file, NULL, &err));
                 lab_close(&l);
                 load.device.threads = 1;
                 load.device.products = TRF_PRODUCTS_BUILT_IN;

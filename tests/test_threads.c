@@ -448,7 +448,7 @@ static void test_one_place(void **state)
     o.threads = 0;                      /* 3: not what it has */
     assert_int_equal(trf_trainer_set_options(trainer, &o, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "threads");
-    assert_int_equal(trf_checkpoint_save(trainer, NULL, path, NULL), TRF_OK);
+    assert_int_equal(trf_checkpoint_save(trainer, NULL, path, NULL, NULL), TRF_OK);
     trf_trainer_destroy(trainer);
     trainer = new_trainer(model, 0);
     o = *trf_trainer_options(trainer);

@@ -342,7 +342,7 @@ static void checkpoints(void **state)
         OK(trf_trainer_create(&t, model, &training, &err));
         assert_true(trained(t, c, 15) == (k ? middle : (middle = hash_state(t))));
         if (k) {
-            OK(trf_checkpoint_save(t, c, in_folder("checkpoint"), &err));
+            OK(trf_checkpoint_save(t, c, in_folder("checkpoint"), NULL, &err));
             trf_trainer_destroy(t);
             trf_model_destroy(model);
             trf_corpus_destroy(c);

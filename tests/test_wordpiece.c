@@ -880,8 +880,8 @@ static void in_models(void **state)
     c.pad = 0; c.unk = 1; c.bos = 2; c.eos = 3;
     OK(trf_model_create(&model, &c, &err));
     OK(trf_model_set_vocabs(model, vocab, NULL, &err));
-    OK(trf_model_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
-    OK(trf_model_load_memory(&again, saved, bytes, NULL, &err));
+    OK(kit_save_memory(model, TRF_WEIGHTS_FULL, saved, sizeof saved, &bytes, &err));
+    OK(kit_load_memory(&again, saved, bytes, NULL, &err));
     OK(trf_vocab_encode(trf_model_source_vocab(again), "The unaffable", some, 64, &n, &err));
     assert_true(n == 4 && some[0] == 11 && some[1] == 6 && some[2] == 7 && some[3] == 8);
     assert_int_equal(trf_model_source_vocab(again)->n_stored, made.n);
@@ -892,7 +892,7 @@ static void in_models(void **state)
     assert_true(i + 8 < bytes);
     saved[i + 8] = 9;
     again = model;
-    assert_true(trf_model_load_memory(&again, saved, bytes, NULL, &err) != TRF_OK);
+    assert_true(kit_load_memory(&again, saved, bytes, NULL, &err) != TRF_OK);
     assert_null(again);
     trf_model_destroy(model);
     c.bos = 1; c.unk = 2;

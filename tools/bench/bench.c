@@ -495,7 +495,7 @@ static void bench_learning(const char *path, int updates, int threads)
         if (trf_train_step(trainer, &batch, &report, &err)) die(err.message);
         if (step % 100 == 0) fprintf(stderr, "update %d, loss %.3f, right %.3f\n", step, report.loss, report.accuracy);
     }
-    if (trf_model_save(model, path, &err)) die(err.message);
+    if (trf_model_save(model, path, NULL, &err)) die(err.message);
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
 }
@@ -749,7 +749,8 @@ static void bench_loading(const char *path, trf_weights weights)
     timed.stopped = 1;
     /* another process makes the file: the memory of its floats would count as ours */
     if (fork() == 0) {
-        if (trf_model_create(&model, &config, &err) || trf_model_save_as(model, path, weights, &err)) die(err.message);
+        trf_save_options save = {weights, NULL, 0, NULL};
+        if (trf_model_create(&model, &config, &err) || trf_model_save(model, path, &save, &err)) die(err.message);
         _exit(0);
     }
     if (wait(&i) < 0 || i) die("no file was made");
@@ -906,7 +907,7 @@ static void make_llama(const char *path, const int *sizes, trf_weights weights)
     c.positions = TRF_POSITIONS_ROTARY;
     c.activation = TRF_SILU; c.feed_forward_gate = 1;
     c.qkv_bias = c.out_bias = c.feed_forward_bias = c.generator_bias = c.scale_embeddings = 0;
-    if (trf_model_create(&model, &c, &err) || trf_model_pack(model, weights, &err) || trf_model_save(model, path, &err))
+    if (trf_model_create(&model, &c, &err) || trf_model_pack(model, weights, &err) || trf_model_save(model, path, NULL, &err))
         die(err.message);
     trf_model_destroy(model);
 }

@@ -26,17 +26,14 @@ typedef double trf_real;
 #define trf_model_create_zeros trf_model_create_zeros_double
 #define trf_model_create_stage trf_model_create_stage_double
 #define trf_model_load        trf_model_load_double
-#define trf_model_load_memory trf_model_load_memory_double
 #define trf_trainer_create    trf_trainer_create_double
 #define trf_stage_create      trf_stage_create_double
 #define trf_checkpoint_load   trf_checkpoint_load_double
-#define trf_checkpoint_load_memory trf_checkpoint_load_memory_double
 #define trf_translator_create trf_translator_create_double
 #define trf_sampler_create    trf_sampler_create_double
 #define trf_context_create    trf_context_create_double
 #define trf_updater_create    trf_updater_create_double
 #define trf_file_open         trf_file_open_double
-#define trf_file_open_memory  trf_file_open_memory_double
 #define trf_file_save         trf_file_save_double
 #else
 typedef float trf_real;

@@ -135,6 +135,11 @@ typedef struct trf_load_options {
                                    its checksum compared. default 1 */
     int32_t verify;             /* 1: the checksum of a mapped file is compared, which reads all of
                                    it. default 0 */
+    const void *memory;         /* in place of a path, which is NULL then: the bytes of a file.
+                                   trf_file_open borrows them until trf_file_close; the other calls
+                                   copy what they need. Messages begin with "memory".
+                                   default NULL */
+    size_t memory_bytes;        /* how many; default 0 */
     trf_device device;          /* default trf_device_default() */
     trf_hooks hooks;            /* default none */
 } trf_load_options;
@@ -146,6 +151,17 @@ TRF_API trf_load_options trf_load_defaults(void);
    remove "trf.header_crc32" from the metadata. TRF_E_UNSUPPORTED: the format of another version. */
 TRF_API trf_status trf_model_load(trf_model **model, const char *path,
                                   const trf_load_options *options, trf_error *err);
+/* How a model or a checkpoint is saved. NULL, or a struct of zeros: the defaults. */
+typedef struct trf_save_options {
+    trf_weights weights;        /* of a model's matrices in the file; a checkpoint's are FULL;
+                                   default TRF_WEIGHTS_FULL */
+    void *memory;               /* in place of a path, which is NULL then: gets the bytes of the
+                                   file. NULL if size is 0: `bytes` is all that is wanted */
+    size_t size;                /* of memory. If the file is longer, nothing is written, and the
+                                   call fails with TRF_E_LIMIT */
+    size_t *bytes;              /* gets the length of a file in memory, even if `size` is too small;
+                                   default NULL */
+} trf_save_options;
 /* Saves a model. Afterwards the path has the old file or the new one, never a part: the call writes
    a temporary file beside it, then calls fsync, renames the file, and calls fsync on the folder.
      - A symbolic link at `path` is replaced, not followed.
@@ -156,11 +172,9 @@ TRF_API trf_status trf_model_load(trf_model **model, const char *path,
        same time.
      - A program with a limit on file sizes (RLIMIT_FSIZE) should ignore SIGXFSZ, which would end
        it. Saving then fails with TRF_E_IO, and sys_errno is EFBIG. */
-TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err);
-
-TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
-                                     trf_error *err);
-/* Of a packed model (trf_model_pack) both write a packed file: its memory as it is, with
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
+                                  const trf_save_options *options, trf_error *err);
+/* Of a packed model (trf_model_pack) the call writes a packed file: its memory as it is, with
    vocabularies and texts. `weights` is FULL or the model's own format, else TRF_E_STATE.
      - trf_model_load maps such a file read-only, where the system and the device can: no number is
        copied, and all processes share its pages. Then only the header is verified. Where it cannot
@@ -171,16 +185,6 @@ TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, t
      - It is a cache, not an archive. Another version of the library, or a machine of another byte
        order, may refuse it with TRF_E_UNSUPPORTED: keep the file that it was made of.
      - Views of a mapped model's parameters have no data. */
-
-/* The same bytes in the caller's memory.
-   Saving   *bytes (may be NULL) is their number, even if `size` is too small; then nothing is
-            written and the call fails with TRF_E_LIMIT. buffer may be NULL if size is 0.
-   Loading  makes the same checks as for files, and copies what it needs. Messages begin with
-            "memory". */
-TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
-                                         size_t size, size_t *bytes, trf_error *err);
-TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
-                                         const trf_load_options *options, trf_error *err);
 
 /* The container alone, of any safetensors file. Opening checks the header, its checksum if it has
    one, and the extents of all tensors before it returns; the file stays open. Names and texts are
@@ -194,10 +198,6 @@ typedef struct trf_file_entry {
 } trf_file_entry;
 TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_load_options *options,
                                  trf_error *err);
-/* Opens a file that is in memory. The memory is borrowed until trf_file_close and must not
-   change. */
-TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
-                                        const trf_load_options *options, trf_error *err);
 TRF_API void trf_file_close(trf_file *file);
 TRF_API int32_t trf_file_count(const trf_file *file);       /* number of tensors */
 /* An index out of range gives an entry of zeros. */

@@ -17,7 +17,7 @@
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
 //     trf_dataset_train(data, &model, NULL, &err);
-//     trf_model_save(model, "model", &err);
+//     trf_model_save(model, "model", NULL, &err);
 //
 // trf_dataset_train takes these steps, each of which you may take yourself:
 //     trf_dataset_finish(data, &err);              vocabularies, pairs to validate on, the recipe

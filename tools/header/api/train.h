@@ -315,7 +315,8 @@ TRF_API trf_tensor trf_trainer_gradient(trf_trainer *trainer, int32_t index);
    corpus: that of the first batch after the last complete update. NULL corpus: no position.
    TRF_E_STATE: gradients have been accumulated. */
 TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
-                                       const char *path, trf_error *err);
+                                       const char *path, const trf_save_options *options,
+                                       trf_error *err);
 /* Makes a model and a trainer that continue, bit for bit as if training had not stopped. A corpus
    (may be NULL) is moved by trf_corpus_resume, with the same errors. TRF_E_STATE: the file is not a
    checkpoint. NULL training: the stored options, except that
@@ -325,14 +326,6 @@ TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_cor
 TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
                                        const char *path, const trf_train_options *training,
                                        const trf_load_options *options, trf_error *err);
-/* The same in the caller's memory; see trf_model_save_memory. */
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
-                                              void *buffer, size_t size, size_t *bytes,
-                                              trf_error *err);
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
-                                              trf_corpus *corpus, const void *bytes, size_t n,
-                                              const trf_train_options *training,
-                                              const trf_load_options *options, trf_error *err);
 /* Reads the options that an open checkpoint stores. threads, ranks, all_reduce and hooks are those
    of trf_train_defaults. TRF_E_FORMAT: the file has no training options. */
 TRF_API trf_status trf_file_training(const trf_file *file, trf_train_options *options,

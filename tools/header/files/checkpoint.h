@@ -115,47 +115,37 @@ TRF__FN void trf__metadata_checkpoint(trf__text *notes, const void *of)
     trf__metadata_int(notes, "trf.learn.valid_every", trainer->learning.valid_every);
 }
 
-/* Writes a checkpoint. Gradients of a step in progress are not stored, so there must be none. */
-TRF__FN trf_status trf__checkpoint_write(const trf_trainer *trainer, const trf_corpus *corpus,
-                                         const trf__destination *to, trf_error *err)
+/* Gradients of a step in progress are not stored, so there must be none. */
+TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
+                                       const char *path, const trf_save_options *options,
+                                       trf_error *err)
 {
-    const trf_real *const companions[TRF__COMPANIONS] = {trainer->m, trainer->v, trainer->average,
-                                                         trainer->best};
+    const trf_real *companions[TRF__COMPANIONS];
+    trf__destination to;
     trf__resume of;
     trf__clip_result clip_result;
+    trf__clear(err);
+    TRF__TRY(trf__save_to(&to, path, options, err));
+    if (!trainer) return trf__fail_null(err, "trainer");
+    if (options && options->weights != TRF_WEIGHTS_FULL)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "weights",
+                         "a checkpoint has full weights: expected TRF_WEIGHTS_FULL");
     TRF__TRY(trf__no_gradients(trainer, err));
     TRF__TRY(trf__clip_result_of(trainer, &clip_result, err));
+    companions[0] = trainer->m;
+    companions[1] = trainer->v;
+    companions[2] = trainer->average;
+    companions[3] = trainer->best;
     of.trainer = trainer;
     of.corpus = corpus;
     of.updates = clip_result.updates;
     return trf__write_model(trainer->model, trainer->left ? trainer->raw : trainer->model->weights,
-                            companions, trf__metadata_checkpoint, &of, to, TRF_WEIGHTS_FULL, err);
-}
-
-TRF_API trf_status trf_checkpoint_save(const trf_trainer *trainer, const trf_corpus *corpus,
-                                       const char *path, trf_error *err)
-{
-    const trf__destination to = trf__to_path(path);
-    trf__clear(err);
-    if (!trainer || !path) return trf__fail_null(err, trainer ? "path" : "trainer");
-    return trf__checkpoint_write(trainer, corpus, &to, err);
-}
-
-TRF_API trf_status trf_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
-                                              void *buffer,
-                                              size_t size, size_t *bytes, trf_error *err)
-{
-    trf__destination to;
-    trf__clear(err);
-    if (bytes) *bytes = 0;
-    if (!trainer) return trf__fail_null(err, "trainer");
-    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__checkpoint_write(trainer, corpus, &to, err);
+                            companions, trf__metadata_checkpoint, &of, &to, TRF_WEIGHTS_FULL, err);
 }
 
 // >>checkpoint-load the mirror of saving
 //
-// trf__checkpoint_open reads the model as any model, then the trainer, then moves the corpus. The
+// trf_checkpoint_load reads the model as any model, then the trainer, then moves the corpus. The
 // caller gets all of it or nothing.
 
 /* The training options in a file. Fields that an older format lacks get their defaults. */
@@ -327,12 +317,9 @@ TRF__FN trf_status trf__trainer_read(trf_trainer **out, trf_model *model, trf_fi
     return TRF_OK;
 }
 
-/* Loads a checkpoint from a path, or from memory if path is NULL. */
-TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer,
-                                        trf_corpus *corpus,
-                                        const char *path, const void *bytes, size_t n,
-                                        const trf_train_options *training,
-                                        const trf_load_options *options, trf_error *err)
+TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                       const char *path, const trf_train_options *training,
+                                       const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -348,8 +335,7 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     if (!model || !trainer) return trf__fail_null(err, model ? "trainer" : "model");
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
-            path, options, err));
+    TRF__TRY(trf_file_open(&file, path, options, err));
     content = trf_file_metadata(file, "trf.content");
     status = trf__is_checkpoint(file) ? TRF_OK
            : trf__fail(err, TRF_E_STATE, -1, "trf.content",
@@ -362,30 +348,11 @@ TRF__FN trf_status trf__checkpoint_open(trf_model **model, trf_trainer **trainer
     if (status != TRF_OK) {
         trf_trainer_destroy(t);
         trf_model_destroy(m);
-        return trf__name_file(status, bytes ? "memory" : path, err);
+        return trf__name_file(status, path ? path : "memory", err);
     }
     *model = m;
     *trainer = t;
     return TRF_OK;
-}
-
-TRF_API trf_status trf_checkpoint_load(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
-                                       const char *path, const trf_train_options *training,
-                                       const trf_load_options *options, trf_error *err)
-{
-    return trf__checkpoint_open(model, trainer, corpus, path, NULL, 0, training, options, err);
-}
-
-TRF_API trf_status trf_checkpoint_load_memory(trf_model **model, trf_trainer **trainer,
-                                              trf_corpus *corpus, const void *bytes, size_t n,
-                                              const trf_train_options *training,
-                                              const trf_load_options *options, trf_error *err)
-{
-    trf__clear(err);
-    if (model) *model = NULL;
-    if (trainer) *trainer = NULL;
-    if (!bytes) return trf__fail_null(err, "bytes");
-    return trf__checkpoint_open(model, trainer, corpus, NULL, bytes, n, training, options, err);
 }
 
 #endif

@@ -98,7 +98,7 @@ TRF__FN int32_t trf__all_ids(const trf__sampled *s) { return s->n + s->takes_sta
 
 TRF_API trf_status trf_sampler_save(const trf_sampler *sampler, const char *path, trf_error *err)
 {
-    const trf__destination to = trf__to_path(path);
+    const trf__destination to = { path, NULL, 0, NULL };
     const trf_hooks *hooks;
     int64_t n, i, count;
     trf__session session;

@@ -402,10 +402,9 @@ TRF__FN trf_status trf__model_read(trf_model **out, trf_file *file, const trf_lo
     return TRF_OK;
 }
 
-/* Loads a model from a path, or from memory if path is NULL. */
 TRF__COLD
-TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const void *bytes, size_t n,
-                                   const trf_load_options *options, trf_error *err)
+TRF_API trf_status trf_model_load(trf_model **model, const char *path,
+                                  const trf_load_options *options, trf_error *err)
 {
     trf_error own;
     trf_load_options defaults = trf_load_defaults();
@@ -416,25 +415,8 @@ TRF__FN trf_status trf__model_open(trf_model **model, const char *path, const vo
     *model = NULL;
     if (!options) options = &defaults;
     TRF__TRY(trf__device_check(&options->device, err));
-    TRF__TRY(bytes ? trf_file_open_memory(&file, bytes, n, options, err) : trf_file_open(&file,
-            path, options, err));
+    TRF__TRY(trf_file_open(&file, path, options, err));
     status = trf__model_read(model, file, options, err);
     trf_file_close(file);
-    return trf__name_file(status, bytes ? "memory" : path, err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_model_load(trf_model **model, const char *path,
-                                  const trf_load_options *options, trf_error *err)
-{
-    return trf__model_open(model, path, NULL, 0, options, err);
-}
-
-TRF_API trf_status trf_model_load_memory(trf_model **model, const void *bytes, size_t n,
-                                         const trf_load_options *options, trf_error *err)
-{
-    TRF__TRY(trf__begin(model, "model", err));
-    *model = NULL;
-    if (!bytes) return trf__fail_null(err, "bytes");
-    return trf__model_open(model, NULL, bytes, n, options, err);
+    return trf__name_file(status, path ? path : "memory", err);
 }

@@ -161,19 +161,6 @@ TRF__FN trf_status trf__write_model(const trf_model *model, const trf_real *aren
     return trf__name_file(status, name, err);
 }
 
-/* A destination in the caller's memory. */
-TRF__FN trf_status trf__to_memory(trf__destination *to, void *buffer, size_t size, size_t *bytes,
-                                  trf_error *err)
-{
-    TRF__ZERO(*to);
-    if (bytes) *bytes = 0;
-    if (!buffer && size > 0) return trf__fail_null(err, "buffer");
-    to->memory = buffer;
-    to->size = size;
-    to->bytes = bytes;
-    return TRF_OK;
-}
-
 TRF__FN void trf__metadata_model(trf__text *notes, const void *model)
 {
     trf__metadata_content(notes, (const trf_model *)model, "model", TRF__FORMAT);
@@ -188,42 +175,20 @@ TRF__FN trf_status trf__check_weights(trf_weights weights, trf_error *err)
                      "a build with TRF_DOUBLE has no weights of 8 bits");
 }
 
-/* Saves a model: a packed one as it is. */
-TRF__FN trf_status trf__save_model(const trf_model *model, const trf__destination *to,
-                                   trf_weights weights, trf_error *err)
+TRF_API trf_status trf_model_save(const trf_model *model, const char *path,
+                                  const trf_save_options *options, trf_error *err)
 {
-    if (model->packed)
-        return trf__name_file(trf__write_packed(model, to, weights, err),
-                              to->path ? to->path : "memory", err);
-    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, to, weights,
-                            err);
-}
-
-TRF_API trf_status trf_model_save_as(const trf_model *model, const char *path, trf_weights weights,
-                                     trf_error *err)
-{
-    const trf__destination to = trf__to_path(path);
-    trf__clear(err);
-    if (!model || !path) return trf__fail_null(err, model ? "path" : "model");
-    TRF__TRY(trf__check_weights(weights, err));
-    return trf__save_model(model, &to, weights, err);
-}
-
-TRF_API trf_status trf_model_save(const trf_model *model, const char *path, trf_error *err)
-{
-    return trf_model_save_as(model, path, TRF_WEIGHTS_FULL, err);
-}
-
-TRF_API trf_status trf_model_save_memory(const trf_model *model, trf_weights weights, void *buffer,
-                                         size_t size, size_t *bytes, trf_error *err)
-{
+    const trf_weights weights = options ? options->weights : TRF_WEIGHTS_FULL;
     trf__destination to;
     trf__clear(err);
-    if (bytes) *bytes = 0;
+    TRF__TRY(trf__save_to(&to, path, options, err));
     if (!model) return trf__fail_null(err, "model");
     TRF__TRY(trf__check_weights(weights, err));
-    TRF__TRY(trf__to_memory(&to, buffer, size, bytes, err));
-    return trf__save_model(model, &to, weights, err);
+    if (model->packed)
+        return trf__name_file(trf__write_packed(model, &to, weights, err), path ? path : "memory",
+                              err);
+    return trf__write_model(model, model->weights, NULL, trf__metadata_model, model, &to, weights,
+                            err);
 }
 
 TRF__FOR_SPEED

@@ -316,10 +316,23 @@ TRF__FN trf_status trf__file_write(const trf_hooks *hooks, const trf__destinatio
     return status;
 }
 
-TRF__FN trf__destination trf__to_path(const char *path)
+/* The destination that path and options name. */
+TRF__FN trf_status trf__save_to(trf__destination *to, const char *path,
+                                const trf_save_options *options, trf_error *err)
 {
-    trf__destination to = { path, NULL, 0, NULL };
-    return to;
+    TRF__ZERO(*to);
+    to->path = path;
+    if (options && options->bytes) *options->bytes = 0;
+    if (path && options && options->memory)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                         "expected a path or memory, got both");
+    if (path) return TRF_OK;
+    if (!options || (!options->memory && (options->size > 0 || !options->bytes)))
+        return trf__fail_null(err, "path");
+    to->memory = options->memory;
+    to->size = options->size;
+    to->bytes = options->bytes;
+    return TRF_OK;
 }
 
 /* Writes the caller's texts. `of` is the list key, value, ..., NULL. */
@@ -387,7 +400,7 @@ TRF__FN trf_status trf__tensors_save(const char *path, const trf_tensor *tensors
                                      const char *const *metadata, const trf_hooks *hooks,
                                      trf_error *err)
 {
-    const trf__destination to = trf__to_path(path);
+    const trf__destination to = { path, NULL, 0, NULL };
     trf__out *out;
     const void **items;
     size_t bytes, work;
@@ -516,17 +529,15 @@ TRF_API trf_status trf_file_open(trf_file **file, const char *path, const trf_lo
     trf__origin from = { NULL, -1, path, 0, UINT64_MAX };
     TRF__TRY(trf__begin(file, "file", err));
     *file = NULL;
-    if (!path || !*path)
+    if (options && options->memory) {
+        trf__origin memory = { NULL, -1, "memory", 0, 0 };
+        if (path)
+            return trf__fail(err, TRF_E_INVALID_ARG, -1, "memory",
+                             "expected a path or memory, got both");
+        memory.memory = (const unsigned char *)options->memory;
+        memory.size = options->memory_bytes;
+        from = memory;
+    } else if (!path || !*path)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "path", "expected a path, got nothing");
-    return trf__name_file(trf__file_start(file, from, options, err), path, err);
-}
-
-TRF_API trf_status trf_file_open_memory(trf_file **file, const void *bytes, size_t n,
-                                        const trf_load_options *options, trf_error *err)
-{
-    trf__origin from = { (const unsigned char *)bytes, -1, "memory", n, 0 };
-    TRF__TRY(trf__begin(file, "file", err));
-    *file = NULL;
-    if (!bytes) return trf__fail_null(err, "bytes");
-    return trf__name_file(trf__file_start(file, from, options, err), "memory", err);
+    return trf__name_file(trf__file_start(file, from, options, err), from.path, err);
 }

@@ -72,7 +72,7 @@
 //             if (trf_dataset_add(data, source, target, &err)) goto done;
 //         }
 //         if (trf_dataset_train(data, &model, NULL, &err)) goto done;
-//         if (trf_model_save(model, "dates.safetensors", &err)) goto done;
+//         if (trf_model_save(model, "dates.safetensors", NULL, &err)) goto done;
 //         if (trf_translator_create(&translator, model, NULL, &err)) goto done;
 //         if (trf_translate_text(translator, "14 July 2001", target, sizeof target, &err))
 //             goto done;

@@ -27,7 +27,7 @@
 //     load weights from PyTorch                    trf_model_load with trf_load_options.config
 //     see attention, hidden states, logits         trf_look_inside
 //     translate faster, with less memory           trf_search.weights, trf_model_pack
-//     ship a smaller file                          trf_model_save_as with TRF_WEIGHTS_INT8
+//     ship a smaller file                          trf_model_save with TRF_WEIGHTS_INT8
 //     build another architecture                   the blocks (>>api-blocks), trf_updater
 //
 // WORDS

@@ -260,7 +260,7 @@ int copy_model(struct settings *s, const char *from, const char *to)
     trf_load_options load = load_options(s);
     trf_model *model = NULL;
     trf_error err;
-    int status = trf_model_load(&model, from, &load, &err) || trf_model_save(model, to, &err)
+    int status = trf_model_load(&model, from, &load, &err) || trf_model_save(model, to, NULL, &err)
                      ? FAILED
                      : DONE;
     if (status) say_error(NULL, &err);

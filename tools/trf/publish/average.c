@@ -71,6 +71,7 @@ int command_average(struct settings *s, int argc, char **argv)
     trf_model **models = NULL;
     size_t capacity = 0;
     trf_error err;
+    trf_save_options save = {TRF_WEIGHTS_FULL, NULL, 0, NULL};
     int i, n = 0, status = DONE;
     if (argc < 1 || (argc < 2 && !is_given(s, AT(publish.weights)))) {
         say("give two or more models, or one model and --weights");
@@ -101,9 +102,9 @@ int command_average(struct settings *s, int argc, char **argv)
         say_difference(s, argv, models, &err);
         status = FAILED;
     }
+    save.weights = (trf_weights)s->publish.weights;
     if (!status && ((n > 1 && forget_training(models[0], &err)) ||
-                    trf_model_save_as(models[0], s->output, (trf_weights)s->publish.weights,
-                                      &err))) {
+                    trf_model_save(models[0], s->output, &save, &err))) {
         say_error(NULL, &err);
         status = FAILED;
     }
@@ -122,7 +123,7 @@ static int write_packed(const struct settings *s, char **argv)
     if (status) return status;
     load.packed = 1;
     load.weights = (trf_weights)s->publish.weights;
-    if (trf_model_load(&model, argv[0], &load, &err) || trf_model_save(model, s->output, &err)) {
+    if (trf_model_load(&model, argv[0], &load, &err) || trf_model_save(model, s->output, NULL, &err)) {
         say_error(NULL, &err);
         status = FAILED;
     }

@@ -609,6 +609,7 @@ static int import_folder(struct importing *m)
     struct tags tags = {-1, -1, -1, -1, 0, 0, {AROUND_USUAL, AROUND_USUAL}, NULL, 0, 0,
                         NULL, NULL, {NULL, NULL}};
     trf_error err;
+    trf_save_options save = {TRF_WEIGHTS_FULL, NULL, 0, NULL};
     int side, status = FAILED;
     cJSON *json = read_json_file(m->config_path);
     if (!json || find_recipe(m, json)) goto done;
@@ -664,9 +665,10 @@ static int import_folder(struct importing *m)
     if (m->config.kind == TRF_ENCODER_ONLY &&
         (read_sentences(m->sentences, m->folder, &sentences) ||
          set_sentences(m->model, &sentences))) goto done;
+    save.weights = (trf_weights)m->s->publish.weights;
     if (trf_model_set_vocabs(m->model, sides[0], sides[1], &err) ||
         trf_model_set_metadata(m->model, origin_key, m->recipe->type, &err) ||
-        trf_model_save_as(m->model, m->s->output, (trf_weights)m->s->publish.weights, &err)) {
+        trf_model_save(m->model, m->s->output, &save, &err)) {
         say_error(NULL, &err);
         goto done;
     }

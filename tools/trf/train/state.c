@@ -46,7 +46,7 @@ static char *average_path(const struct run *r, int64_t update)
 int save_model(const struct run *r, const char *path)
 {
     trf_error err;
-    if (!is_first_rank() || !trf_model_save(r->model, path, &err)) return DONE;
+    if (!is_first_rank() || !trf_model_save(r->model, path, NULL, &err)) return DONE;
     say_error(NULL, &err);
     return FAILED;
 }
@@ -148,7 +148,7 @@ int save_checkpoint(struct run *r)
     int status = DONE;
     if (!r->checkpoint || !is_first_rank()) return DONE;
     status = note_state(r, 1);
-    if (!status && trf_checkpoint_save(r->trainer, r->corpus, r->checkpoint, &err)) {
+    if (!status && trf_checkpoint_save(r->trainer, r->corpus, r->checkpoint, NULL, &err)) {
         say_error(NULL, &err);
         status = FAILED;
     }

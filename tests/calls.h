@@ -1,0 +1,64 @@
+/* Public calls in the forms that suites use most. Include it after transformer.h. */
+#ifndef CALLS_H
+#define CALLS_H
+
+#define KIT_UNUSED __attribute__((unused))
+
+/* Files in memory, and weights of other formats, in one line. */
+static KIT_UNUSED trf_status kit_save_as(const trf_model *model, const char *path, trf_weights weights,
+                                         trf_error *err)
+{
+    trf_save_options o = {TRF_WEIGHTS_FULL, NULL, 0, NULL};
+    o.weights = weights;
+    return trf_model_save(model, path, &o, err);
+}
+static KIT_UNUSED trf_status kit_save_memory(const trf_model *model, trf_weights weights, void *buffer, size_t size,
+                                             size_t *bytes, trf_error *err)
+{
+    trf_save_options o;
+    o.weights = weights;
+    o.memory = buffer;
+    o.size = size;
+    o.bytes = bytes;
+    return trf_model_save(model, NULL, &o, err);
+}
+static KIT_UNUSED trf_load_options kit_from_memory(const void *bytes, size_t n, const trf_load_options *options)
+{
+    trf_load_options o = options ? *options : trf_load_defaults();
+    o.memory = bytes;
+    o.memory_bytes = n;
+    return o;
+}
+static KIT_UNUSED trf_status kit_load_memory(trf_model **model, const void *bytes, size_t n,
+                                             const trf_load_options *options, trf_error *err)
+{
+    trf_load_options o = kit_from_memory(bytes, n, options);
+    return trf_model_load(model, NULL, &o, err);
+}
+static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes, size_t n,
+                                             const trf_load_options *options, trf_error *err)
+{
+    trf_load_options o = kit_from_memory(bytes, n, options);
+    return trf_file_open(file, NULL, &o, err);
+}
+#if !defined(TRF_NO_TRAIN)
+static KIT_UNUSED trf_status kit_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
+                                                        void *buffer, size_t size, size_t *bytes, trf_error *err)
+{
+    trf_save_options o = {TRF_WEIGHTS_FULL, NULL, 0, NULL};
+    o.memory = buffer;
+    o.size = size;
+    o.bytes = bytes;
+    return trf_checkpoint_save(trainer, corpus, NULL, &o, err);
+}
+static KIT_UNUSED trf_status kit_checkpoint_load_memory(trf_model **model, trf_trainer **trainer, trf_corpus *corpus,
+                                                        const void *bytes, size_t n,
+                                                        const trf_train_options *training,
+                                                        const trf_load_options *options, trf_error *err)
+{
+    trf_load_options o = kit_from_memory(bytes, n, options);
+    return trf_checkpoint_load(model, trainer, corpus, NULL, training, &o, err);
+}
+#endif
+
+#endif
