@@ -285,7 +285,7 @@
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
 //     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
-//     classify pairs of texts                      trf_config.segments, trf_join_texts
+//     classify pairs of texts                      trf_config.segments, trf_join
 //     translate between many languages             trf_search_languages
 //     answer with several models at once           trf_translator_create_ensemble
 //     train on texts, without settings             trf_dataset_create, trf_dataset_train
@@ -1368,11 +1368,11 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
                                           const char *value /* or NULL */, trf_error *err);
-/* The texts, in byte order of their keys. Pointers are valid until the next change. An index out of
-   range, or a key that does not exist, gives NULL. */
-TRF_API int32_t trf_model_metadata_count(const trf_model *model);
-TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
-                                   const char **value);
+/* Text `index`, from 0 on, in byte order of the keys. 1: there is one; 0: both are NULL. Pointers
+   are valid until the next change. */
+TRF_API int trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
+                                  const char **value);
+/* The text of a key, or NULL. */
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 /* Writes label i, which is line i of the metadata "labels" (trf_dataset_create_model), and a NUL.
    *bytes (may be NULL) is the length of the whole label without its NUL, even if `size` is too
@@ -1488,8 +1488,8 @@ TRF_API trf_status trf_model_copy_weights(trf_model *model, const trf_model *fro
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
 //
-// There are three ways to make a batch: fill a trf_batch and its two trf_sequences yourself,
-// convert padded arrays (trf_from_padded), or let a corpus make batches (trf_corpus_next).
+// There are two ways to make a batch: fill a trf_batch and its two trf_sequences yourself, or let a
+// corpus make batches (trf_corpus_next).
 // -----------------------------------------------------------------------------------------------
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. Borrowed for the
@@ -1560,21 +1560,15 @@ typedef struct trf_batch {
 TRF_API int32_t trf_number_label(float number);
 TRF_API float trf_label_number(int32_t label);
 
-/* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
+/* Joins two sequences to the source of a model with segments: the first ids, EOS, the second ids.
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments.
-
-       trf_join        joins ids
-       trf_join_texts  encodes two texts with the source's vocabulary, and joins them. Fails as
-                       trf_vocab_encode does; after TRF_E_LIMIT `ids` may be partly written */
+   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. Of two texts trf_rank and a data set
+   join the ids themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t *ids,
                             int32_t capacity, int32_t *n, trf_error *err);
-TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
-                                  const char *first, const char *second, int32_t *ids,
-                                  int32_t capacity, int32_t *n, trf_error *err);
 /* Shortens a pair to `room` ids in all (>= 0): the longer sequence loses its last id until the pair
    fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
    what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
@@ -1588,15 +1582,6 @@ TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
    and one more. TRF_E_LIMIT: a side of the batch has more than 2^31 - 1 ids. */
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
                                   trf_batch *piece, trf_error *err);
-
-/* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
-   occurs nowhere else (TRF_E_INVALID_ARG). `lengths` has room for `count` numbers, `ids` for
-   *total, the number of ids without padding. If `ids` is NULL, the call only sets *total.
-   TRF_E_LIMIT: a sequence is longer than `width`; `where` is its index. */
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
-                                 int32_t *padded, trf_error *err);
 
 #define TRF_ENDLESS INT64_MAX
 
@@ -1629,8 +1614,6 @@ typedef struct trf_corpus_options {
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
-/* Checks options; makes nothing. */
-TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error *err);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
@@ -1728,8 +1711,6 @@ typedef struct trf_noise_options {
 
 typedef struct trf_noise trf_noise;
 TRF_API trf_noise_options trf_noise_defaults(void);
-/* Checks options; makes nothing. */
-TRF_API trf_status trf_noise_check(const trf_noise_options *options, trf_error *err);
 TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options,
                                     trf_error *err);
 TRF_API void trf_noise_destroy(trf_noise *noise);
@@ -1955,9 +1936,9 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
                                        size_t count, trf_error *err);
 /* Index of the tensor with this name, or -1. */
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name);
-TRF_API int32_t trf_file_metadata_count(const trf_file *file);
-TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
-                                  const char **value);
+/* Pair `index` of the metadata, from 0 on. 1: there is one; 0: both are NULL. */
+TRF_API int trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                 const char **value);
 /* The text of a key, or NULL. */
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);
 /* Writes a file of `n` named tensors of rank 0 to 4, from any device: F32, or F64 in a TRF_DOUBLE
@@ -2892,12 +2873,7 @@ TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
     TRF_ATTENTION_KIND_COUNT
-} trf_attention_kind;
-/* Attention weights of one layer and one head, for a batch of one pair: (queries, keys). Layers and
-   heads count from 0. Each call is a whole forward pass: use trf_look_inside for several heads. */
-TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
-                                         trf_attention_kind kind, int32_t layer, int32_t head,
-                                         trf_tensor *out, trf_error *err);
+} trf_attention_kind;       /* layers and heads count from 0 */
 
 /* Which intermediate results trf_look_inside writes. The tensors are the caller's; NULL: not
    wanted.
@@ -3107,8 +3083,8 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
      - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
        their sum, and so are those that a sampler draws from. Of labels that are numbers it gives
        the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
-     - trf_encode, trf_embed, trf_logits, trf_decode, trf_project, trf_look_inside and
-       trf_attention_weights, and a sampler's sessions, fail with TRF_E_STATE: they show one model.
+     - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
+       sampler's sessions, fail with TRF_E_STATE: they show one model.
 
    The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
    model: sources[k] are those of model k. All have the same count. The length limit of an answer
@@ -3149,7 +3125,6 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_hold_out         which pairs to validate on
 //     trf_learn            training with any trainer and corpus
 //     trf_ema, trf_early_stopping      for your own loop around trf_train_step
 //
@@ -3328,11 +3303,6 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
    less. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
-/* 1: score a with loss a_loss is better than score b with loss b_loss; the losses decide between
-   equal scores. Any number is better than NAN. */
-TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
-/* 1: no score can be better. */
-TRF_API int trf_is_perfect(trf_metric metric, double score);
 
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
    share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
@@ -3359,11 +3329,6 @@ TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.
@@ -3463,17 +3428,6 @@ typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_UNSEEN    = 2, /* as RANDOM, but repeated data are held out with all copies */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
-   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
-   none is left to learn from.
-   If a chosen pair shares its source with one to three others, all of them are held out, since a
-   dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
-   are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
-   RANDOM instead, because a language model learns how often each line occurs. */
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
-                                trf_hold_out_rule rule, char *held,
-                                int64_t *count, const trf_hooks *hooks, trf_error *err);
 
 typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
@@ -3535,7 +3489,7 @@ typedef struct trf_dataset_options {
                                                    trf_dataset_finish. default NULL */
     const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
                                    If it has segments, a tab in a text with a label separates two
-                                   texts (trf_join_texts). Borrowed until trf_dataset_finish.
+                                   texts (trf_join). Borrowed until trf_dataset_finish.
                                    default NULL: eos is 2, and a tab is whitespace */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */
@@ -22501,9 +22455,11 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     return TRF_OK;
 }
 
-TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
-                                  const char *first, const char *second, int32_t *ids,
-                                  int32_t capacity, int32_t *n, trf_error *err)
+/* Encodes two texts with the source's vocabulary, and joins them (trf_join). Fails as
+   trf_vocab_encode does; after TRF_E_LIMIT `ids` may be partly written. */
+TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vocab,
+                                   const char *first, const char *second, int32_t *ids,
+                                   int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t n_first = 0, n_second = 0, between, i;
     trf_status one, other;
@@ -22518,83 +22474,6 @@ TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *voc
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
-    return TRF_OK;
-}
-
-/* Index of the first padding that precedes an id in its row, or -1. */
-TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
-                                        int32_t pad)
-{
-    int64_t row, last, i;
-    for (row = 0; row < (int64_t)count * width; row += width) {
-        last = row + width;
-        while (last > row && padded[last - 1] == pad) last--;
-        for (i = row; i < last; i++) if (padded[i] == pad) return i;
-    }
-    return -1;
-}
-
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
-{
-    int64_t n = 0, inner;
-    int32_t row, i;
-    trf__clear(err);
-    if (total) *total = 0;
-    if (count < 0) return trf__fail_below(err, "count", 0, count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
-    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
-    if (!total) return trf__fail_null(err, "total");
-    inner = trf__find_inner_padding(padded, count, width, pad);
-    if (inner >= 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
-                         "expected padding only at the end of row %lld, got it in column %lld "
-                         "before an id", (long long)(inner / width), (long long)(inner % width));
-    /* ids may be NULL: the first call then returns the size in *total */
-    for (row = 0; row < count; row++) {
-        int64_t begin = (int64_t)row * width;
-        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
-            ids[n + i] = padded[begin + i];
-        if (ids) lengths[row] = i;
-        n += i;
-    }
-    *total = n;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
-                                 int32_t *padded, trf_error *err)
-{
-    int64_t n = 0, k;
-    int32_t row, i;
-    TRF__TRY(trf__begin(sequences, "sequences", err));
-    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
-    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
-    for (row = 0; row < sequences->count; row++) {
-        int32_t length = sequences->lengths[row];
-        if (length < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths",
-                             "lengths must be 0 or more, sequence %d has %d",
-                             (int)row, (int)length);
-        if (length > width)
-            return trf__fail(err, TRF_E_LIMIT, row, "width",
-                             "expected at most %d ids per row, sequence %d has %d",
-                             (int)width, (int)row, (int)length);
-        n += length;
-    }
-    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
-    /* nothing would distinguish an id equal to the padding from it */
-    for (k = 0; k < n; k++)
-        if (sequences->ids[k] == pad)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
-                             "expected ids without padding (%d), got it at %lld",
-                             (int)pad, (long long)k);
-    for (n = k = row = 0; row < sequences->count; row++)
-        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++]
-        : pad;
     return TRF_OK;
 }
 
@@ -23693,23 +23572,19 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     return status;
 }
 
-TRF_API int32_t trf_model_metadata_count(const trf_model *model)
+TRF_API int trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
+                                  const char **value)
 {
-    return model ? model->n_metadata : 0;
-}
-
-TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
-                                   const char **value)
-{
-    int inside = index >= 0 && index < trf_model_metadata_count(model);
+    int inside = model && index >= 0 && index < model->n_metadata;
     if (key) *key = inside ? model->metadata[index].key : NULL;
     if (value) *value = inside ? model->metadata[index].value : NULL;
+    return inside;
 }
 
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 {
     int32_t i;
-    for (i = 0; key && i < trf_model_metadata_count(model); i++)
+    for (i = 0; model && key && i < model->n_metadata; i++)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
 }
@@ -24032,16 +23907,16 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
 /* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
    it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
-                                 const trf__span *span, int head, trf_real *maps)
+                                 const trf__span *span, trf_real *maps)
 {
     trf__attention_weights a;
-    int h, end = head < 0 ? in->heads : head + 1;
+    int h;
     a.in = *in;
     a.in.spans += s;
     a.in.n_spans = 1;
     a.in.max_queries = span->n_query;
     a.weights = maps;
-    for (h = head < 0 ? 0 : head; h < end && span->n_query > 0 && span->n_key > 0; h++) {
+    for (h = 0; h < in->heads && span->n_query > 0 && span->n_key > 0; h++) {
         a.head = h;
         run->backend->attention_weights(run, &a);
         a.weights += (int64_t)span->n_query * span->n_key;
@@ -24261,8 +24136,6 @@ typedef struct trf__stack {
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
     trf_real *states[2];                /* of the encoder and of the decoder */
-    int layer, head;                    /* -1: attention of all; else this one's alone stays in
-                                           `map` */
     trf_real *map;                      /* scratch on the device: the attention of one sequence in
                                            one layer */
 } trf__views;
@@ -25913,15 +25786,14 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
     trf_real *to = views->attention[kind];
     trf__attention_in in = trf__attention_of(&pass->run, sub);
-    if (!to || (views->layer >= 0 && views->layer != layer->is.layer)) return;
+    if (!to) return;
     for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
-        numbers = (int64_t)span->n_query * span->n_key * (views->head < 0 ? in.heads : 1);
+        numbers = (int64_t)span->n_query * span->n_key * in.heads;
         if (numbers == 0) continue;
-        trf__attention_maps(&pass->run, &in, s, span, views->head, views->map);
-        if (views->layer < 0)
-            pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
-                                        trf__bytes(numbers, sizeof(trf_real)));
+        trf__attention_maps(&pass->run, &in, s, span, views->map);
+        pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
+                                    trf__bytes(numbers, sizeof(trf_real)));
     }
 }
 
@@ -29925,7 +29797,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     X(max_length,      1, INT32_MAX) \
     X(epochs,          1, (double)INT64_MAX)
 
-TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
+TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
 #define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
@@ -29941,7 +29813,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
-    TRF__TRY(trf_corpus_check(&o, err));
+    TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     (*corpus)->options = o;
@@ -30106,7 +29978,7 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 {
     trf_hooks hooks;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    TRF__TRY(trf_corpus_check(options, err));
+    TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
     if (corpus->epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",
@@ -30340,7 +30212,7 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(n_sentinels,    spans, 1 << 24)
 
 TRF__COLD
-TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
+TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
     int masks, spans;
     TRF__TRY(trf__begin(o, "options", err));
@@ -30361,7 +30233,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     trf_noise_options o = options ? *options : trf_noise_defaults();
     TRF__TRY(trf__begin(noise, "noise", err));
     *noise = NULL;
-    TRF__TRY(trf_noise_check(&o, err));
+    TRF__TRY(trf__noise_check(&o, err));
     *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
     if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
     (*noise)->options = o;
@@ -34329,7 +34201,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
                                      trf_error *err)
 {
     trf__pass *pass = &translator->pass;
-    int64_t heads = views->head < 0 ? pass->config->n_heads : 1, most = 0, i;
+    int64_t most = 0, i;
     trf_status status;
     for (i = 0; i < pass->n_sentences; i++) {
         const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
@@ -34340,55 +34212,13 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
         if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
     }
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
-                           trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
+                           trf__bytes(most, trf__bytes(pass->config->n_heads, sizeof(trf_real))), err));
     views->map = (trf_real *)translator->work.memory;
     pass->views = views;
     status = trf__pass_forward(pass, sides, err);
     /* the next call must not see these views, even after a failure */
     pass->views = NULL;
     return status;
-}
-
-/* One map alone, for programs that draw it. trf_look_inside gives all of them from one pass. */
-TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
-                                         trf_attention_kind kind,
-                                         int32_t layer, int32_t head, trf_tensor *out,
-                                         trf_error *err)
-{
-    trf__pass *pass;
-    const trf_config *c;
-    trf__views views;
-    int64_t queries, keys;
-    int32_t layers, count;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    c = &translator->model->config;
-    trf__forget_answers(translator);
-    if (!batch) return trf__fail_null(err, "batch");
-    layers = trf__attention_layers(c, kind);
-    if (!layers)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
-                         "this model has no attention of kind %d", (int)kind);
-    TRF__TRY(trf__check_range("layer", layer, 0, layers - 1, err));
-    TRF__TRY(trf__check_range("head", head, 0, c->n_heads - 1, err));
-    count = trf__has_source(c) ? batch->source.count : batch->target.count;
-    if (count != 1)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
-                         "attention weights can be read for one pair at a time, got %d pairs",
-                         count);
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    trf__attention_extent(c, batch, kind, 0, &queries, &keys);
-    TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
-    /* one map of one layer and head stays on the device, and is copied at the end */
-    TRF__ZERO(views);
-    views.attention[kind] = out->data;
-    views.layer = layer; views.head = head;
-    TRF__TRY(trf__view_forward(translator, &views, pass->sides, err));
-    if (queries * keys > 0)
-        pass->run.backend->download(&pass->run, out->data, views.map,
-                                    trf__bytes(queries, trf__bytes(keys, sizeof(trf_real))));
-    return pass->run.backend->sync(&pass->run, err);
 }
 
 // >>view-calls     attention, states and logits of every layer at once
@@ -34458,8 +34288,6 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
     states[0] = wanted->encoder_states;
     states[1] = wanted->decoder_states;
     TRF__ZERO(*views);
-    /* -1: all layers, all heads */
-    views->layer = views->head = -1;
     for (i = 0; i < 3; i++) {
         TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i],
                                            map_names[i], err));
@@ -35997,14 +35825,13 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
     return none;
 }
 
-TRF_API int32_t trf_file_metadata_count(const trf_file *file) { return file ? file->n_meta : 0; }
-
-TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
-                                  const char **value)
+TRF_API int trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                 const char **value)
 {
     int inside = file && index >= 0 && index < file->n_meta;
     if (key) *key = inside ? file->meta[index].key : NULL;
     if (value) *value = inside ? file->meta[index].value : NULL;
+    return inside;
 }
 
 /* Opens a file in memory or at a path. On failure nothing stays open. */
@@ -38510,9 +38337,17 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
     return count;
 }
 
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
-                                trf_hold_out_rule rule, char *held,
-                                int64_t *count, const trf_hooks *hooks, trf_error *err)
+/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
+   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
+   none is left to learn from.
+   If a chosen pair shares its source with one to three others, all of them are held out, since a
+   dictionary has several lines for a word. If five or more pairs share a source, only the chosen
+   pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
+   are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
+   RANDOM instead, because a language model learns how often each line occurs. */
+TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t size,
+                                 trf_hold_out_rule rule, char *held,
+                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
     trf_hooks none;
     trf__picking p;
@@ -38666,14 +38501,15 @@ TRF__FN int trf__improves(trf_metric metric, double a, double b)
     return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
 }
 
-TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
+/* Whether score a with loss a_loss is better than score b with loss b_loss. */
+TRF__FN int trf__is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
 {
     return trf__improves(metric, a, b) ||
            (trf__worth(metric, a) == trf__worth(metric, b) &&
             (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
 }
 
-TRF_API int trf_is_perfect(trf_metric metric, double score)
+TRF__FN int trf__is_perfect(trf_metric metric, double score)
 {
     return metric != TRF_METRIC_LOSS &&
            fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
@@ -38688,7 +38524,7 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
     if (!stopping) return 0;
     first = stopping->best_update == 0;
     improves = first || trf__improves(metric, score, stopping->best);
-    best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
+    best = first || trf__is_better(metric, score, loss, stopping->best, stopping->best_loss);
     stopping->validated = update;
     /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
@@ -38707,7 +38543,7 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
     if (!stopping) return 0;
     if (patience <= 0) return INT32_MAX;
     /* a perfect score cannot improve: three more validations confirm it */
-    if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
+    if (patience > 3 && stopping->best_update && trf__is_perfect(metric, stopping->best))
         patience = 3;
     if (stopping->wait <= 0) return patience;
     return patience > stopping->wait ? patience - stopping->wait : 0;
@@ -38728,11 +38564,13 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
+   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
+   now 1. */
+TRF__FN void trf__search_limit(trf_search *search, const trf_config *config)
 {
-    double most;
-    if (!search || !config) return;
-    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    const double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }
@@ -39199,7 +39037,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf_search_limit(&search, &model->config);
+    trf__search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -39445,7 +39283,7 @@ TRF__FN int trf__learn_cools(const trf__learner *l)
     const int64_t step = l->trainer->step;
     if (state->cooldown) return step < state->ends;
     if (!(l->o->cooldown > 0) || l->trainer->options.schedule == TRF_COSINE || step < 1 ||
-        trf_is_perfect(l->o->metric, state->stopping.best)) return 0;
+        trf__is_perfect(l->o->metric, state->stopping.best)) return 0;
     trf__learn_cool(l, step, step + trf__max64(1, (int64_t)(l->o->cooldown * (double)step)));
     return 1;
 }
@@ -40208,11 +40046,11 @@ TRF__FN trf_status trf__encode_texts(trf_dataset *d, const char *text, trf__text
     TRF__TRY(trf__texts_add(part, text, (size_t)(tab - text), hooks, err));
     (void)trf_join(c, NULL, 0, NULL, 0, NULL, 0, &between, NULL);
     TRF__GROW(int32_t, to->ids, to->capacity, 1, hooks);
-    status = trf_join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+    status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
                             (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
     if (status == TRF_E_LIMIT && to->n > to->capacity) {
         TRF__GROW(int32_t, to->ids, to->capacity, to->n, hooks);
-        status = trf_join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
+        status = trf__join_texts(c, d->vocab[0], part->bytes, tab + 1, to->ids,
                                 (int32_t)trf__min64(to->capacity, INT32_MAX), &to->n, err);
     }
     if (to->n == between) to->n = 0;            /* both are empty */
@@ -40803,7 +40641,7 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
         return TRF_OK;
     }
     /* how often a text occurs is what a language model learns: its copies are on both sides */
-    return trf_hold_out(s->lines[0], s->n, size,
+    return trf__hold_out(s->lines[0], s->n, size,
                         trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
                             ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
                         s->held, count, &o->hooks, err);
@@ -41948,7 +41786,7 @@ TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attent
     int64_t i;
     for (i = 0; i < in->n_spans; i++) {
         const trf__span *span = &context->spans[i];
-        trf__attention_maps(&context->run, in, i, span, -1, maps);
+        trf__attention_maps(&context->run, in, i, span, maps);
         maps += (int64_t)in->heads * span->n_query * span->n_key;
     }
 }
@@ -42469,4 +42307,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 76129910
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1384255385

@@ -40,7 +40,20 @@ static KIT_UNUSED trf_status kit_open_memory(trf_file **file, const void *bytes,
 {
     trf_load_options o = kit_from_memory(bytes, n, options);
     return trf_file_open(file, NULL, &o, err);
+}/* Numbers of texts. */
+static KIT_UNUSED int32_t kit_file_texts(const trf_file *file)
+{
+    int32_t n = 0;
+    while (trf_file_metadata_at(file, n, NULL, NULL)) n++;
+    return n;
 }
+static KIT_UNUSED int32_t kit_model_texts(const trf_model *model)
+{
+    int32_t n = 0;
+    while (trf_model_metadata_at(model, n, NULL, NULL)) n++;
+    return n;
+}
+
 #if !defined(TRF_NO_TRAIN)
 static KIT_UNUSED trf_status kit_checkpoint_save_memory(const trf_trainer *trainer, const trf_corpus *corpus,
                                                         void *buffer, size_t size, size_t *bytes, trf_error *err)

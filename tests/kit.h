@@ -437,6 +437,29 @@ static KIT_UNUSED void kit_counts_back(const trf_hooks *hooks, size_t bytes)
     if (hooks->alloc == kit_alloc) kit_gave((kit_memory *)hooks->user, bytes);
 }
 
+#if defined(TRF_IMPLEMENTATION) || defined(KIT_LINKED)
+/* The attention weights of one layer and one head for a batch of one pair: (queries, keys). */
+static KIT_UNUSED trf_status kit_attention_weights(trf_translator *t, const trf_batch *batch, trf_attention_kind kind,
+                                                   int32_t layer, int32_t head, trf_tensor *out, trf_error *err)
+{
+    int64_t n = trf_attention_count(t->model, batch, kind), size = trf_tensor_count(out);
+    trf_real *numbers = (trf_real *)malloc((size_t)(n + 1) * sizeof *numbers);
+    trf_tensor all = trf_tensor_of(numbers, 1, n, 1, 1), one;
+    trf_views views;
+    trf_status status;
+    memset(&views, 0, sizeof views);
+    *(kind == TRF_ENCODER_SELF ? &views.encoder_self
+      : kind == TRF_DECODER_SELF ? &views.decoder_self : &views.cross) = &all;
+    status = trf_look_inside(t, batch, &views, err);
+    if (status == TRF_OK) {
+        one = trf_attention_at(t->model, batch, kind, &all, 0);
+        memcpy(out->data, one.data + (layer * one.shape[1] + head) * size, (size_t)size * sizeof *numbers);
+    }
+    free(numbers);
+    return status;
+}
+#endif
+
 /* 1: the suite runs here once more, on another device or in double: what the host alone decides
    needs fewer cases. */
 #if defined(KIT_ON_CUDA) || defined(TRF__TEST_BACKEND) || defined(TRF_DOUBLE)

@@ -1,6 +1,6 @@
 /* build: shared plain:shared */
 /* The corpus: every pair once an epoch, budgets, orders, resuming at every batch, and every
-   allocation failing once; then the padded helpers. */
+   allocation failing once. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"
 
@@ -845,102 +845,6 @@ static void out_of_memory(void **state)
 
 /* -----------------------------------------------------------------------------------------------
  */
-static void padded_arrays(void **state)
-{
-    const int32_t padded[12] = { 5, 6, 7, 8,   9, 0, 0, 0,   0, 0, 0, 0 };
-    int32_t ids[8], lengths[4], back[13], i;
-    trf_sequences s;
-    int64_t total = -1;
-    (void)state;
-    OK(trf_from_padded(padded, 3, 4, 0, NULL, NULL, &total, &err));
-    assert_int_equal(total, 5);
-    for (i = 0; i < 8; i++) ids[i] = -7;
-    for (i = 0; i < 4; i++) lengths[i] = -7;
-    OK(trf_from_padded(padded, 3, 4, 0, NULL, lengths, &total, &err));
-    assert_int_equal(lengths[0], -7);                   /* only counts */
-    OK(trf_from_padded(padded, 3, 4, 0, ids, lengths, &total, &err));
-    assert_int_equal(total, 5);
-    assert_true(lengths[0] == 4 && lengths[1] == 1 && lengths[2] == 0 && lengths[3] == -7);
-    assert_true(ids[0] == 5 && ids[1] == 6 && ids[2] == 7 && ids[3] == 8 && ids[4] == 9 &&
-                ids[5] == -7);
-    s.ids = ids;
-    s.lengths = lengths;
-    s.count = 3;
-    back[12] = -7;
-    OK(trf_to_padded(&s, 4, 0, back, &err));
-    assert_memory_equal(back, padded, sizeof padded);
-    assert_int_equal(back[12], -7);
-    s.count = 2;
-    OK(trf_to_padded(&s, 6, -1, back, &err));           /* wider, another padding */
-    for (i = 0; i < 12; i++) assert_int_equal(back[i], i < 4 ? 5 + i : i == 6 ? 9 : -1);
-    OK(trf_from_padded(back, 2, 6, -1, ids, lengths, &total, &err));
-    assert_int_equal(total, 5);
-    OK(trf_from_padded(padded, 3, 4, 99, NULL, NULL, &total, &err));
-    assert_int_equal(total, 12);                        /* a padding that is nowhere */
-    OK(trf_from_padded(NULL, 0, 4, 0, NULL, NULL, &total, &err));
-    assert_int_equal(total, 0);
-    OK(trf_from_padded(NULL, 2, 0, 0, ids, lengths, &total, &err));
-    assert_true(total == 0 && lengths[0] == 0 && lengths[1] == 0);
-    s.ids = NULL;
-    OK(trf_to_padded(&s, 0, 0, NULL, &err));
-    OK(trf_to_padded(&s, 2, 3, back, &err));
-    for (i = 0; i < 4; i++) assert_int_equal(back[i], 3);
-    s.count = 0;
-    s.lengths = NULL;
-    OK(trf_to_padded(&s, 2, 3, NULL, &err));
-}
-
-static void padded_errors(void **state)
-{
-    const int32_t inner[12] = { 5, 6, 7, 8,   9, 0, 0, 0,   4, 0, 0, 2 }, front[4] = { 0, 0, 5, 6 };
-    int32_t ids[12] = { -7, 2, 3, 4, 5 }, lengths[4] = { -7, 2, 1 }, padded[12] = { -7 };
-    int64_t total = 77;
-    trf_sequences s;
-    (void)state;
-    FAILS(trf_from_padded(inner, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded",
-          9);
-    FAILS(trf_from_padded(inner, 3, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded",
-          9);
-    FAILS(trf_from_padded(front, 2, 2, 0, NULL, NULL, NULL, &err), TRF_E_INVALID_ARG, "total", -1);
-    FAILS(trf_from_padded(front, 1, 4, 0, NULL, NULL, &total, &err), TRF_E_INVALID_ARG, "padded",
-          0);
-    FAILS(trf_from_padded(inner, -1, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "count",
-          -1);
-    FAILS(trf_from_padded(inner, 3, -4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "width",
-          -1);
-    FAILS(trf_from_padded(NULL, 3, 4, 0, ids, lengths, &total, &err), TRF_E_INVALID_ARG, "padded",
-          -1);
-    FAILS(trf_from_padded(front, 2, 2, 0, ids, NULL, &total, &err), TRF_E_INVALID_ARG, "lengths",
-          -1);
-    FAILS(trf_from_padded(front, 2, 2, 0, ids, lengths, NULL, &err), TRF_E_INVALID_ARG, "total",
-          -1);
-    assert_true(total == 0 && ids[0] == -7 && lengths[0] == -7);
-
-    s.ids = ids + 1;
-    s.lengths = lengths + 1;
-    s.count = 2;
-    FAILS(trf_to_padded(NULL, 2, 0, padded, &err), TRF_E_INVALID_ARG, "sequences", -1);
-    FAILS(trf_to_padded(&s, -1, 0, padded, &err), TRF_E_INVALID_ARG, "width", -1);
-    FAILS(trf_to_padded(&s, 1, 0, padded, &err), TRF_E_LIMIT, "width", 0);
-    FAILS(trf_to_padded(&s, 2, 0, NULL, &err), TRF_E_INVALID_ARG, "padded", -1);
-    FAILS(trf_to_padded(&s, 2, 4, padded, &err), TRF_E_INVALID_ARG, "ids",
-          2); /* an id that is the padding */
-    lengths[2] = 3;
-    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_LIMIT, "width", 1);
-    lengths[2] = -1;
-    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "lengths", 1);
-    lengths[2] = 1;
-    s.ids = NULL;
-    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "ids", -1);
-    s.lengths = NULL;
-    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "lengths", -1);
-    s.count = -1;
-    FAILS(trf_to_padded(&s, 2, 0, padded, &err), TRF_E_INVALID_ARG, "count", -1);
-    assert_int_equal(padded[0], -7);
-}
-
-/* -----------------------------------------------------------------------------------------------
- */
 static trf_vocab *words(const char *line)
 {
     trf_vocab *v;
@@ -1171,8 +1075,6 @@ int main(void)
         cmocka_unit_test(fingerprints),
         cmocka_unit_test(no_allocation_in_steady_state),
         cmocka_unit_test(out_of_memory),
-        cmocka_unit_test(padded_arrays),
-        cmocka_unit_test(padded_errors),
     };
     make_lengths();
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -33,7 +33,7 @@ static void cancelled_looks(void **state)
             else if (look == 1) status = trf_encode(t, &batch.source, &hidden, &err);
             else if (look == 2) status = trf_logits(t, &batch, &logits, &err);
             else
-                status = trf_attention_weights(t, &batch, (trf_attention_kind)(look - 3), 0, 1,
+                status = kit_attention_weights(t, &batch, (trf_attention_kind)(look - 3), 0, 1,
                                                &weights, &err);
             if (at == 0) asked = g.asked;       /* never cancelled: so many places there are */
             assert_int_equal(status, at ? TRF_E_CANCELLED : TRF_OK);

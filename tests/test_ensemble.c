@@ -774,7 +774,7 @@ static void test_what_shows_one_model(void **state)
     FAILS(TRF_E_STATE, trf_embed(t, &x, TRF_POOL_MEAN, 0, &out, &err));
     FAILS(TRF_E_STATE, trf_logits(t, &batch, &out, &err));
     FAILS(TRF_E_STATE, trf_look_inside(t, &batch, &views, &err));
-    FAILS(TRF_E_STATE, trf_attention_weights(t, &batch, TRF_ENCODER_SELF, 0, 0, &out, &err));
+    FAILS(TRF_E_STATE, kit_attention_weights(t, &batch, TRF_ENCODER_SELF, 0, 0, &out, &err));
     FAILS(TRF_E_STATE, trf_decode(t, &out, &n, &x, &out, &err));
     FAILS(TRF_E_STATE, trf_project(t, &out, &out, &err));
     trf_translator_destroy(t);

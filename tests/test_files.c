@@ -756,7 +756,7 @@ static void test_round_trip(void **state)
     assert_told(&err, TRF_E_NONFINITE, "moment");
     assert_true(err.where == (int64_t)trf_file_at(file, 1).begin + 8);
 #endif
-    assert_int_equal(trf_file_metadata_count(file), 4);
+    assert_int_equal(kit_file_texts(file), 4);
     assert_string_equal(trf_file_metadata(file, "k"), "line\nline\t\"\\ \xE4\xB8\xAD");
     assert_string_equal(trf_file_metadata(file, ""), "");
     assert_int_equal(strlen(trf_file_metadata(file, "trf.crc32")), 8);
@@ -833,7 +833,7 @@ static void test_many(void **state)
                      TRF_OK);
     assert_int_equal(trf_file_open(&file, path, NULL, NULL), TRF_OK);
     assert_int_equal(trf_file_count(file), COUNT);
-    assert_int_equal(trf_file_metadata_count(file), COUNT + 1);
+    assert_int_equal(kit_file_texts(file), COUNT + 1);
     for (i = 0; i < COUNT; i += 7) assert_int_equal(trf__file_find(file, out[i].name), i);
     assert_true(integer_at(path, trf_file_at(file, 777), 0) == INT64_MIN);
     assert_null(trf_file_metadata(file, "65535"));
@@ -981,7 +981,7 @@ static void test_open_arguments(void **state)
     trf_file_close(file);
     trf_file_close(NULL);
     assert_int_equal(trf_file_count(NULL), 0);
-    assert_int_equal(trf_file_metadata_count(NULL), 0);
+    assert_int_equal(kit_file_texts(NULL), 0);
     assert_null(trf_file_metadata(NULL, "k"));
     assert_null(trf_file_at(NULL, 0).name);
 }

@@ -1534,15 +1534,15 @@ static void test_join(void **state)
     OK(trf_vocab_finish(vocab, 100, 1, &err));
     c.segments = 2;
     for (room = 0; room < 5; room++) {
-        FAILS(trf_join_texts(&c, vocab, "a b", "c x", ids, room, &n, &err), TRF_E_LIMIT, "capacity", -1);
+        FAILS(trf__join_texts(&c, vocab, "a b", "c x", ids, room, &n, &err), TRF_E_LIMIT, "capacity", -1);
         assert_int_equal(n, 5);
     }
-    OK(trf_join_texts(&c, vocab, "a b", "c x", ids, 5, &n, &err));
+    OK(trf__join_texts(&c, vocab, "a b", "c x", ids, 5, &n, &err));
     assert_int_equal(n, 5);
     assert_memory_equal(ids, ((const int32_t[]){4, 5, 2, 6, 3}), 5 * sizeof *ids);
-    FAILS(trf_join_texts(&c, vocab, "a b", "\xff", ids, 5, &n, &err), TRF_E_FORMAT, "text", 0);
-    FAILS(trf_join_texts(&c, vocab, NULL, "c", ids, 5, &n, &err), TRF_E_INVALID_ARG, "text", -1);
-    FAILS(trf_join_texts(&c, NULL, "a", "c", ids, 5, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
+    FAILS(trf__join_texts(&c, vocab, "a b", "\xff", ids, 5, &n, &err), TRF_E_FORMAT, "text", 0);
+    FAILS(trf__join_texts(&c, vocab, NULL, "c", ids, 5, &n, &err), TRF_E_INVALID_ARG, "text", -1);
+    FAILS(trf__join_texts(&c, NULL, "a", "c", ids, 5, &n, &err), TRF_E_INVALID_ARG, "vocab", -1);
     trf_vocab_destroy(vocab);
     /* BERT's rule, one token at a time */
     for (a = 0; a < 9; a++) for (b = 0; b < 9; b++) for (room = 0; room < 18; room++) {
@@ -1634,7 +1634,7 @@ static void test_rank(void **state)
     OK(trf_rank(t, "b zzz c", texts, N, scores, order, &err));
     for (i = 0; i < N; i++) {
         trf_sequences one;
-        OK(trf_join_texts(&c, vocab, "b zzz c", texts[i], ids, 64, &n, &err));
+        OK(trf__join_texts(&c, vocab, "b zzz c", texts[i], ids, 64, &n, &err));
         length = n < 18 ? n : 18;               /* max_length 20, less BOS and EOS; the text is longer than the query */
         one.ids = ids; one.lengths = &length; one.count = 1;
         OK(trf_classify(t, &one, &out, &err));

@@ -516,42 +516,42 @@ static void rows_are_not_combed(void **state)
         snprintf(texts[i], sizeof texts[i], "n%d", i);
         sources[i] = texts[i];
     }
-    OK(trf_hold_out(sources, N, 0, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 0, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 100);
-    OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, again, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, again, &count, NULL, &err));
     assert_memory_equal(held, again, N);
     for (period = 2; period <= 20; period++) {          /* every place of a row has its share */
         memset(of, 0, sizeof of);
         for (i = 0; i < N; i++) of[i % period] += held[i];
         for (i = 0; i < period; i++) assert_true(of[i] >= 1 && of[i] <= 100 / period + 25);
     }
-    OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_EVERY_KTH, again, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 100, TRF_HOLD_OUT_EVERY_KTH, again, &count, NULL, &err));
     for (i = 0; i < N; i++) assert_int_equal(again[i], i % 20 == 10);
     for (i = 0; i < N; i++)
         snprintf(texts[i], sizeof texts[i], "n%d", i / 3); /* three lines a source */
-    OK(trf_hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 100, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_true(count >= 80 && count <= 120);
     for (i = 0; i + 2 < N; i += 3) assert_true(held[i] == held[i + 1] && held[i] == held[i + 2]);
     for (i = 0; i < 100; i++)
         snprintf(texts[i], sizeof texts[i], "n%d", i < 50 ? 0 : i); /* half is one sentence */
-    OK(trf_hold_out(sources, 100, 20, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, 100, 20, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 20);
     for (of[0] = i = 0; i < 50; i++) of[0] += held[i];
     assert_true(of[0] > 0 && of[0] < 20);
     for (i = 0; i < 9; i++)
         snprintf(texts[i], sizeof texts[i], "n%d", i / 3); /* the last pick takes all there is */
-    OK(trf_hold_out(sources, 9, 7, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, 9, 7, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_true(count == 3 || count == 6);
-    OK(trf_hold_out(sources, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err));
     assert_int_equal(count, 3);         /* one source */
     for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i);
     for (i = TRF_HOLD_OUT_RANDOM; i < TRF_HOLD_OUT_RULE_COUNT; i++) {
-        OK(trf_hold_out(sources, N, N, (trf_hold_out_rule)i, held, &count, NULL, &err));
+        OK(trf__hold_out(sources, N, N, (trf_hold_out_rule)i, held, &count, NULL, &err));
         assert_true(count == N && !memchr(held, 0, N));
     }
-    FAILS(trf_hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
+    FAILS(trf__hold_out(sources, N, N + 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
           TRF_E_INVALID_ARG, "size", -1);
-    FAILS(trf_hold_out(sources, N, 1, TRF_HOLD_OUT_RULE_COUNT, held, &count, NULL, &err),
+    FAILS(trf__hold_out(sources, N, 1, TRF_HOLD_OUT_RULE_COUNT, held, &count, NULL, &err),
           TRF_E_INVALID_ARG, "rule", -1);
 }
 
@@ -569,22 +569,22 @@ static void repeated_data_are_held_out_whole(void **state)
         snprintf(texts[i], sizeof texts[i], "n%d", i % 200);
         sources[i] = texts[i];
     }
-    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
     assert_true(count >= 6 && count <= 72 && count % 6 == 0);
     for (i = 0; i < 200; i++)
         for (k = 1; k < 6; k++) assert_int_equal(held[i + 200 * k], held[i]);
-    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
     for (i = 0; i < 200; i++) parted += old[i] != old[i + 200];
     assert_true(parted > 0);
     for (k = 1; k < 40; k += 18) {          /* of 19 sources none is spared, of 37 some are */
         for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i % k);
-        OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
+        OK(trf__hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
         for (parted = 0, i = k; i < N; i++) parted += held[i] != held[i % k];
         assert_true(count > 0 && count < N && (parted > 0) == (k < 20));
     }
     for (i = 0; i < N; i++) snprintf(texts[i], sizeof texts[i], "n%d", i < 500 ? 0 : i);
-    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
-    OK(trf_hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 60, TRF_HOLD_OUT_UNSEEN, held, &count, NULL, &err));
+    OK(trf__hold_out(sources, N, 60, TRF_HOLD_OUT_RANDOM, old, &count, NULL, &err));
     assert_memory_equal(held, old, N);
 }
 
@@ -746,18 +746,18 @@ static void early_stopping(void **state)
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_ERROR_RATE, 10),
                      0); /* perfect: three will do */
     assert_int_equal(trf_early_stopping_left(&s, TRF_METRIC_LOSS, 10), 7);
-    assert_true(trf_is_perfect(TRF_METRIC_ERROR_RATE, 0) && !trf_is_perfect(TRF_METRIC_LOSS, 0));
-    assert_true(trf_is_perfect(TRF_METRIC_ACCURACY, 100) &&
-                !trf_is_perfect(TRF_METRIC_CUSTOM, 99.9));
-    assert_true(trf_is_better(TRF_METRIC_ACCURACY, 2, 9, 1, 1) &&
-                !trf_is_better(TRF_METRIC_ACCURACY, 1, 1, 2, 9));
-    assert_true(!trf_is_better(TRF_METRIC_LOSS, (double)NAN, 1, (double)NAN, 1));
-    assert_true(trf_is_better(TRF_METRIC_LOSS, 1, 1, 2, 2) &&
-                !trf_is_better(TRF_METRIC_LOSS, 2, 2, 1, 1));
-    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 2, 9, 1, 1) &&
-                trf_is_better(TRF_METRIC_CUSTOM, 1, 1, 1, 2));
-    assert_true(trf_is_better(TRF_METRIC_CUSTOM, 1, 1, (double)NAN, 1) &&
-                !trf_is_better(TRF_METRIC_CUSTOM, (double)NAN, 1, 1, 1));
+    assert_true(trf__is_perfect(TRF_METRIC_ERROR_RATE, 0) && !trf__is_perfect(TRF_METRIC_LOSS, 0));
+    assert_true(trf__is_perfect(TRF_METRIC_ACCURACY, 100) &&
+                !trf__is_perfect(TRF_METRIC_CUSTOM, 99.9));
+    assert_true(trf__is_better(TRF_METRIC_ACCURACY, 2, 9, 1, 1) &&
+                !trf__is_better(TRF_METRIC_ACCURACY, 1, 1, 2, 9));
+    assert_true(!trf__is_better(TRF_METRIC_LOSS, (double)NAN, 1, (double)NAN, 1));
+    assert_true(trf__is_better(TRF_METRIC_LOSS, 1, 1, 2, 2) &&
+                !trf__is_better(TRF_METRIC_LOSS, 2, 2, 1, 1));
+    assert_true(trf__is_better(TRF_METRIC_CUSTOM, 2, 9, 1, 1) &&
+                trf__is_better(TRF_METRIC_CUSTOM, 1, 1, 1, 2));
+    assert_true(trf__is_better(TRF_METRIC_CUSTOM, 1, 1, (double)NAN, 1) &&
+                !trf__is_better(TRF_METRIC_CUSTOM, (double)NAN, 1, 1, 1));
 }
 
 /* -----------------------------------------------------------------------------------------------
@@ -1139,7 +1139,7 @@ static void refuses_nonsense(void **state)
     bad = good;
     bad.target.count = 1;
     FAILS(trf_evaluate_all(r.trainer, &bad, NULL, &report, &err), TRF_E_INVALID_ARG, "pairs", -1);
-    FAILS(trf_hold_out(lines, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
+    FAILS(trf__hold_out(lines, 3, 1, TRF_HOLD_OUT_RANDOM, held, &count, NULL, &err),
           TRF_E_INVALID_ARG, "sources", 2);
     memset(&choice, 0, sizeof choice);
     FAILS(trf_tokens_choose(&choice, lines, NULL, 3, NULL, &err), TRF_E_INVALID_ARG, "source", 2);

@@ -141,7 +141,7 @@ static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
                     const trf_real *map = block.data + (layer * HEADS + head) * numbers;
                     trf_tensor out = trf_tensor_of(other, 2, block.shape[2], block.shape[3], 1);
                     double sum = 0;
-                    assert_int_equal(trf_attention_weights(l->translator, &one,
+                    assert_int_equal(kit_attention_weights(l->translator, &one,
                                                            (trf_attention_kind)kind, layer, head,
                                                            &out, NULL),
                                      TRF_OK);

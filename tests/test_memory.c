@@ -364,7 +364,7 @@ static uint64_t world_hash(const world *w)
     uint64_t hash = HASH_START;
     if (w->model) {
         hash = hash_weights(hash, w->model);
-        hash += (uint64_t)trf_model_metadata_count(w->model);
+        hash += (uint64_t)kit_model_texts(w->model);
     }
     if (w->trainer) hash ^= hash_state(w->trainer);
     if (w->trainer)

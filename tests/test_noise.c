@@ -1005,9 +1005,9 @@ static void pairs_of_texts(void **state)
     }
     trf_noise_destroy(noise);
     o.pad = o.bos = -1;                 /* a model that lacks them */
-    OK(trf_noise_check(&o, &err));
+    OK(trf__noise_check(&o, &err));
     o.pad = -2;
-    assert_int_equal(trf_noise_check(&o, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__noise_check(&o, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "pad");
     assert_true(!hidden[2] && !hidden[5]);
     for (k = 0; k < N; k++) if (k != 2 && k != 5) assert_true(hidden[k] > ROUNDS / 2);

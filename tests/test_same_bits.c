@@ -124,7 +124,7 @@ static uint64_t hash_of_training(trf_products products, int threads, int steps)
     some.source.lengths = some.target.lengths = &one;
     some.source.count = some.target.count = 1;
     out = trf_tensor_of(logits, 2, TALL, TALL, 1);
-    assert_int_equal(trf_attention_weights(translator, &some, TRF_DECODER_SELF, 0, 1, &out, NULL),
+    assert_int_equal(kit_attention_weights(translator, &some, TRF_DECODER_SELF, 0, 1, &out, NULL),
                      TRF_OK);
     hash = hash_bytes(hash, logits, TALL * TALL * sizeof *logits);
     some = kit_slice(&batch, 0, 40);

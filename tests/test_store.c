@@ -98,7 +98,7 @@ static void take_apart(draft *d, const char *path)
         p->data = (unsigned char *)malloc(p->bytes + 1);
         memcpy(p->data, bytes + e.begin, p->bytes);
     }
-    for (i = 0; i < trf_file_metadata_count(file); i++) {
+    for (i = 0; trf_file_metadata_at(file, i, NULL, NULL); i++) {
         const char *key, *value;
         trf_file_metadata_at(file, i, &key, &value);
         snprintf(d->notes[i].key, sizeof d->notes[i].key, "%s", key);
@@ -2924,7 +2924,7 @@ static const char *metadata_of(const trf_model *model)
     const char *key, *value;
     int32_t i;
     text[0] = 0;
-    for (i = 0; i < trf_model_metadata_count(model); i++) {
+    for (i = 0; trf_model_metadata_at(model, i, NULL, NULL); i++) {
         trf_model_metadata_at(model, i, &key, &value);
         assert_ptr_equal(trf_model_metadata(model, key), value);
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s=%s;", key, value);
@@ -2954,7 +2954,7 @@ static void own_metadata(void **state)
     trf_model_metadata_at(model, 0, &key, &value);
     assert_true(!key && !value);
     set_text(model, "none", NULL);
-    assert_int_equal(trf_model_metadata_count(model), 0);
+    assert_int_equal(kit_model_texts(model), 0);
     set_text(model, "b", "2");
     set_text(model, "d", "");
     set_text(model, "a", "1");
@@ -2971,7 +2971,7 @@ static void own_metadata(void **state)
     assert_string_equal(metadata_of(copy), "a=1;b=3;c=2;\xC3\xA4=line\nline\t\"\\\x7F;");
     set_text(model, "b", NULL);
     set_text(model, "c", NULL);
-    assert_int_equal(trf_model_metadata_count(model), 0);
+    assert_int_equal(kit_model_texts(model), 0);
     trf_model_destroy(model);
     trf_model_destroy(copy);
     assert_int_equal(memory.live, 0);
@@ -3049,7 +3049,7 @@ static void others_metadata(void **state)
         free(set_note(&d, "trf.unknown", "of another version"));
         put_together(&d, in_folder("draft"), 0);
         OK(trf_model_load(&model, in_folder("draft"), &options, &err));
-        assert_int_equal(trf_model_metadata_count(model), 3);
+        assert_int_equal(kit_model_texts(model), 3);
         assert_string_equal(trf_model_metadata(model, ""), "empty");
         assert_int_equal(strlen(trf_model_metadata(model, "long")), sizeof value - 1);
         assert_int_equal(trf_model_set_metadata(model, "a", "more than there may be", &err),
@@ -3057,7 +3057,7 @@ static void others_metadata(void **state)
         save(model, in_folder("one"));
         trf_model_destroy(model);
         OK(trf_model_load(&model, in_folder("one"), NULL, &err));
-        assert_int_equal(trf_model_metadata_count(model), 3);
+        assert_int_equal(kit_model_texts(model), 3);
         set_text(model, "long", NULL);
         set_text(model, "a", "now there is room");
         assert_string_equal(metadata_of(model), "=empty;a=now there is room;zebra=1;");
@@ -3103,7 +3103,7 @@ static void metadata_refused(void **state)
     set_text(model, "trf", NULL);
     set_text(model, "a", "");
     set_text(model, key, value);
-    assert_int_equal(trf_model_metadata_count(model), 2);
+    assert_int_equal(kit_model_texts(model), 2);
     trf_model_destroy(model);
 }
 
@@ -3159,14 +3159,14 @@ static void more_metadata_than_readers_take(void **state)
             break;
         }
         OK(trf_model_load(&again, in_folder("many"), &options, &err));
-        assert_int_equal(trf_model_metadata_count(again), n);
+        assert_int_equal(kit_model_texts(again), n);
         assert_int_equal(trf_model_set_metadata(again, "one more", "", &err), TRF_E_LIMIT);
         OK(trf_trainer_create(&trainer, again, NULL, &err));
         OK(trf_checkpoint_save(trainer, NULL, in_folder("more"), NULL, &err));
         trf_trainer_destroy(trainer);
         trf_model_destroy(again);
         OK(trf_model_load(&again, in_folder("more"), &options, &err));
-        assert_int_equal(trf_model_metadata_count(again), n);
+        assert_int_equal(kit_model_texts(again), n);
         trf_model_destroy(again);
     }
     trf_model_destroy(model);
@@ -3226,7 +3226,7 @@ static void most_metadata_of_a_checkpoint(void **state)
     trf_model_destroy(model);
     free(out);
     OK(trf_model_load(&model, in_folder("many"), &options, &err));
-    assert_int_equal(trf_model_metadata_count(model), TEXTS);
+    assert_int_equal(kit_model_texts(model), TEXTS);
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_trainer_freeze(trainer, "*", 1, &frozen, &err));
     assert_true(TEXTS + frozen > 65536);
@@ -3234,7 +3234,7 @@ static void most_metadata_of_a_checkpoint(void **state)
     trf_trainer_destroy(trainer);
     trf_model_destroy(model);
     OK(trf_checkpoint_load(&again, &trainer, NULL, in_folder("frozen"), NULL, &options, &err));
-    assert_int_equal(trf_model_metadata_count(again), TEXTS);
+    assert_int_equal(kit_model_texts(again), TEXTS);
     trf_trainer_destroy(trainer);
     trf_model_destroy(again);
     assert_int_equal(memory.live, 0);
@@ -3272,7 +3272,7 @@ static void checks_and_bytes(void **state)
     OK(trf_train_check(&training, NULL, &err));
     OK(trf_search_check(&search, &err));
     OK(trf_sampling_check(&sampling, &err));
-    OK(trf_corpus_check(&corpus, &err));
+    OK(trf__corpus_check(&corpus, &err));
     assert_int_equal(trf_config_check(NULL, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "config");
     config.kind = TRF_ENCODER_ONLY;
@@ -3290,10 +3290,10 @@ static void checks_and_bytes(void **state)
     assert_int_equal(trf_sampling_check(&sampling, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "top_p");
     corpus.batch_tokens = 0;
-    assert_int_equal(trf_corpus_check(&corpus, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__corpus_check(&corpus, &err), TRF_E_INVALID_ARG);
     assert_string_equal(err.what, "batch_tokens");
     noise.density = -1;
-    assert_int_equal(trf_noise_check(&noise, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf__noise_check(&noise, &err), TRF_E_INVALID_ARG);
 
     OK(trf_model_create(&model, &config, &err));
     OK(trf_trainer_create(&trainer, model, &training, &err));

@@ -7,8 +7,8 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-batch      sequences without padding
 //
-// There are three ways to make a batch: fill a trf_batch and its two trf_sequences yourself,
-// convert padded arrays (trf_from_padded), or let a corpus make batches (trf_corpus_next).
+// There are two ways to make a batch: fill a trf_batch and its two trf_sequences yourself, or let a
+// corpus make batches (trf_corpus_next).
 // -----------------------------------------------------------------------------------------------
 
 /* `count` sequences, their ids one after another: sequence i has lengths[i] ids. Borrowed for the
@@ -79,21 +79,15 @@ typedef struct trf_batch {
 TRF_API int32_t trf_number_label(float number);
 TRF_API float trf_label_number(int32_t label);
 
-/* Join two sequences to the source of a model with segments: the first ids, EOS, the second ids.
+/* Joins two sequences to the source of a model with segments: the first ids, EOS, the second ids.
    With BERT's settings the model then reads [CLS] A [SEP] B [SEP]. A model with one segment gets
    EOS twice in the middle: RoBERTa. `ids` has room for `capacity` ids. *n is the number of ids that
    the pair needs, even if that is more than `capacity`; then nothing is written and the call fails
-   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments.
-
-       trf_join        joins ids
-       trf_join_texts  encodes two texts with the source's vocabulary, and joins them. Fails as
-                       trf_vocab_encode does; after TRF_E_LIMIT `ids` may be partly written */
+   with TRF_E_LIMIT. TRF_E_STATE: the model has no segments. Of two texts trf_rank and a data set
+   join the ids themselves. */
 TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int32_t n_first,
                             const int32_t *second, int32_t n_second, int32_t *ids,
                             int32_t capacity, int32_t *n, trf_error *err);
-TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
-                                  const char *first, const char *second, int32_t *ids,
-                                  int32_t capacity, int32_t *n, trf_error *err);
 /* Shortens a pair to `room` ids in all (>= 0): the longer sequence loses its last id until the pair
    fits, the second one if they are equally long (BERT's truncate_seq_pair). room is max_length less
    what the library and trf_join add: 3 for BERT, 4 for RoBERTa. */
@@ -107,15 +101,6 @@ TRF_API void trf_shorten_pair(int32_t *n_first, int32_t *n_second, int32_t room)
    and one more. TRF_E_LIMIT: a side of the batch has more than 2^31 - 1 ids. */
 TRF_API trf_status trf_batch_part(const trf_batch *batch, int32_t part, int32_t parts,
                                   trf_batch *piece, trf_error *err);
-
-/* Convert from and to padded (count, width) arrays. Rows shorter than `width` end in `pad`, which
-   occurs nowhere else (TRF_E_INVALID_ARG). `lengths` has room for `count` numbers, `ids` for
-   *total, the number of ids without padding. If `ids` is NULL, the call only sets *total.
-   TRF_E_LIMIT: a sequence is longer than `width`; `where` is its index. */
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err);
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
-                                 int32_t *padded, trf_error *err);
 
 #define TRF_ENDLESS INT64_MAX
 
@@ -148,8 +133,6 @@ typedef struct trf_corpus_options {
 } trf_corpus_options;
 
 TRF_API trf_corpus_options trf_corpus_defaults(void);
-/* Checks options; makes nothing. */
-TRF_API trf_status trf_corpus_check(const trf_corpus_options *options, trf_error *err);
 TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_options *options,
                                      trf_error *err);
 TRF_API void trf_corpus_destroy(trf_corpus *corpus);
@@ -247,8 +230,6 @@ typedef struct trf_noise_options {
 
 typedef struct trf_noise trf_noise;
 TRF_API trf_noise_options trf_noise_defaults(void);
-/* Checks options; makes nothing. */
-TRF_API trf_status trf_noise_check(const trf_noise_options *options, trf_error *err);
 TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *options,
                                     trf_error *err);
 TRF_API void trf_noise_destroy(trf_noise *noise);

@@ -51,8 +51,8 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
      - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
        their sum, and so are those that a sampler draws from. Of labels that are numbers it gives
        the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
-     - trf_encode, trf_embed, trf_logits, trf_decode, trf_project, trf_look_inside and
-       trf_attention_weights, and a sampler's sessions, fail with TRF_E_STATE: they show one model.
+     - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
+       sampler's sessions, fail with TRF_E_STATE: they show one model.
 
    The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
    model: sources[k] are those of model k. All have the same count. The length limit of an answer

@@ -214,9 +214,9 @@ TRF_API trf_status trf_file_read_bytes(trf_file *file, int32_t index, uint64_t f
                                        size_t count, trf_error *err);
 /* Index of the tensor with this name, or -1. */
 TRF_API int32_t trf_file_find(const trf_file *file, const char *name);
-TRF_API int32_t trf_file_metadata_count(const trf_file *file);
-TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
-                                  const char **value);
+/* Pair `index` of the metadata, from 0 on. 1: there is one; 0: both are NULL. */
+TRF_API int trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                 const char **value);
 /* The text of a key, or NULL. */
 TRF_API const char *trf_file_metadata(const trf_file *file, const char *key);
 /* Writes a file of `n` named tensors of rank 0 to 4, from any device: F32, or F64 in a TRF_DOUBLE

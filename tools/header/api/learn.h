@@ -30,7 +30,6 @@
 // Each part also works alone:
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
-//     trf_hold_out         which pairs to validate on
 //     trf_learn            training with any trainer and corpus
 //     trf_ema, trf_early_stopping      for your own loop around trf_train_step
 //
@@ -209,11 +208,6 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
    less. */
 TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_metric metric,
                                         int32_t patience);
-/* 1: score a with loss a_loss is better than score b with loss b_loss; the losses decide between
-   equal scores. Any number is better than NAN. */
-TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss);
-/* 1: no score can be better. */
-TRF_API int trf_is_perfect(trf_metric metric, double score);
 
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
    share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
@@ -240,11 +234,6 @@ TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index);
    NULL. */
 TRF_API trf_status trf_evaluate_all(trf_trainer *trainer, const trf_batch *pairs, trf_noise *noise,
                                     trf_step_report *report, trf_error *err);
-/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
-   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
-   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
-   now 1. */
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config);
 /* Translates the sources and counts the edits from each answer to its target, per 100 target ids:
    insertions, deletions and substitutions (Levenshtein 1966). For words this is WER, for characters
    CER.
@@ -344,17 +333,6 @@ typedef enum trf_hold_out_rule {
     TRF_HOLD_OUT_UNSEEN    = 2, /* as RANDOM, but repeated data are held out with all copies */
     TRF_HOLD_OUT_RULE_COUNT
 } trf_hold_out_rule;
-/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
-   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
-   none is left to learn from.
-   If a chosen pair shares its source with one to three others, all of them are held out, since a
-   dictionary has several lines for a word. If five or more pairs share a source, only the chosen
-   pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
-   are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
-   RANDOM instead, because a language model learns how often each line occurs. */
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
-                                trf_hold_out_rule rule, char *held,
-                                int64_t *count, const trf_hooks *hooks, trf_error *err);
 
 typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
@@ -416,7 +394,7 @@ typedef struct trf_dataset_options {
                                                    trf_dataset_finish. default NULL */
     const trf_config *config;   /* of the model that will read the ids: its eos ends texts alone.
                                    If it has segments, a tab in a text with a label separates two
-                                   texts (trf_join_texts). Borrowed until trf_dataset_finish.
+                                   texts (trf_join). Borrowed until trf_dataset_finish.
                                    default NULL: eos is 2, and a tab is whitespace */
     int32_t max_vocab;          /* limit of a learned vocabulary's ids, 5..2^24; default 32000 */
     int64_t min_count;          /* tokens that occur less often are unknown; >= 1; default 1 */

@@ -85,11 +85,11 @@ TRF_API const trf_vocab *trf_model_target_vocab(const trf_model *model);
    copies all texts once. */
 TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key,
                                           const char *value /* or NULL */, trf_error *err);
-/* The texts, in byte order of their keys. Pointers are valid until the next change. An index out of
-   range, or a key that does not exist, gives NULL. */
-TRF_API int32_t trf_model_metadata_count(const trf_model *model);
-TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
-                                   const char **value);
+/* Text `index`, from 0 on, in byte order of the keys. 1: there is one; 0: both are NULL. Pointers
+   are valid until the next change. */
+TRF_API int trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
+                                  const char **value);
+/* The text of a key, or NULL. */
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key);
 /* Writes label i, which is line i of the metadata "labels" (trf_dataset_create_model), and a NUL.
    *bytes (may be NULL) is the length of the whole label without its NUL, even if `size` is too

@@ -443,12 +443,7 @@ TRF_API trf_status trf_rank(trf_translator *translator, const char *query,
 typedef enum trf_attention_kind {
     TRF_ENCODER_SELF = 0, TRF_DECODER_SELF = 1, TRF_DECODER_CROSS = 2,
     TRF_ATTENTION_KIND_COUNT
-} trf_attention_kind;
-/* Attention weights of one layer and one head, for a batch of one pair: (queries, keys). Layers and
-   heads count from 0. Each call is a whole forward pass: use trf_look_inside for several heads. */
-TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
-                                         trf_attention_kind kind, int32_t layer, int32_t head,
-                                         trf_tensor *out, trf_error *err);
+} trf_attention_kind;       /* layers and heads count from 0 */
 
 /* Which intermediate results trf_look_inside writes. The tensors are the caller's; NULL: not
    wanted.

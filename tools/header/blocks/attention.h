@@ -161,7 +161,7 @@ TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attent
     int64_t i;
     for (i = 0; i < in->n_spans; i++) {
         const trf__span *span = &context->spans[i];
-        trf__attention_maps(&context->run, in, i, span, -1, maps);
+        trf__attention_maps(&context->run, in, i, span, maps);
         maps += (int64_t)in->heads * span->n_query * span->n_key;
     }
 }

@@ -41,7 +41,7 @@ TRF_API trf_corpus_options trf_corpus_defaults(void)
     X(max_length,      1, INT32_MAX) \
     X(epochs,          1, (double)INT64_MAX)
 
-TRF_API trf_status trf_corpus_check(const trf_corpus_options *o, trf_error *err)
+TRF__FN trf_status trf__corpus_check(const trf_corpus_options *o, trf_error *err)
 {
     TRF__TRY(trf__begin(o, "options", err));
 #define TRF__X(field, low, high) TRF__RANGE(o, field, low, high);
@@ -57,7 +57,7 @@ TRF_API trf_status trf_corpus_create(trf_corpus **corpus, const trf_corpus_optio
     trf_corpus_options o = options ? *options : trf_corpus_defaults();
     TRF__TRY(trf__begin(corpus, "corpus", err));
     *corpus = NULL;
-    TRF__TRY(trf_corpus_check(&o, err));
+    TRF__TRY(trf__corpus_check(&o, err));
     *corpus = (trf_corpus *)trf__alloc_zeroed(&o.hooks, sizeof **corpus);
     if (!*corpus) return trf__fail(err, TRF_E_NOMEM, -1, "corpus", "no memory for a corpus");
     (*corpus)->options = o;
@@ -222,7 +222,7 @@ TRF_API trf_status trf_corpus_set_options(trf_corpus *corpus, const trf_corpus_o
 {
     trf_hooks hooks;
     TRF__TRY(trf__begin(corpus, "corpus", err));
-    TRF__TRY(trf_corpus_check(options, err));
+    TRF__TRY(trf__corpus_check(options, err));
     hooks = corpus->options.hooks;
     if (corpus->epoch || corpus->batch)
         return trf__fail(err, TRF_E_STATE, -1, "corpus",

@@ -178,7 +178,7 @@ TRF_API trf_noise_options trf_noise_defaults(void)
     X(n_sentinels,    spans, 1 << 24)
 
 TRF__COLD
-TRF_API trf_status trf_noise_check(const trf_noise_options *o, trf_error *err)
+TRF__FN trf_status trf__noise_check(const trf_noise_options *o, trf_error *err)
 {
     int masks, spans;
     TRF__TRY(trf__begin(o, "options", err));
@@ -199,7 +199,7 @@ TRF_API trf_status trf_noise_create(trf_noise **noise, const trf_noise_options *
     trf_noise_options o = options ? *options : trf_noise_defaults();
     TRF__TRY(trf__begin(noise, "noise", err));
     *noise = NULL;
-    TRF__TRY(trf_noise_check(&o, err));
+    TRF__TRY(trf__noise_check(&o, err));
     *noise = (trf_noise *)trf__alloc_zeroed(&o.hooks, sizeof **noise);
     if (!*noise) return trf__fail(err, TRF_E_NOMEM, -1, "noise", "no memory for a noise generator");
     (*noise)->options = o;

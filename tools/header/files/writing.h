@@ -471,14 +471,13 @@ TRF_API trf_file_entry trf_file_at(const trf_file *file, int32_t index)
     return none;
 }
 
-TRF_API int32_t trf_file_metadata_count(const trf_file *file) { return file ? file->n_meta : 0; }
-
-TRF_API void trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
-                                  const char **value)
+TRF_API int trf_file_metadata_at(const trf_file *file, int32_t index, const char **key,
+                                 const char **value)
 {
     int inside = file && index >= 0 && index < file->n_meta;
     if (key) *key = inside ? file->meta[index].key : NULL;
     if (value) *value = inside ? file->meta[index].value : NULL;
+    return inside;
 }
 
 /* Opens a file in memory or at a path. On failure nothing stays open. */

@@ -376,9 +376,17 @@ TRF__FN int64_t trf__pick_some(const trf__picking *p, int64_t size, char *held)
     return count;
 }
 
-TRF_API trf_status trf_hold_out(const char *const *sources, int64_t n, int64_t size,
-                                trf_hold_out_rule rule, char *held,
-                                int64_t *count, const trf_hooks *hooks, trf_error *err)
+/* Sets held[i] to 1 for about `size` (0..n) of the n pairs, and to 0 for the others. size 0: a
+   twentieth, at most 1,000. *count is the number of ones. If it is n, all pairs are held out and
+   none is left to learn from.
+   If a chosen pair shares its source with one to three others, all of them are held out, since a
+   dictionary has several lines for a word. If five or more pairs share a source, only the chosen
+   pair is held out. UNSEEN makes an exception where most pairs have such sources, of which there
+   are at least twenty: it then holds out all pairs of a source. A data set of texts alone uses
+   RANDOM instead, because a language model learns how often each line occurs. */
+TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t size,
+                                 trf_hold_out_rule rule, char *held,
+                                 int64_t *count, const trf_hooks *hooks, trf_error *err)
 {
     trf_hooks none;
     trf__picking p;

@@ -41,7 +41,7 @@ TRF__FN trf_status trf__dataset_choose(const trf_dataset *d, trf__split *s, int6
         return TRF_OK;
     }
     /* how often a text occurs is what a language model learns: its copies are on both sides */
-    return trf_hold_out(s->lines[0], s->n, size,
+    return trf__hold_out(s->lines[0], s->n, size,
                         trf__is_alone(o) && o->hold_out_rule == TRF_HOLD_OUT_UNSEEN
                             ? TRF_HOLD_OUT_RANDOM : o->hold_out_rule,
                         s->held, count, &o->hooks, err);

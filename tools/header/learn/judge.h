@@ -135,14 +135,15 @@ TRF__FN int trf__improves(trf_metric metric, double a, double b)
     return b != b ? a == a : trf__worth(metric, a) > trf__worth(metric, b);
 }
 
-TRF_API int trf_is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
+/* Whether score a with loss a_loss is better than score b with loss b_loss. */
+TRF__FN int trf__is_better(trf_metric metric, double a, double a_loss, double b, double b_loss)
 {
     return trf__improves(metric, a, b) ||
            (trf__worth(metric, a) == trf__worth(metric, b) &&
             (a_loss < b_loss || (b_loss != b_loss && a_loss == a_loss)));
 }
 
-TRF_API int trf_is_perfect(trf_metric metric, double score)
+TRF__FN int trf__is_perfect(trf_metric metric, double score)
 {
     return metric != TRF_METRIC_LOSS &&
            fabs(score - (metric == TRF_METRIC_ERROR_RATE ? 0 : 100)) < 1e-9;
@@ -157,7 +158,7 @@ TRF_API int trf_early_stopping_add(trf_early_stopping *stopping, trf_metric metr
     if (!stopping) return 0;
     first = stopping->best_update == 0;
     improves = first || trf__improves(metric, score, stopping->best);
-    best = first || trf_is_better(metric, score, loss, stopping->best, stopping->best_loss);
+    best = first || trf__is_better(metric, score, loss, stopping->best, stopping->best_loss);
     stopping->validated = update;
     /* at the worst possible score, only the loss can show progress */
     stopping->wait = improves || (best && hopeless)
@@ -176,7 +177,7 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
     if (!stopping) return 0;
     if (patience <= 0) return INT32_MAX;
     /* a perfect score cannot improve: three more validations confirm it */
-    if (patience > 3 && stopping->best_update && trf_is_perfect(metric, stopping->best))
+    if (patience > 3 && stopping->best_update && trf__is_perfect(metric, stopping->best))
         patience = 3;
     if (stopping->wait <= 0) return patience;
     return patience > stopping->wait ? patience - stopping->wait : 0;
@@ -197,11 +198,13 @@ TRF__FN double trf__rows_at_a_time(const trf_config *c)
     return c->device.kind == TRF_DEVICE_CPU ? 5e9 / (vocab * c->d_model) : 1e18;
 }
 
-TRF_API void trf_search_limit(trf_search *search, const trf_config *config)
+/* Lowers max_sentences so that the cancel hook stops a long translation soon. (It is not called
+   inside a matrix product.) The largest product, all hypotheses times the vocabulary's matrix, then
+   has at most 512 rows and takes at most about half a second on the CPU, unless max_sentences is
+   now 1. */
+TRF__FN void trf__search_limit(trf_search *search, const trf_config *config)
 {
-    double most;
-    if (!search || !config) return;
-    most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
+    const double most = trf__clamp(trf__rows_at_a_time(config), 1, 512) / search->beam;
     /* each sentence has `beam` rows in a product with the vocabulary's matrix */
     if (most < search->max_sentences) search->max_sentences = most < 1 ? 1 : (int32_t)most;
 }

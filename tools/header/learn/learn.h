@@ -210,7 +210,7 @@ TRF__FN trf_status trf__learn_score(trf__learner *l, const trf_step_report *held
         return trf__fail(err, TRF_E_CANCELLED, l->trainer->step, "custom",
                          "the metric `custom` stopped training");
     if (l->o->custom || l->o->metric != TRF_METRIC_ERROR_RATE) return TRF_OK;
-    trf_search_limit(&search, &model->config);
+    trf__search_limit(&search, &model->config);
     search.hooks = l->trainer->options.hooks;
     /* a new translator: the weights change between two validations, and it may have packed them */
     TRF__TRY(trf_translator_create(&translator, model, &search, err));
@@ -456,7 +456,7 @@ TRF__FN int trf__learn_cools(const trf__learner *l)
     const int64_t step = l->trainer->step;
     if (state->cooldown) return step < state->ends;
     if (!(l->o->cooldown > 0) || l->trainer->options.schedule == TRF_COSINE || step < 1 ||
-        trf_is_perfect(l->o->metric, state->stopping.best)) return 0;
+        trf__is_perfect(l->o->metric, state->stopping.best)) return 0;
     trf__learn_cool(l, step, step + trf__max64(1, (int64_t)(l->o->cooldown * (double)step)));
     return 1;
 }

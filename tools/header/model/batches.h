@@ -150,9 +150,11 @@ TRF_API trf_status trf_join(const trf_config *config, const int32_t *first, int3
     return TRF_OK;
 }
 
-TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *vocab,
-                                  const char *first, const char *second, int32_t *ids,
-                                  int32_t capacity, int32_t *n, trf_error *err)
+/* Encodes two texts with the source's vocabulary, and joins them (trf_join). Fails as
+   trf_vocab_encode does; after TRF_E_LIMIT `ids` may be partly written. */
+TRF__FN trf_status trf__join_texts(const trf_config *config, const trf_vocab *vocab,
+                                   const char *first, const char *second, int32_t *ids,
+                                   int32_t capacity, int32_t *n, trf_error *err)
 {
     int32_t n_first = 0, n_second = 0, between, i;
     trf_status one, other;
@@ -167,83 +169,6 @@ TRF_API trf_status trf_join_texts(const trf_config *config, const trf_vocab *voc
     if (other != TRF_OK && other != TRF_E_LIMIT) return other;
     TRF__TRY(trf__pair_fits((int64_t)n_first + between + n_second, capacity, n, err));
     for (i = 0; i < between; i++) ids[n_first + i] = config->eos;
-    return TRF_OK;
-}
-
-/* Index of the first padding that precedes an id in its row, or -1. */
-TRF__FN int64_t trf__find_inner_padding(const int32_t *padded, int32_t count, int32_t width,
-                                        int32_t pad)
-{
-    int64_t row, last, i;
-    for (row = 0; row < (int64_t)count * width; row += width) {
-        last = row + width;
-        while (last > row && padded[last - 1] == pad) last--;
-        for (i = row; i < last; i++) if (padded[i] == pad) return i;
-    }
-    return -1;
-}
-
-TRF_API trf_status trf_from_padded(const int32_t *padded, int32_t count, int32_t width, int32_t pad,
-                                   int32_t *ids, int32_t *lengths, int64_t *total, trf_error *err)
-{
-    int64_t n = 0, inner;
-    int32_t row, i;
-    trf__clear(err);
-    if (total) *total = 0;
-    if (count < 0) return trf__fail_below(err, "count", 0, count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!padded && count > 0 && width > 0) return trf__fail_null(err, "padded");
-    if (!lengths && ids && count > 0) return trf__fail_null(err, "lengths");
-    if (!total) return trf__fail_null(err, "total");
-    inner = trf__find_inner_padding(padded, count, width, pad);
-    if (inner >= 0)
-        return trf__fail(err, TRF_E_INVALID_ARG, inner, "padded",
-                         "expected padding only at the end of row %lld, got it in column %lld "
-                         "before an id", (long long)(inner / width), (long long)(inner % width));
-    /* ids may be NULL: the first call then returns the size in *total */
-    for (row = 0; row < count; row++) {
-        int64_t begin = (int64_t)row * width;
-        for (i = 0; i < width && padded[begin + i] != pad; i++) if (ids)
-            ids[n + i] = padded[begin + i];
-        if (ids) lengths[row] = i;
-        n += i;
-    }
-    *total = n;
-    return TRF_OK;
-}
-
-TRF_API trf_status trf_to_padded(const trf_sequences *sequences, int32_t width, int32_t pad,
-                                 int32_t *padded, trf_error *err)
-{
-    int64_t n = 0, k;
-    int32_t row, i;
-    TRF__TRY(trf__begin(sequences, "sequences", err));
-    if (sequences->count < 0) return trf__fail_below(err, "count", 0, sequences->count);
-    if (width < 0) return trf__fail_below(err, "width", 0, width);
-    if (!sequences->lengths && sequences->count > 0) return trf__fail_null(err, "lengths");
-    if (!padded && sequences->count > 0 && width > 0) return trf__fail_null(err, "padded");
-    for (row = 0; row < sequences->count; row++) {
-        int32_t length = sequences->lengths[row];
-        if (length < 0)
-            return trf__fail(err, TRF_E_INVALID_ARG, row, "lengths",
-                             "lengths must be 0 or more, sequence %d has %d",
-                             (int)row, (int)length);
-        if (length > width)
-            return trf__fail(err, TRF_E_LIMIT, row, "width",
-                             "expected at most %d ids per row, sequence %d has %d",
-                             (int)width, (int)row, (int)length);
-        n += length;
-    }
-    if (!sequences->ids && n > 0) return trf__fail_null(err, "ids");
-    /* nothing would distinguish an id equal to the padding from it */
-    for (k = 0; k < n; k++)
-        if (sequences->ids[k] == pad)
-            return trf__fail(err, TRF_E_INVALID_ARG, k, "ids",
-                             "expected ids without padding (%d), got it at %lld",
-                             (int)pad, (long long)k);
-    for (n = k = row = 0; row < sequences->count; row++)
-        for (i = 0; i < width; i++) padded[n++] = i < sequences->lengths[row] ? sequences->ids[k++]
-        : pad;
     return TRF_OK;
 }
 

@@ -159,23 +159,19 @@ TRF_API trf_status trf_model_set_metadata(trf_model *model, const char *key, con
     return status;
 }
 
-TRF_API int32_t trf_model_metadata_count(const trf_model *model)
+TRF_API int trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
+                                  const char **value)
 {
-    return model ? model->n_metadata : 0;
-}
-
-TRF_API void trf_model_metadata_at(const trf_model *model, int32_t index, const char **key,
-                                   const char **value)
-{
-    int inside = index >= 0 && index < trf_model_metadata_count(model);
+    int inside = model && index >= 0 && index < model->n_metadata;
     if (key) *key = inside ? model->metadata[index].key : NULL;
     if (value) *value = inside ? model->metadata[index].value : NULL;
+    return inside;
 }
 
 TRF_API const char *trf_model_metadata(const trf_model *model, const char *key)
 {
     int32_t i;
-    for (i = 0; key && i < trf_model_metadata_count(model); i++)
+    for (i = 0; model && key && i < model->n_metadata; i++)
         if (!strcmp(model->metadata[i].key, key)) return model->metadata[i].value;
     return NULL;
 }

@@ -149,15 +149,14 @@ TRF__FN void trf__view_attention(const trf__pass *pass, const trf__stack *stack,
     int64_t layers = stack->n_sublayers / stack->per_layer, s, numbers;
     trf_real *to = views->attention[kind];
     trf__attention_in in = trf__attention_of(&pass->run, sub);
-    if (!to || (views->layer >= 0 && views->layer != layer->is.layer)) return;
+    if (!to) return;
     for (s = 0; s < in.n_spans; s++, to += layers * numbers) {
         const trf__span *span = cross ? &stack->host.cross[s] : &stack->host.self[s];
-        numbers = (int64_t)span->n_query * span->n_key * (views->head < 0 ? in.heads : 1);
+        numbers = (int64_t)span->n_query * span->n_key * in.heads;
         if (numbers == 0) continue;
-        trf__attention_maps(&pass->run, &in, s, span, views->head, views->map);
-        if (views->layer < 0)
-            pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
-                                        trf__bytes(numbers, sizeof(trf_real)));
+        trf__attention_maps(&pass->run, &in, s, span, views->map);
+        pass->run.backend->download(&pass->run, to + layer->is.layer * numbers, views->map,
+                                    trf__bytes(numbers, sizeof(trf_real)));
     }
 }
 

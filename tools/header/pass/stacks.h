@@ -83,8 +83,6 @@ typedef struct trf__stack {
 typedef struct trf__views {
     trf_real *attention[3];             /* by trf_attention_kind */
     trf_real *states[2];                /* of the encoder and of the decoder */
-    int layer, head;                    /* -1: attention of all; else this one's alone stays in
-                                           `map` */
     trf_real *map;                      /* scratch on the device: the attention of one sequence in
                                            one layer */
 } trf__views;

@@ -120,16 +120,16 @@ TRF__FN trf__attention_in trf__attention_of(const trf__run *run, const trf__oper
 /* The weights of one head, or of all (head -1), for span number s. `span` is the host's copy of
    it. */
 TRF__FN void trf__attention_maps(const trf__run *run, const trf__attention_in *in, int64_t s,
-                                 const trf__span *span, int head, trf_real *maps)
+                                 const trf__span *span, trf_real *maps)
 {
     trf__attention_weights a;
-    int h, end = head < 0 ? in->heads : head + 1;
+    int h;
     a.in = *in;
     a.in.spans += s;
     a.in.n_spans = 1;
     a.in.max_queries = span->n_query;
     a.weights = maps;
-    for (h = head < 0 ? 0 : head; h < end && span->n_query > 0 && span->n_key > 0; h++) {
+    for (h = 0; h < in->heads && span->n_query > 0 && span->n_key > 0; h++) {
         a.head = h;
         run->backend->attention_weights(run, &a);
         a.weights += (int64_t)span->n_query * span->n_key;

@@ -107,7 +107,7 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
                                      trf_error *err)
 {
     trf__pass *pass = &translator->pass;
-    int64_t heads = views->head < 0 ? pass->config->n_heads : 1, most = 0, i;
+    int64_t most = 0, i;
     trf_status status;
     for (i = 0; i < pass->n_sentences; i++) {
         const trf__span *self = pass->encoder.host.self, *own = pass->decoder.host.self;
@@ -118,55 +118,13 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
         if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
     }
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
-                           trf__bytes(most, trf__bytes(heads, sizeof(trf_real))), err));
+                           trf__bytes(most, trf__bytes(pass->config->n_heads, sizeof(trf_real))), err));
     views->map = (trf_real *)translator->work.memory;
     pass->views = views;
     status = trf__pass_forward(pass, sides, err);
     /* the next call must not see these views, even after a failure */
     pass->views = NULL;
     return status;
-}
-
-/* One map alone, for programs that draw it. trf_look_inside gives all of them from one pass. */
-TRF_API trf_status trf_attention_weights(trf_translator *translator, const trf_batch *batch,
-                                         trf_attention_kind kind,
-                                         int32_t layer, int32_t head, trf_tensor *out,
-                                         trf_error *err)
-{
-    trf__pass *pass;
-    const trf_config *c;
-    trf__views views;
-    int64_t queries, keys;
-    int32_t layers, count;
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__one_model(&translator->ensemble, err));
-    pass = &translator->pass;
-    c = &translator->model->config;
-    trf__forget_answers(translator);
-    if (!batch) return trf__fail_null(err, "batch");
-    layers = trf__attention_layers(c, kind);
-    if (!layers)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "kind",
-                         "this model has no attention of kind %d", (int)kind);
-    TRF__TRY(trf__check_range("layer", layer, 0, layers - 1, err));
-    TRF__TRY(trf__check_range("head", head, 0, c->n_heads - 1, err));
-    count = trf__has_source(c) ? batch->source.count : batch->target.count;
-    if (count != 1)
-        return trf__fail(err, TRF_E_INVALID_ARG, -1, "batch",
-                         "attention weights can be read for one pair at a time, got %d pairs",
-                         count);
-    TRF__TRY(trf__pass_sides(pass, batch, pass->sides, 0, err));
-    trf__attention_extent(c, batch, kind, 0, &queries, &keys);
-    TRF__TRY(trf__shape_check(out, "out", queries, keys, err));
-    /* one map of one layer and head stays on the device, and is copied at the end */
-    TRF__ZERO(views);
-    views.attention[kind] = out->data;
-    views.layer = layer; views.head = head;
-    TRF__TRY(trf__view_forward(translator, &views, pass->sides, err));
-    if (queries * keys > 0)
-        pass->run.backend->download(&pass->run, out->data, views.map,
-                                    trf__bytes(queries, trf__bytes(keys, sizeof(trf_real))));
-    return pass->run.backend->sync(&pass->run, err);
 }
 
 // >>view-calls     attention, states and logits of every layer at once
@@ -236,8 +194,6 @@ TRF__FN trf_status trf__views_of(const trf_translator *translator, const trf_bat
     states[0] = wanted->encoder_states;
     states[1] = wanted->decoder_states;
     TRF__ZERO(*views);
-    /* -1: all layers, all heads */
-    views->layer = views->head = -1;
     for (i = 0; i < 3; i++) {
         TRF__TRY(trf__view_attention_check(model, batch, (trf_attention_kind)i, maps[i],
                                            map_names[i], err));

@@ -301,6 +301,7 @@ static int hides_tokens(const struct settings *s, trf_noise_options *o)
 int check_noise(const struct settings *s)
 {
     trf_noise_options o;
+    trf_noise *noise;
     trf_error err;
     if (!hides_tokens(s, &o)) return DONE;
     o.vocab = 8;
@@ -308,7 +309,9 @@ int check_noise(const struct settings *s)
     o.whole_words = 0;
     o.first_sentinel = 4;
     o.n_sentinels = 1;
-    return trf_noise_check(&o, &err) ? refused("noise", &err) : DONE;
+    if (trf_noise_create(&noise, &o, &err)) return refused("noise", &err);
+    trf_noise_destroy(noise);
+    return DONE;
 }
 
 int make_noise(const struct settings *s, const trf_vocab *vocab, trf_noise **training,

@@ -228,8 +228,7 @@ static void print_metadata(const struct report *r, int ours)
     int32_t i;
     int first = 1;
     if (r->s->json) printf(",\"metadata\":{");
-    for (i = 0; i < trf_file_metadata_count(r->file); i++) {
-        trf_file_metadata_at(r->file, i, &key, &value);
+    for (i = 0; trf_file_metadata_at(r->file, i, &key, &value); i++) {
         if (ours && (!strncmp(key, "trf.", 4) || !strcmp(key, "labels")))
             continue; /* print_ours shows them */
         if (r->s->json) {

@@ -17,8 +17,7 @@ static int forget_training(trf_model *model, trf_error *err)
 {
     const char *key, *value;
     int32_t i = 0;
-    while (i < trf_model_metadata_count(model)) {
-        trf_model_metadata_at(model, i, &key, &value);
+    while (trf_model_metadata_at(model, i, &key, &value)) {
         if (strncmp(key, "training.", 9) && strncmp(key, "option.", 7)) i++;
         else if (trf_model_set_metadata(model, key, NULL, err)) return FAILED;
     }

@@ -362,7 +362,7 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
     remove_unneeded(r, r->checkpoint != NULL);      /* a resumed run may need them */
     for (i = 0; i < 3 && strcmp(ends[i][0], why); i++) { }
     if (!p->updates && r->s->resume && i == 3 &&
-        trf_is_perfect(library_metric(metric_of(r->s)), r->learning->stopping.best))
+        is_perfect(metric_of(r->s), r->learning->stopping.best))
         say("nothing to do: the best score is perfect; --patience 0 with --updates N trains on");
     else if (!p->updates && r->s->resume && r->learning->cooldown)
         say("nothing to do: the rate has fallen to its end; --cooldown 0 or --updates N trains on");
@@ -374,7 +374,7 @@ static int end_well(struct run *r, struct progress *p, const char *why, int kept
            kept || r->log.broken ? "ended, but not everything could be written" : "done",
            (long long)p->updates, plural(p->updates), (long long)p->tokens, plural(p->tokens),
            seconds, (double)p->tokens / fmax(seconds, 1e-9),
-           i == 3 && trf_is_perfect(library_metric(metric_of(r->s)), r->learning->stopping.best)
+           i == 3 && is_perfect(metric_of(r->s), r->learning->stopping.best)
                ? "the score is perfect"
                : ends[i][1]);
     if (r->learning->stopping.best_update && r->s->train.average <= 1)

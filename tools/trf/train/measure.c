@@ -1,6 +1,7 @@
 // trf train: the metrics of a validation. See measure.h.
 
 #include "measure.h"
+#include <math.h>
 #include "tools/metrics/metrics.h"
 
 static const char *const metric_names[] = {"auto", "loss", "bleu",     "chrf", "exact",
@@ -25,6 +26,19 @@ trf_metric library_metric(enum metric metric)
 {
     return metric == METRIC_LOSS ? TRF_METRIC_LOSS : is_error_rate(metric) ? TRF_METRIC_ERROR_RATE
          : metric == METRIC_ACCURACY ? TRF_METRIC_ACCURACY : TRF_METRIC_CUSTOM;
+}
+
+int is_better_by(enum metric metric, double score, double loss, double than, double than_loss)
+{
+    trf_early_stopping before = {0, 1, 0, 0, 0};
+    before.best = than;
+    before.best_loss = than_loss;
+    return trf_early_stopping_add(&before, library_metric(metric), 2, score, loss) > 0;
+}
+
+int is_perfect(enum metric metric, double score)
+{
+    return metric != METRIC_LOSS && fabs(score - (is_error_rate(metric) ? 0 : 100)) < 1e-9;
 }
 
 int is_translating(enum metric metric) { return metric >= METRIC_BLEU && metric <= METRIC_CER; }

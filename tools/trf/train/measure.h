@@ -10,6 +10,9 @@ const char *metric_name(enum metric metric);
 const char *metric_unit(enum metric metric);    /* " %" or nothing */
 int is_translating(enum metric metric);         /* whether it needs translations */
 trf_metric library_metric(enum metric metric);  /* by which the library compares scores */
+/* Whether a score is better than another. Of equal ones the smaller loss is. */
+int is_better_by(enum metric metric, double score, double loss, double than, double than_loss);
+int is_perfect(enum metric metric, double score);       /* no score can be better */
 /* Whether BLEU is useful for these references. cut: join_pieces joins their words first. *nothing:
    BLEU would always be 0. */
 int bleu_is_useful(const char *const *references, int64_t n, int cut, int *nothing);

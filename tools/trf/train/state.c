@@ -394,7 +394,7 @@ int restore_average(struct run *r)
 
 int is_better(const struct run *r, double score, double loss, double than, double than_loss)
 {
-    return trf_is_better(library_metric(metric_of(r->s)), score, loss, than, than_loss);
+    return is_better_by(metric_of(r->s), score, loss, than, than_loss);
 }
 
 /* Whether entry i is among the last n, or among the n best (of equal ones the earlier). */

@@ -404,7 +404,7 @@ static int train_all_seeds(struct settings *s)
         sum += score;
         squares += score * score;
         if (!status &&
-            (!best_model || trf_is_better(library_metric(metric_of(s)), score, 0, best, 0))) {
+            (!best_model || is_better_by(metric_of(s), score, 0, best, 0))) {
             free(best_model);
             best_model = model;
             best = score;
