@@ -284,7 +284,7 @@
 //     you want to                                  call
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
-//     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
+//     classify texts, tag words                    trf_model_load, trf_classify
 //     classify pairs of texts                      trf_config.segments, trf_join
 //     translate between many languages             trf_search_languages
 //     answer with several models at once           trf_translator_create_ensemble
@@ -891,7 +891,7 @@ typedef enum trf_head {
                                the row of EOS included */
     TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row. With
                                head_layer: BERT, RoBERTa */
-    TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
+    TRF_HEAD_TOKENS = 3,    /* one label per token */
     TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
                                Sources may contain the mask (trf_config.mask). W is the source
                                embedding. With head_layer: BERT, RoBERTa. With sequence_labels the
@@ -1094,7 +1094,7 @@ TRF_API void trf_config_set_conventions(trf_config *config, trf_conventions conv
 //
 // Create a vocabulary, let it learn line by line, finish it; then encode and decode. A model takes
 // copies (trf_model_set_vocabs), and model files contain them. Subwords come from a SentencePiece
-// model (trf_vocab_from_sentencepiece). If another program has already cut the text into subwords
+// model (trf_vocab_load). If another program has already cut the text into subwords
 // separated by spaces, use a vocabulary of words.
 // -----------------------------------------------------------------------------------------------
 
@@ -1126,15 +1126,6 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
    (>= 5) ids, the special ones included. */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
                                     trf_error *err);
-/* Makes a finished vocabulary of subwords from the bytes of a SentencePiece model file, which are
-   copied: fewer than 2 GiB, unigram or BPE, with or without byte fallback.
-     - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
-       are not UTF-8 become U+FFFD, as there.
-     - Ids from 4 on are the model's pieces in their order, without unknown and control pieces.
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_UNSUPPORTED: a SentencePiece
-   model of type word or char, or one with a denormaliser, which would change decoded text. */
-TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
-                                                const trf_hooks *hooks, trf_error *err);
 typedef enum trf_special {
     TRF_SPECIAL_PAD = 0, TRF_SPECIAL_BOS = 1, TRF_SPECIAL_EOS = 2, TRF_SPECIAL_UNK = 3,
     TRF_SPECIAL_MASK = 4, TRF_SPECIAL_CLS = 5, TRF_SPECIAL_SEP = 6, TRF_SPECIAL_COUNT
@@ -1159,24 +1150,38 @@ typedef struct trf_piece_ids {
     int32_t codes;              /* 1: a text that begins with ">>" and has "<<" begins with one
                                    token, which ends there: the language code of OPUS-MT */
 } trf_piece_ids;
-/* Makes a vocabulary that cuts text as trf_vocab_from_sentencepiece does, and has these ids. A
-   control piece in a text is ordinary text. Model files store the ids with the SentencePiece file.
-     - A run of unknown characters is one unk, or the token of `more` that has this text.
-     - Decoding writes no special ids except unk. */
-TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
-                                         const trf_piece_ids *ids, const trf_hooks *hooks,
-                                         trf_error *err);
-/* trf_vocab_from_sentencepiece from a file. */
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
-                                                const trf_hooks *hooks, trf_error *err);
-/* Makes a finished vocabulary of BERT's subwords from the bytes of a WordPiece file, which are
-   copied: fewer than 2 GiB. `trf import` makes such files; >>wordpiece has their format.
+/* Makes a finished vocabulary of subwords from the bytes of its file, which are copied: fewer than
+   2 GiB. The bytes tell which kind it is:
+
+   SentencePiece   a model file, unigram or BPE, with or without byte fallback
+     - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
+       are not UTF-8 become U+FFFD, as there.
+     - `ids` NULL: ids from 4 on are the model's pieces in their order, without unknown and control
+       pieces. Else they are those of `ids`: a control piece in a text is ordinary text; a run of
+       unknown characters is one unk, or the token of `more` that has this text; decoding writes no
+       special ids except unk. Model files store the ids with the SentencePiece file.
+     - TRF_E_UNSUPPORTED: a SentencePiece model of type word or char, or one with a denormaliser,
+       which would change decoded text.
+   WordPiece       BERT's subwords, in a file as `trf import` makes it; >>wordpiece has the format
      - Encoding equals the tokenizer of BERT, without [CLS] and [SEP] around a text, which
        source_bos and source_eos add. A special token in a text is ordinary text.
      - Ids are those of the file.
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
-TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
-                                            const trf_hooks *hooks, trf_error *err);
+   byte-level BPE  in a file as `trf import` makes it; >>byte-bpe has the format
+     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
+       special tokens around a text, which source_bos and source_eos add. A special token in a text
+       is ordinary text. No text has unknown tokens: every byte is a token.
+     - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
+       are skipped, unk too.
+     - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
+
+   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_INVALID_ARG: `ids` with a file
+   that is not SentencePiece's. */
+TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
+                                        const trf_piece_ids *ids, const trf_hooks *hooks,
+                                        trf_error *err);
+/* The same from a path. */
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
+                                  const trf_hooks *hooks, trf_error *err);
 /* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
    tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
 enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
@@ -1194,21 +1199,10 @@ typedef struct trf_wordpiece_file {
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     int32_t n_tokens;
 } trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_wordpiece does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err);
-/* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
-   than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
-     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
-       special tokens around a text, which source_bos and source_eos add. A special token in a text
-       is ordinary text. No text has unknown tokens: every byte is a token.
-     - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
-       are skipped, unk too.
-     - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
-TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
-                                           const trf_hooks *hooks, trf_error *err);
 /* Flags of a file of byte-level BPE, and kinds of its tokens. */
 enum { TRF_BPE_LLAMA = 1,          /* Llama 3's rule */
        TRF_BPE_BLANK = 2,          /* a text gets a blank in front, if it has none */
@@ -1230,7 +1224,7 @@ typedef struct trf_byte_bpe_file {
     const unsigned char *kinds;         /* (n_tokens) */
     int32_t n_tokens;
 } trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_byte_bpe does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err);
@@ -2490,7 +2484,7 @@ typedef enum trf_ensemble_rule {
 } trf_ensemble_rule;
 
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
-   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation
+   call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam allocation
    of Post and Vilar 2018.
      - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
        text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
@@ -2751,12 +2745,6 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
-/* Translates one sequence; returns the best answer. *n is its length, even if `capacity` is too
-   small; then the first `capacity` ids are written and the call fails with TRF_E_LIMIT. With a
-   decoder-only model `source` is the prompt, and the answer is what follows it. */
-TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
-                                 int32_t n_source, int32_t *target, int32_t capacity, int32_t *n,
-                                 trf_error *err);
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
@@ -2768,13 +2756,6 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
      TRF_E_STATE                         the model has no vocabularies */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err);
-/* Translates many sequences. The results stay in the translator until it computes again. */
-TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
-                                       trf_error *err);
-/* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
-   which may be empty. TRF_E_STATE: not an encoder-decoder. */
-TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
-                                          const trf_sequences *prefixes, trf_error *err);
 /* A text that the answer to a sentence of a call must contain (see trf_search above). */
 typedef struct trf_required {
     int32_t sentence;           /* the number of its source in the call */
@@ -2792,15 +2773,25 @@ typedef struct trf_requirements {
                                    texts, such as "%s": the model cannot add one. NULL: none */
     int32_t n_symbols;
 } trf_requirements;
-/* Translates many sequences whose answers contain texts. Sources are prompts of a decoder-only
-   model. prefixes: as in trf_translate_prefixed, or NULL. A text that the vocabulary cannot write
-   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need
-   memory that trf_translator_memory does not count. TRF_E_STATE: the model has no target
-   vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many
-   texts. */
-TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
-                                       const trf_sequences *prefixes,
-                                       const trf_requirements *required, trf_error *err);
+/* What a call of trf_translate asks for beside its sources. NULL, or a struct of zeros: nothing. */
+typedef struct trf_translate_options {
+    const trf_sequences *prefixes;      /* forced: answer i starts with sequence i, which may be
+                                           empty. TRF_E_STATE: not an encoder-decoder.
+                                           default NULL */
+    const trf_requirements *required;   /* texts that answers contain. One that the vocabulary
+                                           cannot write is left out, and one may be missing for the
+                                           reasons above: trf_text_count tells. They need memory
+                                           that trf_translator_memory does not count. TRF_E_STATE:
+                                           the model has no target vocabulary. TRF_E_FORMAT: a text
+                                           is not UTF-8; `where` is its number. TRF_E_LIMIT: too
+                                           many texts. default NULL */
+    int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
+                                   its own tokens (>>api-ensemble); default 0 */
+} trf_translate_options;
+/* Translates many sequences; sources of a decoder-only model are prompts. The results stay in the
+   translator until it computes again. */
+TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences *sources,
+                                 const trf_translate_options *options, trf_error *err);
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
@@ -2834,7 +2825,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
    TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
    some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
-   rows. The same holds for trf_score, trf_embed, trf_classify and trf_tag. */
+   rows. The same holds for trf_score, trf_embed and trf_classify. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -2851,13 +2842,11 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
    config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
    are the numbers, which are the logits. TRF_E_STATE: the model has another head.
 
-       trf_classify   heads MEAN and FIRST         (sequences, n_labels)
-                      MASKED with sequence_labels     (sequences, sequence_labels)
-       trf_tag        head TOKENS                  (ids, n_labels); there is no row for EOS */
+       heads MEAN and FIRST            (sequences, n_labels)
+       head TOKENS                     (ids, n_labels); there is no row for EOS
+       MASKED with sequence_labels     (sequences, sequence_labels) */
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
                                 trf_tensor *probabilities, trf_error *err);
-TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
-                           trf_tensor *probabilities, trf_error *err);
 /* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
    the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened
@@ -3078,21 +3067,17 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_sampling *sampling, trf_error *err);
 /* With an ensemble
      - trf_translate_text gives each model the text in its own tokens;
-     - trf_translate, trf_translate_batch, trf_translate_prefixed, trf_score, trf_classify and
-       trf_tag give the same ids to all. TRF_E_STATE: the vocabularies of the sources differ;
-     - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
-       their sum, and so are those that a sampler draws from. Of labels that are numbers it gives
+     - trf_translate, trf_score and trf_classify give the same ids to all. TRF_E_STATE: the
+       vocabularies of the sources differ;
+     - with trf_translate_options.each, and in trf_score_each, sources are in the tokens of each
+       model: sources[k] are those of model k. All have the same count. The length limit of an
+       answer follows from sources[0]. source_first and source_last are the same ids for all.
+       TRF_E_STATE: the models are not encoder-decoders;
+     - trf_classify gives probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by their sum,
+       and so are those that a sampler draws from. Of labels that are numbers it gives
        the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
      - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
-       sampler's sessions, fail with TRF_E_STATE: they show one model.
-
-   The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
-   model: sources[k] are those of model k. All have the same count. The length limit of an answer
-   follows from sources[0]. source_first and source_last are the same ids for all. prefixes and
-   required (trf_translate_texts) may be NULL. TRF_E_STATE: the models are not encoder-decoders. */
-TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes,
-                                      const trf_requirements *required, trf_error *err);
+       sampler's sessions, fail with TRF_E_STATE: they show one model. */
 TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
                                   const trf_sequences *targets, double *log_probabilities,
                                   trf_error *err);
@@ -3433,7 +3418,7 @@ typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
     TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
     TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
-    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_tag */
+    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_classify */
     TRF_DATA_SOURCES  = 4,      /* texts alone, for an encoder: trf_noise hides some of the ids */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
@@ -3483,7 +3468,7 @@ typedef struct trf_dataset_options {
                                                    default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
-                                                   (trf_vocab_load_sentencepiece). Without `config`
+                                                   (trf_vocab_load). Without `config`
                                                    their pad, bos, eos and unk are 0 to 3
                                                    (TRF_E_UNSUPPORTED). Borrowed until
                                                    trf_dataset_finish. default NULL */
@@ -3527,7 +3512,8 @@ typedef struct trf_dataset_options {
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
+    int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
+                                   default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */
@@ -3596,26 +3582,31 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
 /* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
    no such pair, or texts alone were cut. */
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
-/* Numbers of the pairs to learn from, or of those held out. */
-TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out);
-/* 1: the data are texts alone of a language model, and a tenth or more of their chunks go on in the
-   next one: long texts, files, packed texts. The model reads all chunks behind BOS, so that a
-   sampler without a prompt begins in the middle of a text. For the beginning of one give it EOS as
-   the prompt: EOS ends the text before, or leads a text that is cut. */
-TRF_API int32_t trf_dataset_stream(const trf_dataset *data);
-/* All labels in byte order, one per line; NULL: the data have none, or they are numbers. */
-TRF_API const char *trf_dataset_labels(const trf_dataset *data);
-/* All lines, with keep_texts; else n is 0. */
-TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
+/* What a finished data set has. */
+typedef struct trf_data_facts {
+    trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
+                                           out */
+    int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
+                                   more of their chunks go on in the next one: long texts, files,
+                                   packed texts. The model reads all chunks behind BOS, so that a
+                                   sampler without a prompt begins in the middle of a text. For the
+                                   beginning of one give it EOS as the prompt: EOS ends the text
+                                   before, or leads a text that is cut */
+    const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
+                                   or they are numbers */
+    trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
+} trf_data_facts;
+/* They belong to the data set. NULL before trf_dataset_finish. */
+TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
-       "trained.stream"    "1" if trf_dataset_stream is 1
+       "trained.stream"    "1" if trf_data_facts.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
-                           i is column i of trf_classify and trf_tag */
+                           i is column i of trf_classify */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the
@@ -19118,7 +19109,7 @@ TRF__FN int32_t trf__id_of_text(const trf_vocab *v, const char *text, size_t n, 
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
 //
-// trf__read_pieces walks over the file for trf_vocab_from_sentencepiece. Fields with unknown
+// trf__read_pieces walks over the file for trf__vocab_from_sentencepiece. Fields with unknown
 // numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
 
 /* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's
@@ -20058,7 +20049,7 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+TRF__FN trf_status trf__vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
@@ -20109,7 +20100,7 @@ TRF__FN void trf__write_mapped(trf__written *to, const void *file)
 
 /* Map and file as model files store them: one reader checks both. */
 TRF__COLD
-TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
+TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
                                          const trf_piece_ids *ids, const trf_hooks *hooks,
                                          trf_error *err)
 {
@@ -20127,30 +20118,8 @@ TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, s
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
                          "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    return trf__subwords_make(vocab, &file, trf__write_mapped, trf_vocab_from_sentencepiece, hooks,
+    return trf__subwords_make(vocab, &file, trf__write_mapped, trf__vocab_from_sentencepiece, hooks,
                               err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
-                                                const trf_hooks *hooks, trf_error *err)
-{
-    trf_hooks none;
-    trf_status status;
-    char *bytes;
-    size_t n;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
-    TRF__TRY(trf__hooks_check(hooks, err));
-    status = trf__read_text(path, &bytes, &n, hooks, err);
-    if (status == TRF_OK) {
-        status = trf_vocab_from_sentencepiece(vocab, bytes, n, hooks, err);
-        trf__free(hooks, bytes, n + 1);
-    }
-    return trf__name_file(status, path, err);
 }
 
 // -----------------------------------------------------------------------------------------------
@@ -20553,20 +20522,21 @@ TRF__FN void trf__write_wordpiece(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
-                                            const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, file, trf__write_wordpiece, trf_vocab_from_wordpiece, hooks,
-                              err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
+TRF__FN trf_status trf__vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
                                             const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__subwords_begin(vocab, TRF_WORDPIECE, "file", file, bytes, hooks, err));
     return trf__vocab_finished(vocab, *vocab, trf__read_wordpiece(*vocab, err));
 }
+
+TRF__COLD
+TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
+                                            const trf_hooks *hooks, trf_error *err)
+{
+    return trf__subwords_make(vocab, file, trf__write_wordpiece, trf__vocab_from_wordpiece, hooks,
+                              err);
+}
+
 
 // -----------------------------------------------------------------------------------------------
 // >>byte-bpe       byte-level BPE, the subwords of GPT-2: raw text to tokens and back
@@ -21478,20 +21448,21 @@ TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf_vocab_from_byte_bpe, hooks,
-                              err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
+TRF__FN trf_status trf__vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
                                            const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
     return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
 }
+
+TRF__COLD
+TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
+                                           const trf_hooks *hooks, trf_error *err)
+{
+    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf__vocab_from_byte_bpe, hooks,
+                              err);
+}
+
 
 // -----------------------------------------------------------------------------------------------
 // >>vocab-use      tokens, ids and texts: what serves vocabularies of every kind
@@ -21828,13 +21799,54 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_status status;
     *v = NULL;
     if (kind == TRF_SENTENCEPIECE)
-        return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_WORDPIECE) return trf_vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_BYTE_BPE) return trf_vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
+        return trf__vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_WORDPIECE) return trf__vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_BYTE_BPE) return trf__vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
     return trf__vocab_finished(v, made, status);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
+                                        const trf_piece_ids *ids, const trf_hooks *hooks,
+                                        trf_error *err)
+{
+    const int tells = file && bytes >= 8;
+    const int words = tells && !memcmp(file, "TRFWP\0\0", 7);
+    if (!words && !(tells && !memcmp(file, "TRFBP\0\0", 7)))
+        return ids ? trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err)
+                   : trf__vocab_from_sentencepiece(vocab, file, bytes, hooks, err);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (ids)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
+                         "ids belong to a file of SentencePiece, and this file has its own");
+    return words ? trf__vocab_from_wordpiece(vocab, file, bytes, hooks, err)
+                 : trf__vocab_from_byte_bpe(vocab, file, bytes, hooks, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
+                                  const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    char *bytes;
+    size_t n;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__hooks_check(hooks, err));
+    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (status == TRF_OK) {
+        status = trf_vocab_from_bytes(vocab, bytes, n, ids, hooks, err);
+        trf__free(hooks, bytes, n + 1);
+    }
+    return trf__name_file(status, path, err);
 }
 
 TRF__COLD
@@ -30903,7 +30915,7 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
     if (!e->apart) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "models",
                      "the models have different source vocabularies: give each its own ids "
-                     "(trf_translate_each, trf_score_each), or a text");
+                     "(trf_translate_options.each, trf_score_each), or a text");
 }
 
 TRF__FOR_SPEED
@@ -32649,65 +32661,31 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__no_prefixes(trf_error *err)
+TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences *sources,
+                                 const trf_translate_options *options, trf_error *err)
 {
-    return trf__fail(err, TRF_E_STATE, -1, "kind",
-                     "forced prefixes need an encoder-decoder model; a decoder-only model "
-                     "continues its sources");
-}
-
-TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
-                                  const trf_sequences *prefixes, const trf_requirements *required,
-                                  trf_error *err)
-{
-    const trf_config *c = &translator->model->config;
+    trf_translate_options o;
+    trf_kind kind;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__ZERO(o);
+    if (options) o = *options;
+    kind = translator->model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
-    if (c->kind == TRF_ENCODER_ONLY)
+    if (kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) {
-        TRF__TRY(trf__same_sources(&translator->ensemble, err));
-        return trf__search_rounds(translator, sources, 0, prefixes, required, err);
-    }
-    if (prefixes) return trf__no_prefixes(err);
-    return trf__search_rounds(translator, NULL, 0, sources, required, err);
-}
-
-TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
-                                          const trf_sequences *prefixes, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (translator->model->config.kind != TRF_ENCODER_DECODER) return trf__no_prefixes(err);
-    return trf__translate(translator, sources, prefixes, NULL, err);
-}
-
-TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
-                                       const trf_sequences *prefixes,
-                                       const trf_requirements *required, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (!required) return trf__fail_null(err, "required");
-    return trf__translate(translator, sources, prefixes, required, err);
-}
-
-TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes,
-                                      const trf_requirements *required, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (translator->model->config.kind != TRF_ENCODER_DECODER)
+    if (o.each && kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "sources for each model need encoder-decoder models");
-    if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, required,
-                              err);
-}
-
-TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
-                                       trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    return trf__translate(translator, sources, NULL, NULL, err);
+    if (o.prefixes && kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "forced prefixes need an encoder-decoder model; a decoder-only model "
+                         "continues its sources");
+    if (kind == TRF_DECODER_ONLY)
+        return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
+    if (!o.each) TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__search_rounds(translator, sources, o.each && translator->ensemble.n > 1,
+                              o.prefixes, o.required, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -32858,33 +32836,6 @@ TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
-TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
-                                 int32_t n_source,
-                                 int32_t *target, int32_t capacity, int32_t *n, trf_error *err)
-{
-    trf_sequences one;
-    const trf_hypothesis *best;
-    one.ids = source;
-    one.lengths = &n_source;
-    one.count = 1;
-    if (n) *n = 0;
-    trf__clear(err);
-    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    if (capacity > 0 && !target) return trf__fail_null(err, "target");
-    TRF__TRY(trf_translate_batch(translator, &one, err));
-    best = trf_hypothesis_at(translator, 0, 0);
-    if (!best)
-        return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
-    /* as much as fits, and the length that is needed */
-    if (n) *n = best->n;
-    if (best->n > 0 && target)
-        memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
-    if (best->n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                         "the answer has %d tokens, but there is room for %d", best->n, capacity);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
                                        int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err)
@@ -32926,6 +32877,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
                                       size_t size, trf_error *err)
 {
     trf_sequences sources[TRF_MAX_MODELS];
+    trf_translate_options options;
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
@@ -32933,8 +32885,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, NULL, err)
-                                        : trf_translate_batch(translator, sources, err));
+    TRF__ZERO(options);
+    options.each = translator->ensemble.apart;
+    TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 
@@ -34085,31 +34038,18 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
-/* ids: 1 if words are labelled, 0 if texts are. */
-TRF__FN trf_status trf__labels_needed(const trf_config *c, int ids, trf_error *err)
-{
-    if (ids ? c->head == TRF_HEAD_TOKENS : trf__pools(c)) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "head",
-                     "the model does not label %s: its head is %d, needed is %s",
-                     ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
-}
-
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
                                 trf_tensor *probabilities, trf_error *err)
 {
+    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    if (translator->pass.config->sequence_labels)
-        return trf__probabilities(translator, sources, probabilities, -1, err);
-    TRF__TRY(trf__labels_needed(translator->pass.config, 0, err));
-    return trf__probabilities(translator, sources, probabilities, 0, err);
-}
-
-TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
-                           trf_tensor *probabilities, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__labels_needed(translator->pass.config, 1, err));
-    return trf__probabilities(translator, sources, probabilities, 1, err);
+    c = translator->pass.config;
+    if (c->sequence_labels) return trf__probabilities(translator, sources, probabilities, -1, err);
+    if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
+        return trf__fail(err, TRF_E_STATE, -1, "head",
+                         "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
+                         "or 3", (int)c->head);
+    return trf__probabilities(translator, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
 
 TRF__FOR_SPEED
@@ -38779,7 +38719,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
     }
     *at = i;
     some.ids = ids; some.lengths = lengths; some.count = n;
-    if (n) TRF__TRY(trf_translate_batch(t, &some, err));
+    if (n) TRF__TRY(trf_translate(t, &some, NULL, err));
     for (k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
         s->cut += h->ended == TRF_ENDED_MAX_LENGTH;
@@ -39509,7 +39449,7 @@ struct trf_dataset {
     int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     int chosen[2];                  /* 1: what a token is was chosen from the texts */
-    int stream;                     /* what trf_dataset_stream returns */
+    int stream;                     /* trf_data_facts.stream */
     trf__split split;
     trf__encoding encoding;
     trf__side held[2];
@@ -39522,6 +39462,7 @@ struct trf_dataset {
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
+    trf_data_facts told;            /* what trf_dataset_facts returns */
     int finished;
 };
 
@@ -40786,7 +40727,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
                   "occur in the others%s",
                   choice->unknown[side],
                   choice->would_be_subwords[side]
-                  ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
+                  ? ": subwords would do better (trf_vocab_load)" : "");
     snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
              names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);
     trf__put_reason(&d->recipe, line);
@@ -41021,11 +40962,21 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     return TRF_OK;
 }
 
+TRF__FN void trf__dataset_tell(trf_dataset *d)
+{
+    d->told.learn = d->facts[0];
+    d->told.held_out = d->facts[1];
+    d->told.stream = d->stream;
+    d->told.labels = d->labels;
+    d->told.lines = trf__lines_of(&d->split);
+}
+
 /* Gives the caller the end of a text that a stream still holds. */
 TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
+    trf__dataset_tell(d);
     return TRF_OK;
 }
 
@@ -41041,9 +40992,11 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     trf__encoding_free(&data->encoding, &hooks);
     /* after a failure the data set is as before: the caller may add pairs and finish again */
     if (status != TRF_OK) { trf__dataset_clear(data); return status; }
-    if (data->options.keep_texts) return TRF_OK;
-    trf__split_free(&data->split, &hooks);
-    trf__dataset_forget(data);
+    if (!data->options.keep_texts) {
+        trf__split_free(&data->split, &hooks);
+        trf__dataset_forget(data);
+    }
+    trf__dataset_tell(data);
     return TRF_OK;
 }
 
@@ -41072,26 +41025,9 @@ TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t p
     return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
-TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out)
+TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
 {
-    return data && data->finished ? &data->facts[held_out != 0] : NULL;
-}
-
-TRF_API int32_t trf_dataset_stream(const trf_dataset *data)
-{
-    return data && data->finished && data->stream;
-}
-
-TRF_API const char *trf_dataset_labels(const trf_dataset *data)
-{
-    return data && data->finished ? data->labels : NULL;
-}
-
-TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data)
-{
-    trf_data_lines none;
-    TRF__ZERO(none);
-    return data && data->finished ? trf__lines_of(&data->split) : none;
+    return data && data->finished ? &data->told : NULL;
 }
 
 TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,
@@ -42307,4 +42243,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1384255385
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1818454783

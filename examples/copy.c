@@ -26,7 +26,9 @@ int main(void)
 {
     trf_error err;
     trf_model *model = NULL; trf_trainer *trainer = NULL; trf_translator *translator = NULL;
-    int32_t source[] = {5, 9, 7}, target[16], n;
+    int32_t source[] = {5, 9, 7}, length = 3;
+    const trf_sequences asked = {source, &length, 1};   /* a batch of one */
+    const trf_hypothesis *best;
     int step, i, failed = 1;
 
     trf_config config = trf_config_tiny();
@@ -45,9 +47,10 @@ int main(void)
     if (trf_model_save(model, "copy.safetensors", NULL, &err)) goto done;
 
     if (trf_translator_create(&translator, model, NULL, &err)) goto done;
-    if (trf_translate(translator, source, 3, target, 16, &n, &err)) goto done;
+    if (trf_translate(translator, &asked, NULL, &err)) goto done;
+    best = trf_hypothesis_at(translator, 0, 0);         /* of sentence 0 the best */
     printf("5 9 7 ->");
-    for (i = 0; i < n; i++) printf(" %d", (int)target[i]);
+    for (i = 0; i < best->n; i++) printf(" %d", (int)best->ids[i]);
     printf("\n");
     failed = 0;
 done:

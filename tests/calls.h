@@ -2,6 +2,9 @@
 #ifndef CALLS_H
 #define CALLS_H
 
+#include <stdlib.h>
+#include <string.h>
+
 #define KIT_UNUSED __attribute__((unused))
 
 /* Files in memory, and weights of other formats, in one line. */
@@ -52,6 +55,49 @@ static KIT_UNUSED int32_t kit_model_texts(const trf_model *model)
     int32_t n = 0;
     while (trf_model_metadata_at(model, n, NULL, NULL)) n++;
     return n;
+}
+
+/* One sequence; the best answer. */
+static KIT_UNUSED trf_status kit_translate(trf_translator *t, const int32_t *source, int32_t n_source,
+                                           int32_t *target, int32_t capacity, int32_t *n, trf_error *err)
+{
+    trf_sequences one;
+    const trf_hypothesis *best;
+    trf_status status;
+    one.ids = source;
+    one.lengths = &n_source;
+    one.count = 1;
+    *n = 0;
+    status = trf_translate(t, &one, NULL, err);
+    if (status != TRF_OK) return status;
+    best = trf_hypothesis_at(t, 0, 0);
+    *n = best->n;
+    if (best->n > capacity) return TRF_E_LIMIT;
+    if (best->n > 0) memcpy(target, best->ids, (size_t)best->n * sizeof *target);
+    return TRF_OK;
+}
+static KIT_UNUSED trf_status kit_translate_texts(trf_translator *t, const trf_sequences *sources,
+                                                 const trf_sequences *prefixes, const trf_requirements *required,
+                                                 trf_error *err)
+{
+    trf_translate_options o = {NULL, NULL, 0};
+    o.prefixes = prefixes;
+    o.required = required;
+    return trf_translate(t, sources, &o, err);
+}
+static KIT_UNUSED trf_status kit_translate_prefixed(trf_translator *t, const trf_sequences *sources,
+                                                    const trf_sequences *prefixes, trf_error *err)
+{
+    return kit_translate_texts(t, sources, prefixes, NULL, err);
+}
+static KIT_UNUSED trf_status kit_translate_each(trf_translator *t, const trf_sequences *sources,
+                                                const trf_sequences *prefixes, const trf_requirements *required,
+                                                trf_error *err)
+{
+    trf_translate_options o = {NULL, NULL, 1};
+    o.prefixes = prefixes;
+    o.required = required;
+    return trf_translate(t, sources, &o, err);
 }
 
 #if !defined(TRF_NO_TRAIN)

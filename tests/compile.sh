@@ -84,7 +84,9 @@ cat >frozen.c <<'END'
 #include <stdio.h>
 int main(void)
 {
-    int32_t source[5] = {5, 9, 7, 4, 12}, target[32], n, i;
+    int32_t source[5] = {5, 9, 7, 4, 12}, n = 5, i;
+    trf_sequences one = {source, &n, 1};
+    const trf_hypothesis *best;
     trf_error err;
     trf_model *model = NULL;
     trf_translator *translator = NULL;
@@ -97,8 +99,9 @@ int main(void)
     trf_model_destroy(model);
     if (trf_model_load(&model, "frozen", NULL, &err) || trf_translator_create(&translator, model, &search, &err))
         return 2;
-    if (trf_translate(translator, source, 5, target, 32, &n, &err)) return 3;
-    for (i = 0; i < n; i++) printf("%d ", (int)target[i]);
+    if (trf_translate(translator, &one, NULL, &err)) return 3;
+    best = trf_hypothesis_at(translator, 0, 0);
+    for (i = 0; i < best->n; i++) printf("%d ", (int)best->ids[i]);
     trf_translator_destroy(translator);
     trf_model_destroy(model);
     return 0;
@@ -111,7 +114,7 @@ cat >little.c <<'END'
 #include "transformer.h"
 int main(void)
 {
-    int32_t ids[3] = {5, 9, 7}, lengths[1] = {3}, none[1] = {0}, answer[8], n;
+    int32_t ids[3] = {5, 9, 7}, lengths[1] = {3}, none[1] = {0}, n;
     trf_batch batch = {{ids, lengths, 1}, {ids, lengths, 1}, 0, {0, 0, 0}},
               begin = {{ids, lengths, 1}, {NULL, none, 1}, 0, {0, 0, 0}};
     trf_error err;
@@ -129,7 +132,7 @@ int main(void)
     if (trf_train_step(trainer, &batch, NULL, &err)) return 2;
     trf_trainer_destroy(trainer);
     if (trf_model_copy(&copy, model, &err) || trf_translator_create(&translator, copy, &search, &err)) return 3;
-    if (trf_translate(translator, ids, 3, answer, 8, &n, &err) && err.status != TRF_E_LIMIT) return 4;
+    if (trf_translate(translator, &batch.source, NULL, &err)) return 4;
     if (trf_sampler_create(&generator, copy, &sampling, &err) || trf_sampler_begin(generator, &begin, &err)) return 5;
     if (trf_sampler_step(generator, 3, &n, &err)) return 6;
     trf_sampler_destroy(generator); trf_translator_destroy(translator);

@@ -64,7 +64,7 @@ static uint64_t translations(uint64_t hash, const trf_model *model, const trf_se
     s.max_length_a = 0;
     s.max_length_b = 8;
     MUST(trf_translator_create(&translator, model, &s, &err));
-    MUST(trf_translate_batch(translator, sources, &err));
+    MUST(trf_translate(translator, sources, NULL, &err));
     for (i = 0; i < sources->count; i++)
         for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
             const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);

@@ -70,7 +70,7 @@ static void begin(int hangul)
         put_field(i, 0);
         put_number(0);
     } /* no blank before, none taken away or renamed */
-    if (trf_vocab_from_sentencepiece(&vocab, model, used, NULL, &err)) fail_msg("%s", err.message);
+    if (trf_vocab_from_bytes(&vocab, model, used, NULL, NULL, &err)) fail_msg("%s", err.message);
 }
 
 static void end(void)

@@ -388,7 +388,7 @@ static void test_precision(void **state)
         search.weights = TRF_WEIGHTS_FULL;
         OK(trf_translator_create(&translator, model, &search, &err));
         OK(trf_logits(translator, &batch, &out, &err));
-        OK(trf_translate_batch(translator, &batch.source, &err));
+        OK(trf_translate(translator, &batch.source, NULL, &err));
         assert_true(trf_hypothesis_count(translator, 0) > 0);
         trf_translator_destroy(translator);
         trf_model_destroy(model);
@@ -427,7 +427,7 @@ static void test_answers_equal_the_cpu(void **state)
                 search.max_length_b = 12;
                 OK(trf_model_create(&models[device], &c, &err));
                 OK(trf_translator_create(&on[device], models[device], &search, &err));
-                OK(trf_translate_batch(on[device], &batch.source, &err));
+                OK(trf_translate(on[device], &batch.source, NULL, &err));
             }
             for (s = 0; s < batch.source.count; s++) {
                 assert_int_equal(trf_hypothesis_count(on[0], s), trf_hypothesis_count(on[1], s));
@@ -632,7 +632,7 @@ static KIT_UNUSED void test_counts_of_decoding(void **state)
     memset(&first, 0, sizeof first);
     for (call = 0; call < 3; call++) {
         before = gpu_on_cpu;
-        OK(trf_translate_batch(translator, &batch.source, &err));
+        OK(trf_translate(translator, &batch.source, NULL, &err));
         hash[call] = hash_answers(HASH_START, translator, batch.source.count);
         if (call > 0)
             assert_int_equal(gpu_on_cpu.uploads - before.uploads, 2); /* sources, searches */
@@ -672,8 +672,8 @@ static void test_smaller_rounds(void **state)
         for (k = 0; k < 2; k++) {
             trf_translator *t = NULL;
             OK(trf_translator_create(&t, model, &search, &err));
-            if (k == 0) OK(trf_translate_batch(t, &many.source, &err));
-            OK(trf_translate_batch(t, &one.source, &err));
+            if (k == 0) OK(trf_translate(t, &many.source, NULL, &err));
+            OK(trf_translate(t, &one.source, NULL, &err));
             hash[k] = hash_answers(HASH_START, t, 1);
             trf_translator_destroy(t);
         }
@@ -849,7 +849,7 @@ static trf_status whole_life(const trf_hooks *hooks, trf_precision precision, ui
     for (step = 1; !status && step <= 3; step++)        /* plainly, recorded, played */
         status = trf_train_step(trainer, &batch, step == 3 ? &report : NULL, &err);
     if (!status) status = trf_translator_create(&translator, model, &search, &err);
-    if (!status) status = trf_translate_batch(translator, &batch.source, &err);
+    if (!status) status = trf_translate(translator, &batch.source, NULL, &err);
     if (!status) *hash = hash_answers(HASH_START, translator, batch.source.count);
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);

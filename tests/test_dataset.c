@@ -221,7 +221,7 @@ static void own_vocabularies(void **state)
     assert_int_equal(trf_dataset_finish(data, &err), TRF_E_UNSUPPORTED);
     assert_string_equal(err.message, "no vocabulary today");
     assert_null(trf_dataset_held_out(data));
-    assert_null(trf_dataset_facts(data, 0));
+    assert_null(trf_dataset_facts(data));
     s.fails = 0;
     OK(trf_dataset_finish(data, &err));
     assert_true(s.lines[0] == 30 && s.lines[1] == 10);
@@ -230,16 +230,16 @@ static void own_vocabularies(void **state)
     held = trf_dataset_held_out(data);
     assert_true(held && held->source.count == 10);
     assert_int_equal(held->source.ids[0], 3);                   /* unk */
-    assert_int_equal(trf_dataset_facts(data, 1)->source_unknown, 10);
-    assert_int_equal(trf_dataset_facts(data, 0)->source_unknown, 0);
-    assert_int_equal(trf_dataset_facts(data, 0)->target_ids, 60);
-    assert_int_equal(trf_dataset_facts(data, 0)->longest, 2);
+    assert_int_equal(trf_dataset_facts(data)->held_out.source_unknown, 10);
+    assert_int_equal(trf_dataset_facts(data)->learn.source_unknown, 0);
+    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 60);
+    assert_int_equal(trf_dataset_facts(data)->learn.longest, 2);
     assert_string_equal(trf_dataset_held_out_text(data, 9, 0), "cb");
     assert_string_equal(trf_dataset_held_out_text(data, 9, 1), "ba");
     assert_null(trf_dataset_held_out_text(data, 10, 0));
     assert_null(trf_dataset_held_out_text(data, -1, 0));
     assert_null(trf_dataset_held_out_text(data, 0, 2));
-    assert_int_equal(trf_dataset_lines(data).n, 0);             /* they are gone */
+    assert_int_equal(trf_dataset_facts(data)->lines.n, 0);             /* they are gone */
     OK(trf_dataset_create_model(data, &model, &err));
     assert_int_equal(trf_model_config(model)->tying, TRF_TIED_ALL);
     trf_model_destroy(model);
@@ -262,7 +262,7 @@ static void held_out_files(void **state)
     OK(trf_dataset_read_held_out(data, in_folder("held"), NULL, &err));
     OK(trf_dataset_read(data, in_folder("learn"), NULL, &err));
     OK(trf_dataset_finish(data, &err));
-    lines = trf_dataset_lines(data);
+    lines = trf_dataset_facts(data)->lines;
     assert_true(lines.n == 3 && lines.n_held_out == 2);
     assert_string_equal(lines.source[2], "c");
     assert_string_equal(lines.source[3], "x");
@@ -328,7 +328,7 @@ static void check_chunks(trf_data_kind kind, int files, int pack, int32_t chunk)
         n = 0;
     }
     assert_int_equal(s.n_pairs, wanted);
-    assert_int_equal(trf_dataset_facts(data, 0)->pairs, wanted);
+    assert_int_equal(trf_dataset_facts(data)->learn.pairs, wanted);
     assert_int_equal(s.n_bad, files ? 0 : 2);           /* the empty text, twice */
     {   /* the corpus has the same ones, in the same order */
         trf_corpus_options same = trf_dataset_recipe(kept)->corpus;
@@ -395,14 +395,14 @@ static void files_of_text(void **state)
     OK(trf_dataset_finish(data, &err));
     assert_non_null(trf_dataset_held_out(data));
     assert_int_equal(trf_dataset_held_out(data)->target.lengths[0], 2);
-    assert_int_equal(trf_dataset_facts(data, 0)->target_ids, 6);
+    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 6);
     trf_dataset_destroy(data);
     OK(trf_dataset_create(&data, &o, &err));    /* two files: the first one ends before the second */
     OK(trf_dataset_read(data, in_folder("one"), NULL, &err));
     OK(trf_dataset_read(data, in_folder("two"), NULL, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_facts(data, 0)->pairs, 1);
-    assert_int_equal(trf_dataset_facts(data, 0)->target_ids, 7);
+    assert_int_equal(trf_dataset_facts(data)->learn.pairs, 1);
+    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 7);
     trf_dataset_destroy(data);
     o.held_out = 3;
     OK(trf_dataset_create(&data, &o, &err));
@@ -414,7 +414,7 @@ static void files_of_text(void **state)
     assert_int_equal(trf_dataset_held_out(data)->target.count, 1);
     assert_int_equal(trf_dataset_held_out(data)->target.lengths[0], 7);
     assert_int_equal(trf_dataset_held_out(data)->target.ids[0], 4 + 7);
-    assert_int_equal(trf_dataset_facts(data, 0)->target_ids, 15);
+    assert_int_equal(trf_dataset_facts(data)->learn.target_ids, 15);
     assert_null(trf_dataset_held_out_text(data, 0, 1));
     trf_dataset_destroy(data);
     trf_vocab_destroy(vocab);
@@ -480,7 +480,7 @@ static void given_labels(void **state)
     OK(trf_dataset_add(data, "c", "  ", &err));
     OK(trf_dataset_add(data, "c", longest, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_string_equal(trf_dataset_labels(data), o.labels);
+    assert_string_equal(trf_dataset_facts(data)->labels, o.labels);
     assert_int_equal(trf_dataset_recipe(data)->config.n_labels, 3);
     assert_int_equal(s.n_bad, 5);
     assert_int_equal(s.bad[0].fault, TRF_FAULT_EMPTY);
@@ -575,8 +575,8 @@ static void kinds_of_labels(void **state)
         if (number) assert_string_equal(s.why[0], "byte 1 of the label: expected a number, got 'x'");
         if (number) assert_string_equal(s.why[1], "1 number, but the first text has 2");
         if (number) assert_string_equal(s.why[5], "byte 1 of the label: expected a number, got '1e39'");
-        if (number) assert_null(trf_dataset_labels(d));
-        else assert_string_equal(trf_dataset_labels(d), "a\nb\nc d");
+        if (number) assert_null(trf_dataset_facts(d)->labels);
+        else assert_string_equal(trf_dataset_facts(d)->labels, "a\nb\nc d");
         trf_dataset_recipe(d)->corpus.shuffle = trf_dataset_recipe(d)->corpus.buckets = 0;
         OK(trf_corpus_set_options(trf_dataset_corpus(d), &trf_dataset_recipe(d)->corpus, &err));
         OK(trf_corpus_next(trf_dataset_corpus(d), &batch, &err));
@@ -669,10 +669,10 @@ static void byte_order_marks(void **state)
     OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
     OK(trf_dataset_read(data, in_folder("sources"), in_folder("targets"), &err));
     OK(trf_dataset_finish(data, &err));
-    assert_string_equal(trf_dataset_lines(data).source[0], "a");
-    assert_string_equal(trf_dataset_lines(data).target[0], "c");
-    assert_string_equal(trf_dataset_lines(data).source[1], "\xEF\xBB\xBF" "b");
-    assert_string_equal(trf_dataset_lines(data).source[2], "a");
+    assert_string_equal(trf_dataset_facts(data)->lines.source[0], "a");
+    assert_string_equal(trf_dataset_facts(data)->lines.target[0], "c");
+    assert_string_equal(trf_dataset_facts(data)->lines.source[1], "\xEF\xBB\xBF" "b");
+    assert_string_equal(trf_dataset_facts(data)->lines.source[2], "a");
     trf_dataset_destroy(data);
 }
 
@@ -728,7 +728,7 @@ static void changed_targets(void **state)
         OK(trf_dataset_create(&d, &o, &err));
         OK(trf_dataset_read(d, in_folder("spaced.tsv"), NULL, &err));
         OK(trf_dataset_finish(d, &err));
-        facts = trf_dataset_facts(d, 0);
+        facts = &trf_dataset_facts(d)->learn;
         assert_int_equal(facts->changed, tokens == TRF_TOKENS_WORDS ? 3 : 0);
         assert_int_equal(facts->changed_line, tokens == TRF_TOKENS_WORDS ? 2 : 0);
         assert_true(facts->pairs == 6 && facts->different >= 5 && facts->different <= 6);
@@ -767,9 +767,9 @@ static void token_files(void **state)
     FAILS(trf_dataset_add(data, "a", "b", &err), TRF_E_STATE, "token_file", -1);
     OK(trf_dataset_add_line(data, &held, &err));
     OK(trf_dataset_finish(data, &err));
-    assert_int_equal(trf_dataset_facts(data, 0)->pairs, 30);
-    assert_int_equal(trf_dataset_facts(data, 0)->source_ids, 60);
-    assert_int_equal(trf_dataset_facts(data, 1)->pairs, 1);
+    assert_int_equal(trf_dataset_facts(data)->learn.pairs, 30);
+    assert_int_equal(trf_dataset_facts(data)->learn.source_ids, 60);
+    assert_int_equal(trf_dataset_facts(data)->held_out.pairs, 1);
     assert_int_equal(trf_dataset_held_out(data)->source.ids[0], 5);
     assert_int_equal(data->stats.target_tokens, 60);
     OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
@@ -854,9 +854,8 @@ static void refuses(void **state)
     OK(trf_dataset_create(&data, NULL, &err));
     FAILS(trf_dataset_add_line(data, NULL, &err), TRF_E_INVALID_ARG, "line", -1);
     FAILS(trf_dataset_read_held_out(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "source", -1);
-    assert_null(trf_dataset_labels(data));
-    assert_null(trf_dataset_facts(NULL, 0));
-    assert_int_equal(trf_dataset_lines(NULL).n, 0);
+    assert_null(trf_dataset_facts(data));
+    assert_null(trf_dataset_facts(NULL));
     trf_dataset_destroy(data);
 }
 
@@ -879,7 +878,7 @@ static void repeated_texts(void **state)
         OK(trf_dataset_add(data, NULL, text, &err));
     }
     OK(trf_dataset_finish(data, &err));
-    lines = trf_dataset_lines(data);
+    lines = trf_dataset_facts(data)->lines;
     assert_int_equal(lines.n + lines.n_held_out, LINES * COPIES);
     for (i = 0; i < lines.n; i++) if (lines.used[i]) seen[atoi(lines.target[i] + 1)] = 1;
     for (i = 0; i < LINES; i++) learnt += seen[i];

@@ -140,7 +140,7 @@ static void forced_prefix(void **state)
     (void)state;
     memcpy(sources, question, sizeof question);
     memcpy(sources + 5, question, sizeof question);
-    OK(trf_translate_prefixed(translator, &x, &forced, &err));
+    OK(kit_translate_prefixed(translator, &x, &forced, &err));
     for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
         double sum = 0;
@@ -157,7 +157,7 @@ static void forced_prefix(void **state)
         int32_t kept[64], n = free_one->n;
         double score = free_one->score;
         memcpy(kept, free_one->ids, (size_t)n * sizeof *kept);
-        OK(trf_translate_batch(translator, &x, &err));
+        OK(trf_translate(translator, &x, NULL, &err));
         assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, n);
         assert_memory_equal(trf_hypothesis_at(translator, 0, 0)->ids, kept,
                             (size_t)n * sizeof *kept);
@@ -172,7 +172,7 @@ static void forced_prefix(void **state)
             trf_translator *t;
             search.max_sentences = turns ? 2 : 32;
             t = translator_of(learnt, &search);
-            OK(trf_translate_prefixed(t, &all, &each, &err));
+            OK(kit_translate_prefixed(t, &all, &each, &err));
             for (at = i = 0; i < 5; at += lengths_of[i++])
                 for (k = 0; k < trf_hypothesis_count(t, i); k++) {
                     const trf_hypothesis *h = trf_hypothesis_at(t, i, k);
@@ -183,10 +183,10 @@ static void forced_prefix(void **state)
         }
     }
     forced.count = 1;
-    FAILS(TRF_E_INVALID_ARG, trf_translate_prefixed(translator, &x, &forced, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translate_prefixed(translator, &x, &forced, &err));
     forced.count = 2;
     prefix[1] = 2;
-    FAILS(TRF_E_INVALID_ARG, trf_translate_prefixed(translator, &x, &forced, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translate_prefixed(translator, &x, &forced, &err));
     assert_int_equal(err.where, 1);
     assert_int_equal(trf_hypothesis_count(translator, 0), 0);
     trf_translator_destroy(translator);
@@ -209,13 +209,13 @@ static void length_limits(void **state)
             search.max_length_a = 0;
             search.max_length_b = most;
             translator = translator_of(learnt, &search);
-            OK(trf_translate_batch(translator, &x, &err));
+            OK(trf_translate(translator, &x, NULL, &err));
             for (k = 0; k < trf_hypothesis_count(translator, 0); k++) {
                 const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
                 assert_in_range(h->n, least, most);
                 if (h->ended == TRF_ENDED_MAX_LENGTH) assert_int_equal(h->n, most);
             }
-            OK(trf_translate(translator, question, 5, answer, 64, &n, &err));
+            OK(kit_translate(translator, question, 5, answer, 64, &n, &err));
             if (least <= 5 && most >= 9) {          /* not in the way: the right answer */
                 assert_int_equal(n, 5);
                 assert_int_equal(answer[0], question[4]);
@@ -230,12 +230,12 @@ static void length_limits(void **state)
         search.min_length = 1000;
         search.at_limit = TRF_LIMIT_KEEP_LIVE;
         translator = translator_of(learnt, &search);
-        OK(trf_translate(translator, question, 5, answer, 64, &n, &err));
+        OK(kit_translate(translator, question, 5, answer, 64, &n, &err));
         assert_int_equal(n, 8);         /* floor(7.5 + 1) */
         trf_translator_destroy(translator);
         search.max_length_a = 100;
         translator = translator_of(learnt, &search);
-        OK(trf_translate(translator, question, 5, answer, 64, &n, &err));
+        OK(kit_translate(translator, question, 5, answer, 64, &n, &err));
         assert_int_equal(n, 47);
         trf_translator_destroy(translator);
     }
@@ -296,29 +296,6 @@ static void doubtful_answers(void **state)
     }
 }
 
-static void small_capacity(void **state)
-{
-    trf_error err;
-    trf_search search = search_of(1, 1);
-    trf_translator *translator = translator_of(learnt, &search);
-    int32_t whole[16], part[16], n = 0, m = 0, capacity;
-    (void)state;
-    OK(trf_translate(translator, question, 5, whole, 16, &n, &err));
-    assert_true(n > 2);
-    for (capacity = 0; capacity < n; capacity++) {
-        memset(part, 0x77, sizeof part);
-        FAILS(TRF_E_LIMIT, trf_translate(translator, question, 5, part, capacity, &m, &err));
-        assert_int_equal(m, n);
-        assert_memory_equal(part, whole, (size_t)capacity * sizeof *part);
-        assert_int_equal(part[capacity], 0x77777777);
-    }
-    OK(trf_translate(translator, question, 5, part, n, &m, &err));
-    assert_memory_equal(part, whole, (size_t)n * sizeof *part);
-    FAILS(TRF_E_INVALID_ARG, trf_translate(translator, question, 5, part, -1, &m, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translate(translator, question, -1, part, 16, &m, &err));
-    trf_translator_destroy(translator);
-}
-
 /* Beam 1 is the loop that everybody writes, which computes the whole beginning again for every
    token: so the cache is right too. */
 static void greedy_is_a_loop_over_logits(void **state)
@@ -332,7 +309,7 @@ static void greedy_is_a_loop_over_logits(void **state)
     int32_t i, w, at = 0, n;
     double lp[64 * VOCAB];
     (void)state;
-    OK(trf_translate_batch(translator, x, &err));
+    OK(trf_translate(translator, x, NULL, &err));
     for (i = 0; i < x->count; at += x->lengths[i], i++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
         int32_t ids[64], best = -1;
@@ -405,7 +382,7 @@ static void cache_is_recomputation(void **state)
             joined[1] = config.eos;
             two.ids = joined;
         }
-        OK(trf_translate_batch(t, &two, &err));
+        OK(trf_translate(t, &two, NULL, &err));
         assert_true(trf_hypothesis_count(t, 0) > 0 && trf_hypothesis_count(t, 1) > 0);
         for (i = 0; i < 2; at += two.lengths[i], i++)
             for (k = 0; k < trf_hypothesis_count(t, i); k++) {
@@ -521,7 +498,7 @@ static void wide_beam_is_exhaustive(void **state)
         count = all_answers(look, &search, LIMIT, TINY, all);
         assert_int_equal(count, 1 + 4 + 16 + 64);
         translator = translator_of(model, &search);
-        OK(trf_translate_batch(translator, &x, &err));
+        OK(trf_translate(translator, &x, NULL, &err));
         assert_int_equal(trf_hypothesis_count(translator, 0), BEST);
         for (k = 0; k < BEST; k++) {
             const trf_hypothesis *h = trf_hypothesis_at(translator, 0, k);
@@ -552,7 +529,7 @@ static void beam_wider_than_vocabulary(void **state)
     (void)state;
     search.max_sentences = 2;
     translator = translator_of(learnt, &search);
-    OK(trf_translate_batch(translator, &x, &err));
+    OK(trf_translate(translator, &x, NULL, &err));
     check_hypotheses(translator, &search, &x);
     assert_int_equal(trf_hypothesis_at(translator, 0, 0)->n, 5);
     trf_translator_destroy(translator);
@@ -560,7 +537,7 @@ static void beam_wider_than_vocabulary(void **state)
     search.max_length_b = one;          /* nine tokens alone, or nothing */
     search.at_limit = TRF_LIMIT_KEEP_LIVE;
     translator = translator_of(learnt, &search);
-    OK(trf_translate_batch(translator, &x, &err));
+    OK(trf_translate(translator, &x, NULL, &err));
     check_hypotheses(translator, &search, &x);
     assert_int_equal(trf_hypothesis_count(translator, 0),
                      1 + SYMBOLS + 1); /* "", eight symbols, unk */
@@ -577,10 +554,10 @@ static void alone_as_in_a_batch(void **state)
     const trf_sequences *x = &backwards(&p)->source;
     int32_t i, k, at = 0;
     (void)state;
-    OK(trf_translate_batch(many, x, &err));
+    OK(trf_translate(many, x, NULL, &err));
     for (i = 0; i < x->count; at += x->lengths[i], i++) {
         trf_sequences one = sequences_of(x->ids + at, x->lengths + i, 1);
-        OK(trf_translate_batch(single, &one, &err));
+        OK(trf_translate(single, &one, NULL, &err));
         assert_int_equal(trf_hypothesis_count(single, 0), trf_hypothesis_count(many, i));
         for (k = 0; k < trf_hypothesis_count(single, 0); k++) {
             const trf_hypothesis *a = trf_hypothesis_at(single, 0, k),
@@ -610,7 +587,7 @@ static void rounds_do_not_matter(void **state)
     int32_t most, i;
     static int32_t ids[PAIRS][64], n[PAIRS];
     (void)state;
-    OK(trf_translate_batch(t, x, &err));
+    OK(trf_translate(t, x, NULL, &err));
     for (i = 0; i < PAIRS; i++) {
         n[i] = trf_hypothesis_at(t, i, 0)->n;
         memcpy(ids[i], trf_hypothesis_at(t, i, 0)->ids, (size_t)n[i] * sizeof **ids);
@@ -620,7 +597,7 @@ static void rounds_do_not_matter(void **state)
         search.max_sentences = most;
         search.max_tokens = most == 7 ? 3 : 4096;
         t = translator_of(learnt, &search);
-        OK(trf_translate_batch(t, x, &err));
+        OK(trf_translate(t, x, NULL, &err));
         for (i = 0; i < PAIRS; i++) {
             assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
             assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, ids[i],
@@ -651,13 +628,13 @@ static void finished_sentences_leave(void **state)
     trf_sequences x = sequences_of(ids, lengths, 2);
     (void)state;
     if (KIT_ASKS_ONCE) skip(); /* a GPU that plays ops again does not call them */
-    OK(trf_translate_batch(translator, &x, &err)); /* memory, and with it the ops, is settled now */
+    OK(trf_translate(translator, &x, NULL, &err)); /* memory, and with it the ops, is settled now */
     true_ops = translator->pass.run.backend;
     spy = *true_ops;
     spy.top = spy_top;
     translator->pass.run.backend = &spy;
     n_steps = 0;
-    OK(trf_translate_batch(translator, &x, &err));
+    OK(trf_translate(translator, &x, NULL, &err));
     for (i = 0; i < 2; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
         assert_int_equal(h->ended, TRF_ENDED_EOS);
@@ -684,18 +661,18 @@ static void edges(void **state)
     (void)state;
     for (i = 0; i < (int32_t)(sizeof bad / sizeof bad[0]); i++) {
         ids[0] = 5; ids[1] = bad[i];
-        FAILS(TRF_E_INVALID_ARG, trf_translate(translator, ids, 2, answer, 64, &n, &err));
+        FAILS(TRF_E_INVALID_ARG, kit_translate(translator, ids, 2, answer, 64, &n, &err));
         assert_int_equal(err.where, 1);
         assert_string_equal(err.what, "source");
     }
     for (i = 0; i < 64; i++) ids[i] = 3 + i % (VOCAB - 3);      /* unk is allowed */
-    OK(trf_translate(translator, ids, 47, answer, 64, &n, &err));
-    FAILS(TRF_E_LIMIT, trf_translate(translator, ids, 48, answer, 64, &n, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translate_batch(translator, &x, &err));
+    OK(kit_translate(translator, ids, 47, answer, 64, &n, &err));
+    FAILS(TRF_E_LIMIT, kit_translate(translator, ids, 48, answer, 64, &n, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate(translator, &x, NULL, &err));
     x.count = 0;
-    OK(trf_translate_batch(translator, &x, &err));
+    OK(trf_translate(translator, &x, NULL, &err));
     assert_int_equal(trf_hypothesis_count(translator, 0), 0);
-    OK(trf_translate(translator, NULL, 0, answer, 64, &n, &err)); /* an empty source is legal */
+    OK(kit_translate(translator, NULL, 0, answer, 64, &n, &err)); /* an empty source is legal */
     assert_int_equal(trf_hypothesis_count(translator, 0), 1);
     search.n_best = 3;
     FAILS(TRF_E_INVALID_ARG, trf_translator_create(&none, learnt, &search, &err));
@@ -720,7 +697,6 @@ int main(void)
         cmocka_unit_test(length_limits),
         cmocka_unit_test(limits_of_the_training),
         cmocka_unit_test(doubtful_answers),
-        cmocka_unit_test(small_capacity),
         cmocka_unit_test(greedy_is_a_loop_over_logits),
         cmocka_unit_test(cache_is_recomputation),
         cmocka_unit_test(wide_beam_is_exhaustive),

@@ -280,8 +280,8 @@ static void check_searches(const company *a, trf_search s, int32_t prefixed)
         s.max_sentences = sentences[run];
         s.threads = run == 1 ? 3 : 1;
         OK(trf_translator_create_ensemble(&t, a->list, a->weights, a->n, &s, &err));
-        if (prefixed) OK(trf_translate_prefixed(t, &x, &prefixes, &err));
-        else OK(trf_translate_batch(t, &x, &err));
+        if (prefixed) OK(kit_translate_prefixed(t, &x, &prefixes, &err));
+        else OK(trf_translate(t, &x, NULL, &err));
         for (i = 0; i < SOURCES; i++) {
             assert_int_equal(trf_hypothesis_count(t, i), n[i]);
             for (k = 0; k < n[i]; k++)
@@ -353,7 +353,7 @@ static void test_a_model_twice(void **state)
         OK(trf_translator_create(&t[0], a.list[0], &s, &err));
         OK(trf_translator_create_ensemble(&t[1], a.list, NULL, 1, &s, &err));
         OK(trf_translator_create_ensemble(&t[2], twice, a.weights, 2, &s, &err));
-        for (r = 0; r < 3; r++) OK(trf_translate_batch(t[r], &x, &err));
+        for (r = 0; r < 3; r++) OK(trf_translate(t[r], &x, NULL, &err));
         assert_true(hash_answers(1, t[0], SOURCES) == hash_answers(1, t[1], SOURCES));
         for (j = 0; j < SOURCES; j++)
             for (k = 0; k < trf_hypothesis_count(t[0], j); k++) {
@@ -387,11 +387,11 @@ static void test_many_models(void **state)
         double factor = 1;
         int pass;
         OK(trf_translator_create(&alone, a.list[0], &s, &err));
-        OK(trf_translate_batch(alone, &x, &err));
+        OK(trf_translate(alone, &x, NULL, &err));
         for (pass = 0; pass < 2; pass++) {
             if (rule && pass) factor = TRF_MAX_MODELS;          /* Marian's weights are 1 each */
             OK(trf_translator_create_ensemble(&t, many, pass ? NULL : ones, TRF_MAX_MODELS, &s, &err));
-            OK(trf_translate_batch(t, &x, &err));
+            OK(trf_translate(t, &x, NULL, &err));
             if (factor == 1)
                 assert_true(fabs(trf_hypothesis_at(t, 0, 0)->score - trf_hypothesis_at(alone, 0, 0)->score) < 1e-4);
             else assert_true(trf_hypothesis_at(t, 0, 0)->score < 2 * trf_hypothesis_at(alone, 0, 0)->score);
@@ -422,7 +422,7 @@ static void test_language_models(void **state)
         s.min_length = 0;
         found = plain_search(&a, &s, NULL, 12, prompt, n, plain);
         OK(trf_translator_create_ensemble(&t, a.list, a.weights, a.n, &s, &err));
-        OK(trf_translate_batch(t, &x, &err));
+        OK(trf_translate(t, &x, NULL, &err));
         assert_int_equal(trf_hypothesis_count(t, 0), found);
         for (k = 0; k < found; k++) same_answer(trf_hypothesis_at(t, 0, k), &plain[k], n, close_enough());
         trf_translator_destroy(t);
@@ -539,7 +539,7 @@ static void test_scores(void **state)
         OK(trf_translator_create_ensemble(&together, a.list, a.weights, 3, &s, &err));
         OK(trf_score(together, &batch, got, &err));
         OK(trf_score_each(together, sources, &targets, each, &err));
-        OK(trf_translate_each(together, sources, NULL, NULL, &err));
+        OK(kit_translate_each(together, sources, NULL, NULL, &err));
         for (i = 0; i < SOURCES; i++) {
             trf_sequences same[MODELS], own[MODELS];
             double want[2] = {0, 0}, l[VOCAB];
@@ -564,7 +564,7 @@ static void test_scores(void **state)
             target += q.prefixes[i];
         }
         sources[2].count--;
-        FAILS(TRF_E_INVALID_ARG, trf_translate_each(together, sources, NULL, NULL, &err));
+        FAILS(TRF_E_INVALID_ARG, kit_translate_each(together, sources, NULL, NULL, &err));
         trf_translator_destroy(together);
     }
     part(&a);
@@ -615,13 +615,13 @@ static void test_texts(void **state)
         sources[i] = some(ids[i], &n, 1);
     }
     assert_true(memcmp(ids[0], ids[1], sizeof ids[0]) != 0);
-    OK(trf_translate_each(t, sources, NULL, NULL, &err));
+    OK(kit_translate_each(t, sources, NULL, NULL, &err));
     OK(trf_hypothesis_text(t, 0, 0, want, sizeof want, NULL, &err));
     OK(trf_translate_text(t, "a b w3", text, sizeof text, &err));
     assert_string_equal(text, want);
     x = some(ids[0], &n, 1);
-    FAILS(TRF_E_STATE, trf_translate_batch(t, &x, &err));
-    FAILS(TRF_E_STATE, trf_translate_prefixed(t, &x, NULL, &err));
+    FAILS(TRF_E_STATE, trf_translate(t, &x, NULL, &err));
+    FAILS(TRF_E_STATE, kit_translate_prefixed(t, &x, NULL, &err));
     memset(&batch, 0, sizeof batch);
     batch.source = batch.target = x;
     FAILS(TRF_E_STATE, trf_score(t, &batch, &score, &err));
@@ -672,7 +672,7 @@ static void test_labels(void **state)
             OK(trf_model_create(&models[k], &c, &err));
             list[k] = models[k];
             OK(trf_translator_create(&t, models[k], NULL, &err));
-            if (which == 1) OK(trf_tag(t, &x, &out, &err));
+            if (which == 1) OK(trf_classify(t, &x, &out, &err));
             else OK(trf_classify(t, &x, &out, &err));
             trf_translator_destroy(t);
         }
@@ -681,7 +681,7 @@ static void test_labels(void **state)
             trf_tensor out = trf_tensor_of(got, 2, rows, LABELS, 1);
             trf_translator *t = NULL;
             OK(trf_translator_create_ensemble(&t, list, weights, 2, &s, &err));
-            if (which == 1) OK(trf_tag(t, &x, &out, &err));
+            if (which == 1) OK(trf_classify(t, &x, &out, &err));
             else OK(trf_classify(t, &x, &out, &err));
             for (r = 0; r < rows; r++) {
                 double want[LABELS], sum = 0;
@@ -693,7 +693,7 @@ static void test_labels(void **state)
                 if (kind) sum = 1;
                 for (i = 0; i < n; i++) assert_true(fabs((double)got[r * LABELS + i] - want[i] / sum) < 1e-5);
             }
-            if (which != 1) FAILS(TRF_E_STATE, trf_tag(t, &x, &out, &err));
+            if (which != 1) FAILS(TRF_E_STATE, trf_classify(t, &x, &out, &err));
             trf_translator_destroy(t);
         }
         for (k = 0; k < 2; k++) trf_model_destroy(models[k]);
@@ -803,7 +803,7 @@ static void test_cancel(void **state)
     s.hooks.user = &q;
     s.hooks.cancel = quits;
     OK(trf_translator_create_ensemble(&t, a.list, a.weights, 2, &s, &err));
-    OK(trf_translate_batch(t, &x, &err));
+    OK(trf_translate(t, &x, NULL, &err));
     want = hash_answers(1, t, SOURCES);
     calls = q.asked;
     assert_true(calls > (KIT_ASKS_ONCE ? 4 : 40));
@@ -811,11 +811,11 @@ static void test_cancel(void **state)
         trf_status status;
         q.asked = 0;
         q.at = at;
-        status = trf_translate_batch(t, &x, &err);      /* a GPU that plays ops again asks less */
+        status = trf_translate(t, &x, NULL, &err);      /* a GPU that plays ops again asks less */
         assert_int_equal(status, q.asked < at ? TRF_OK : TRF_E_CANCELLED);
         cancelled += status == TRF_E_CANCELLED;
         q.at = 0;
-        OK(trf_translate_batch(t, &x, &err));
+        OK(trf_translate(t, &x, NULL, &err));
         assert_true(hash_answers(1, t, SOURCES) == want);
     }
     assert_true(cancelled >= (KIT_ASKS_ONCE ? 1 : 15));
@@ -848,7 +848,7 @@ static void test_memory(void **state)
         s.hooks = kit_hooks(&m);
         s.max_sentences = 40;
         OK(trf_translator_create_ensemble(&t, a.list, NULL, models, &s, &err));
-        OK(trf_translate_batch(t, &x, &err));
+        OK(trf_translate(t, &x, NULL, &err));
         if ((size_t)m.peak > trf_ensemble_memory(configs, models, &s, 40, 8))
             fail_msg("%d models hold %lld bytes, told are %llu", (int)models, (long long)m.peak,
                      (unsigned long long)trf_ensemble_memory(configs, models, &s, 40, 8));
@@ -870,8 +870,8 @@ static void test_memory(void **state)
         m.fail_at = at;
         status = trf_translator_create_ensemble(&t, a.list, NULL, 2, &s, &err);
         if (status == TRF_OK) {
-            status = trf_translate_batch(t, &x, &err);
-            if (status != TRF_OK) OK(trf_translate_batch(t, &x, &err));
+            status = trf_translate(t, &x, NULL, &err);
+            if (status != TRF_OK) OK(trf_translate(t, &x, NULL, &err));
             assert_int_equal(trf_hypothesis_count(t, 39), 3);
             trf_translator_destroy(t);
         } else assert_null(t);
@@ -928,7 +928,7 @@ static void test_longest_answer(void **state)
     s.max_length_b = s.min_length = 50;
     assert_true(longest < 50 && trf_model_config(a.list[0])->max_length > 50);
     t = together_of(&a, &s);
-    OK(trf_translate_batch(t, &source, &err));
+    OK(trf_translate(t, &source, NULL, &err));
     assert_true(trf_hypothesis_at(t, 0, 0)->n <= longest && trf_hypothesis_at(t, 0, 0)->n > longest - 4);
     trf_translator_destroy(t);
     part(&a);
@@ -955,7 +955,7 @@ static void test_longer_sources(void **state)
     s.max_length_b = 8;
     s.at_limit = TRF_LIMIT_FORCE_EOS;
     t = together_of(&a, &s);
-    OK(trf_translate_each(t, sources, NULL, NULL, &err));
+    OK(kit_translate_each(t, sources, NULL, NULL, &err));
     for (i = 0; i < N; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
         memcpy(targets + used, h->ids, (size_t)h->n * sizeof *targets);
@@ -986,7 +986,7 @@ static void test_no_distribution(void **state)
     for (k = 0; k < 2; k++) {
         s.renormalize_logits = k;
         t = together_of(&a, &s);
-        OK(trf_translate_batch(t, &source, &err));
+        OK(trf_translate(t, &source, NULL, &err));
         sum[k] = trf_hypothesis_at(t, 0, 0)->log_probability;
         trf_translator_destroy(t);
     }

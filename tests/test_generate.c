@@ -383,7 +383,7 @@ static void test_unknown(void **state)
                 search.beam = search.n_best = beam; search.threads = 1; search.max_length_a = 0;
                 search.max_length_b = 10; search.min_length = 4; search.ban_unk = !allow;
                 assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
-                assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
+                assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_OK);
                 h = trf_hypothesis_at(t, 0, 0);
                 for (unknown = i = 0; i < h->n; i++) unknown += h->ids[i] == 3;
                 assert_true(allow ? unknown > 1 : unknown == 0);
@@ -630,7 +630,7 @@ static void test_greedy(void **state)
             if (!kind) batch.target.lengths = no_lengths;
             g = make(model, &s);
             assert_int_equal(trf_translator_create(&t, model, &search, NULL), TRF_OK);
-            assert_int_equal(trf_translate_batch(t, kind ? &batch.target : &batch.source, NULL),
+            assert_int_equal(trf_translate(t, kind ? &batch.target : &batch.source, NULL, NULL),
                              TRF_OK);
             run(g, &batch, 3);
             for (i = 0; i < 5; i++) {
@@ -1538,7 +1538,7 @@ static void test_bare_prompts(void **state)
         search.count_prefix = w != 3;
         search.banned.ids = &bos; search.banned.lengths = &one; search.banned.count = w == 1;
         assert_int_equal(trf_translator_create(&t, model[0], &search, &err), TRF_OK);
-        assert_int_equal(trf_translate_batch(t, &all.target, &err), TRF_OK);
+        assert_int_equal(trf_translate(t, &all.target, NULL, &err), TRF_OK);
         for (k = at = 0; k < 5; at += lengths[k++]) {
             int32_t n = lengths[k] > 0 ? lengths[k] - 1 : 0;
             trf_sequences rest = {ids + at + (lengths[k] > 0), &n, 1};
@@ -1546,18 +1546,18 @@ static void test_bare_prompts(void **state)
             /* prompt and answer together have up to max_length - 1 ids */
             if (w == 5) search.max_length_b = c.max_length - 1 - lengths[k];
             assert_int_equal(trf_translator_create(&alone, model[2], &search, &err), TRF_OK);
-            assert_int_equal(trf_translate_batch(alone, &rest, &err), TRF_OK);
+            assert_int_equal(trf_translate(alone, &rest, NULL, &err), TRF_OK);
             same_answer(trf_hypothesis_at(t, k, 0), trf_hypothesis_at(alone, 0, 0));
             trf_translator_destroy(alone);
             search.start = bos;                     /* a start id of the search is read after all */
             assert_int_equal(trf_translator_create(&alone, model[k % 2 ? 0 : 2], &search, &err),
                              TRF_OK);
-            assert_int_equal(trf_translate_batch(alone, &rest, &err), TRF_OK);
+            assert_int_equal(trf_translate(alone, &rest, NULL, &err), TRF_OK);
             {
                 trf_translator *same = NULL;
                 assert_int_equal(trf_translator_create(&same, model[k % 2 ? 2 : 0], &search, &err),
                                  TRF_OK);
-                assert_int_equal(trf_translate_batch(same, &rest, &err), TRF_OK);
+                assert_int_equal(trf_translate(same, &rest, NULL, &err), TRF_OK);
                 same_answer(trf_hypothesis_at(same, 0, 0), trf_hypothesis_at(alone, 0, 0));
                 trf_translator_destroy(same);
             }
@@ -1743,7 +1743,7 @@ static void test_long_beginnings(void **state)
     search.max_length_a = 0;
     search.max_length_b = 6;
     assert_int_equal(trf_translator_create(&t, model, &search, &err), TRF_OK);
-    assert_int_equal(trf_translate_batch(t, &batch.target, &err), TRF_OK);
+    assert_int_equal(trf_translate(t, &batch.target, NULL, &err), TRF_OK);
     s.temperature = 0;
     s.max_tokens = 6;
     g = make(model, &s);
@@ -1895,7 +1895,7 @@ static trf_vocab *byte_pieces(void)
     memcpy(model + n, "\x12\x05\x18\x01\x98\x02\x01", 7);
     n += 7; /* unigram, byte_fallback (field 35) */
     memcpy(model + n, "\x1A\x06\x18\x01\x20\x01\x28\x01", 8); n += 8;
-    if (trf_vocab_from_sentencepiece(&vocab, model, n, NULL, &err)) fail_msg("%s", err.message);
+    if (trf__vocab_from_sentencepiece(&vocab, model, n, NULL, &err)) fail_msg("%s", err.message);
     return vocab;
 }
 

@@ -272,7 +272,7 @@ static void test_logits(void **state)
         if (head != TRF_HEAD_MASKED) {
             int64_t n = trf__pools(&c) ? 9 : rows - 9 * eos;
             out = trf_tensor_of(got, 2, n, vocab, 1);
-            OK((trf__pools(&c) ? trf_classify : trf_tag)(t, &batch.source, &out, &err));
+            OK(trf_classify(t, &batch.source, &out, &err));
             for (i = 0; i < 9; i++) {
                 int64_t m = trf__pools(&c) ? 1 : d.lengths[i], k;
                 for (k = 0; k < m; k++, at++, row++)
@@ -1034,7 +1034,6 @@ static void test_second_refusals(void **state)
     d.n_labels[2]++;
     FAILS(trf_classify(asked, &batch.source, &out, &err), TRF_E_SHAPE, "probabilities", -1);
     FAILS(trf_classify(asked, NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
-    FAILS(trf_tag(asked, &batch.source, &out, &err), TRF_E_STATE, "head", -1);
     assert_true(hash_state(t) == before);
     for (i = at = 0; i < 4; at += d.n_labels[i++]) d.labels[at] = -1;       /* no label of a sequence */
     OK(trf_train_step(t, &batch, &report, &err));
@@ -1208,7 +1207,7 @@ static void test_empty_sequences(void **state)
             FAILS(trf_classify(asked, &batch.source, &out, &err), TRF_E_INVALID_ARG, "source", 3);
         } else {
             OK(trf_train_step(t, &batch, NULL, &err));
-            if (head == TRF_HEAD_TOKENS) OK(trf_tag(asked, &batch.source, &out, &err));
+            if (head == TRF_HEAD_TOKENS) OK(trf_classify(asked, &batch.source, &out, &err));
             else OK(trf_logits(asked, &batch, &out, &err));
         }
         for (i = 0; i < 4; i++) lengths[i] = 0;             /* all of them */
@@ -1217,7 +1216,7 @@ static void test_empty_sequences(void **state)
             FAILS(trf_train_step(t, &batch, NULL, &err), TRF_E_STATE, "tokens", trf_trainer_step(t));
         }
         out = trf_tensor_of(numbers, 2, 0, trf__n_logits(&c), 1);   /* no sequence at all */
-        if (head != TRF_HEAD_MASKED) OK((trf__pools(&c) ? trf_classify : trf_tag)(asked, &none, &out, &err));
+        if (head != TRF_HEAD_MASKED) OK(trf_classify(asked, &none, &out, &err));
         trf_translator_destroy(asked);
         trf_trainer_destroy(t);
         trf_model_destroy(model);
@@ -1240,16 +1239,13 @@ static void test_wrong_heads(void **state)
         trf_tensor out = trf_tensor_of(numbers, 2, 2, 2, 1);
         int pools = trf__pools(&c), tokens = head == TRF_HEAD_TOKENS;
         double score[3];
-        FAILS(trf_classify(t, &batch.source, &out, &err), pools ? TRF_E_SHAPE : TRF_E_STATE,
-              pools ? "probabilities" : "head", -1);
-        FAILS(trf_tag(t, &batch.source, &out, &err), tokens ? TRF_E_SHAPE : TRF_E_STATE,
-              tokens ? "probabilities" : "head", -1);
+        FAILS(trf_classify(t, &batch.source, &out, &err), pools || tokens ? TRF_E_SHAPE : TRF_E_STATE,
+              pools || tokens ? "probabilities" : "head", -1);
         FAILS(trf_logits(t, &batch, &out, &err), head ? TRF_E_SHAPE : TRF_E_STATE, head ? "out" : "kind", -1);
         FAILS(trf_score(t, &batch, score, &err), TRF_E_STATE, "kind", -1);
         if (pools) FAILS(trf_classify(t, NULL, &out, &err), TRF_E_INVALID_ARG, "sources", -1);
         if (pools) FAILS(trf_classify(t, &batch.source, NULL, &err), TRF_E_INVALID_ARG, "probabilities", -1);
         FAILS(trf_classify(NULL, &batch.source, &out, &err), TRF_E_INVALID_ARG, "translator", -1);
-        FAILS(trf_tag(NULL, &batch.source, &out, &err), TRF_E_INVALID_ARG, "translator", -1);
         d.lengths[1] = 20;                  /* overlong: EOS has no place any more */
         FAILS(trf_logits(t, &batch, &out, &err), head ? TRF_E_LIMIT : TRF_E_STATE, head ? "source" : "kind", head ? 1 : -1);
         dirty();

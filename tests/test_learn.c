@@ -1495,15 +1495,15 @@ static void judging(void **state)
     search.beam = 1; search.max_length_a = 1; search.max_length_b = 2;
     OK(trf_translator_create(&translator, r.model, &search, &err));
     OK(trf_error_rate(translator, &pairs, &percent, &err));
-    OK(trf_translate(translator, ids, 2, answer, 16, &n,
+    OK(kit_translate(translator, ids, 2, answer, 16, &n,
                      &err)); /* twice: the nearer target of two */
     e[0] = plain_edits(wanted, 3, answer, n);
     e[1] = plain_edits(wanted + 5, 1, answer, n);
     edits += e[0] <= e[1] ? e[0] : e[1];
     all += e[0] <= e[1] ? 3 : 1;
-    OK(trf_translate(translator, ids + 2, 3, answer, 16, &n, &err));
+    OK(kit_translate(translator, ids + 2, 3, answer, 16, &n, &err));
     edits += plain_edits(wanted + 3, 2, answer, n);
-    OK(trf_translate(translator, ids + 7, 1, answer, 16, &n, &err));
+    OK(kit_translate(translator, ids + 7, 1, answer, 16, &n, &err));
     edits += plain_edits(wanted + 6, 3, answer, n);
     all += 5;
     assert_true(fabs(percent - 100 * edits / all) < 1e-9);
@@ -1511,7 +1511,7 @@ static void judging(void **state)
          i++) { /* one token too few, or one too many: of two that are equally near the longer */
         int32_t source[] = {4, 5, 4, 5}, sources[] = {2, 2}, near_by[64], lengths_near[2];
         trf_batch two;
-        OK(trf_translate(translator, source, 2, answer, 16, &n, &err));
+        OK(kit_translate(translator, source, 2, answer, 16, &n, &err));
         assert_true(n >= 2);
         memset(&two, 0, sizeof two);
         memcpy(near_by, answer, (size_t)(n - !i) * sizeof *answer);
@@ -1630,7 +1630,7 @@ static void kinds_of_data(void **state)
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)),
                      3); /* 1,201 ids with EOS on both sides: 511, 511 and 179 */
     assert_int_equal(data->stats.target_tokens, 1201 + 3); /* and the mark of each part */
-    assert_int_equal(trf_dataset_stream(data), 1);
+    assert_int_equal(trf_dataset_facts(data)->stream, 1);
     OK(trf_corpus_next(trf_dataset_corpus(data), &batch, &err));
     assert_true(batch.place.epoch == 0 && batch.place.batch == 0);      /* looking has not moved it */
     OK(trf_dataset_create_model(data, &model, &err));
@@ -1643,15 +1643,15 @@ static void kinds_of_data(void **state)
     for (i = 0; i < 10; i++) OK(trf_dataset_add(data, NULL, "a text", &err));
     OK(trf_dataset_add(data, NULL, text + 600, &err));
     OK(trf_dataset_add(data, NULL, "a text", &err));
-    assert_int_equal(trf_dataset_stream(data), 0);
+    assert_null(trf_dataset_facts(data));
     OK(trf_dataset_finish(data, &err));
     assert_int_equal(trf_corpus_size(trf_dataset_corpus(data)), 13);
-    assert_int_equal(trf_dataset_stream(data), 0);
+    assert_int_equal(trf_dataset_facts(data)->stream, 0);
     OK(trf_dataset_create_model(data, &model, &err));
     assert_null(trf_model_metadata(model, "trained.stream"));
     trf_model_destroy(model);
     trf_dataset_destroy(data);
-    assert_int_equal(trf_dataset_stream(NULL), 0);
+    assert_null(trf_dataset_facts(NULL));
 }
 
 /* Labels: their names, which pairs are left out, and what no training can have. */

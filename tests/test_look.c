@@ -602,11 +602,11 @@ static void test_between_translations(void **state)
     all_views a;
     uint64_t hash;
     (void)state;
-    assert_int_equal(trf_translate_batch(l.translator, &batch.source, NULL), TRF_OK);
+    assert_int_equal(trf_translate(l.translator, &batch.source, NULL, NULL), TRF_OK);
     hash = hash_answers(HASH_START, l.translator, PAIRS);
     look(&a, &l, &batch);
     assert_int_equal(trf_hypothesis_count(l.translator, 0), 0);
-    assert_int_equal(trf_translate_batch(l.translator, &batch.source, NULL), TRF_OK);
+    assert_int_equal(trf_translate(l.translator, &batch.source, NULL, NULL), TRF_OK);
     assert_true(hash == hash_answers(HASH_START, l.translator, PAIRS));
     close_lab(&l);
 }
@@ -1136,11 +1136,11 @@ static void test_many_sources(void **state)
     search.max_sentences = MANY;
     search.max_tokens = ROWS_OF_MANY;
     assert_int_equal(trf_translator_create(&together, l.model, &search, &err), TRF_OK);
-    if (trf_translate_batch(together, &sources, &err)) fail_msg("%s", err.message);
+    if (trf_translate(together, &sources, NULL, &err)) fail_msg("%s", err.message);
     for (used = i = 0; i < MANY; used += lengths[i++]) {
         trf_sequences single = {ids + used, &lengths[i], 1};
         const trf_hypothesis *a, *b;
-        assert_int_equal(trf_translate_batch(l.translator, &single, &err), TRF_OK);
+        assert_int_equal(trf_translate(l.translator, &single, NULL, &err), TRF_OK);
         a = trf_hypothesis_at(together, i, 0);
         b = trf_hypothesis_at(l.translator, 0, 0);
         assert_int_equal(a->n, b->n);

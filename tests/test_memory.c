@@ -188,8 +188,8 @@ static void steady_translating(trf_kind kind, int threads, int hooked)
             calls = memory.calls;
             watch();
         } /* the first time all lengths are met */
-        status |= trf_translate_batch(translator, &batch.source, &err);
-        status |= trf_translate(translator, batch.source.ids, batch.source.lengths[0], answer, 64,
+        status |= trf_translate(translator, &batch.source, NULL, &err);
+        status |= kit_translate(translator, batch.source.ids, batch.source.lengths[0], answer, 64,
                                 &n, &err);
         status |= trf_score(translator, &batch, score, &err);
         status |= trf_logits(translator, &batch, &out, &err);
@@ -293,7 +293,7 @@ OPERATION(do_checkpoint, trf_checkpoint_save(w->trainer, w->corpus, w->other_pat
 OPERATION(do_resume, trf_checkpoint_load(&w->other, &w->other_trainer, NULL, w->checkpoint_path,
                                          &w->options, &w->load, err))
 OPERATION(do_translator, trf_translator_create(&w->translator, w->model, &w->search, err))
-OPERATION(do_translate, trf_translate_batch(w->translator, &w->large.source, err))
+OPERATION(do_translate, trf_translate(w->translator, &w->large.source, NULL, err))
 OPERATION(do_text, trf_translate_text(w->translator, "a b c a b", w->answer, sizeof w->answer, err))
 OPERATION(do_score, trf_score(w->translator, &w->large, w->scores, err))
 OPERATION(do_corpus, trf_corpus_create(&w->corpus, &w->corpus_options, err))
@@ -690,7 +690,7 @@ static void test_translator_plan_of_packed(void **state)
             bias.data[c.eos] = -100;            /* answers go on to their limit */
             if (of) assert_int_equal(trf_model_pack(model, formats[k], &err), TRF_OK);
             assert_int_equal(trf_translator_create(&t, model, &s, &err), TRF_OK);
-            assert_int_equal(trf_translate_batch(t, &x, &err), TRF_OK);
+            assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_OK);
             peak[of] = memory.peak;
             trf_translator_destroy(t);
             trf_model_destroy(model);
@@ -796,9 +796,9 @@ static void test_translator_memory(void **state)
         assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
         s.hooks = kit_hooks(&memory);
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
-        if (after) assert_int_equal(trf_translate_batch(t, &many, NULL), TRF_OK);
-        assert_int_equal(trf_translate_batch(t, &one, NULL), TRF_OK);
-        if (after) assert_int_equal(trf_translate_batch(t, &many, NULL), TRF_OK);
+        if (after) assert_int_equal(trf_translate(t, &many, NULL, NULL), TRF_OK);
+        assert_int_equal(trf_translate(t, &one, NULL, NULL), TRF_OK);
+        if (after) assert_int_equal(trf_translate(t, &many, NULL, NULL), TRF_OK);
         peak[after] = memory.peak;
         trf_translator_destroy(t);
         trf_model_destroy(model);
@@ -871,7 +871,7 @@ static void test_translator_plan(void **state)
         s.hooks = kit_hooks(&memory);
         told = trf_translator_memory(&c, &s, x.count, cases[i].source);
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
-        if (trf_translate_batch(t, &x, &err)) fail_msg("case %d: %s", (int)i, err.message);
+        if (trf_translate(t, &x, NULL, &err)) fail_msg("case %d: %s", (int)i, err.message);
         if (!((double)told >= (double)memory.peak && (double)told <= 1.01 * (double)memory.peak))
             fail_msg("case %d: told %lld, taken %lld", (int)at, (long long)told,
                      (long long)memory.peak);
@@ -906,7 +906,7 @@ static void test_translator_plan_of_mixed_lengths(void **state)
     s.hooks = kit_hooks(&memory);
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
-    if (trf_translate_batch(t, &x, &err)) fail_msg("%s", err.message);
+    if (trf_translate(t, &x, NULL, &err)) fail_msg("%s", err.message);
     assert_true((size_t)memory.peak <= trf_translator_memory(&c, &plain, 48, 60));
     trf_translator_destroy(t);
     trf_model_destroy(model);

@@ -680,7 +680,7 @@ static void empty_sources(int source_eos, int all)
     assert_finite(logits, 8 * VOCAB);
     assert_int_equal(trf_score(l.translator, &batch, score, NULL), TRF_OK);
     for (i = 0; i < 3; i++) assert_true(score[i] < 0 && trf__is_finite(score[i]));
-    assert_int_equal(trf_translate(l.translator, ids, 0, answer, 32, &n, NULL), TRF_OK);
+    assert_int_equal(kit_translate(l.translator, ids, 0, answer, 32, &n, NULL), TRF_OK);
     assert_true(n >= 0);
     lab_close(&l);
 }
@@ -856,7 +856,7 @@ static void test_encode(void **state)
         if (kind == TRF_ENCODER_ONLY) {
             assert_int_equal(trf_logits(l.translator, &batch, &out, &err), TRF_E_STATE);
             assert_int_equal(trf_score(l.translator, &batch, scores, &err), TRF_E_STATE);
-            assert_int_equal(trf_translate_batch(l.translator, &batch.source, &err), TRF_E_STATE);
+            assert_int_equal(trf_translate(l.translator, &batch.source, NULL, &err), TRF_E_STATE);
             trainer = (trf_trainer *)(void *)&data;
             assert_int_equal(trf_trainer_create(&trainer, l.model, &o, &err), TRF_E_UNSUPPORTED);
             assert_null(trainer);
@@ -1247,7 +1247,7 @@ static void test_cancel_translating(void **state)
     assert_int_equal(trf_translator_create(&t, l.model, &search, NULL), TRF_OK);
     for (i = 0; i < 3; i++) {                   /* what can be recorded is, after the second time */
         x.calls = 0;
-        assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
+        assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_OK);
     }
     for (i = 0; i < 4; i++) {
         n[i] = trf_hypothesis_at(t, i, 0)->n;
@@ -1257,13 +1257,13 @@ static void test_cancel_translating(void **state)
     assert_true(calls > (KIT_ASKS_ONCE ? n[0] : 4 + n[0]));     /* once per layer and per token */
     for (k = 1; k <= calls; k++) {
         x.calls = 0; x.at = k;
-        assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_E_CANCELLED);
+        assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_E_CANCELLED);
         assert_int_equal(x.calls, k);
         assert_int_equal(trf_hypothesis_count(t, 0), 0);
         assert_null(trf_hypothesis_at(t, 0, 0));
     }
     x.at = 0;
-    assert_int_equal(trf_translate_batch(t, &batch.source, NULL), TRF_OK);
+    assert_int_equal(trf_translate(t, &batch.source, NULL, NULL), TRF_OK);
     for (i = 0; i < 4; i++) {
         assert_int_equal(trf_hypothesis_at(t, i, 0)->n, n[i]);
         assert_memory_equal(trf_hypothesis_at(t, i, 0)->ids, want[i],
@@ -1740,11 +1740,11 @@ static void test_success_clears(void **state)
     assert_int_equal(trf_logits(translator, &batch, &t, &err), TRF_OK); assert_cleared(&err);
     t = trf_tensor_of(out, 2, trf_source_rows(model, &batch.source), 8, 1);
     assert_int_equal(trf_encode(translator, &batch.source, &t, &err), TRF_OK); assert_cleared(&err);
-    assert_int_equal(trf_translate_batch(translator, &batch.source, &err), TRF_OK);
+    assert_int_equal(trf_translate(translator, &batch.source, NULL, &err), TRF_OK);
     assert_cleared(&err);
-    assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, &n, &err), TRF_OK);
+    assert_int_equal(kit_translate(translator, batch.source.ids, 2, answer, 64, &n, &err), TRF_OK);
     assert_cleared(&err);
-    assert_int_equal(trf_translate(translator, batch.source.ids, 2, answer, 64, NULL, NULL),
+    assert_int_equal(kit_translate(translator, batch.source.ids, 2, answer, 64, NULL, NULL),
                      TRF_OK);
     trf_translator_destroy(translator);
     trf_trainer_destroy(trainer);
@@ -2091,7 +2091,7 @@ static void refused_batch(lab *l, const trf_batch *batch, trf_status status, int
     assert_int_equal(trf_score(l->translator, batch, score, NULL), status);
     assert_int_equal(trf_logits(l->translator, batch, &t, NULL), status);
     if (all) {                          /* the source alone is wrong */
-        assert_int_equal(trf_translate_batch(l->translator, &batch->source, &err), status);
+        assert_int_equal(trf_translate(l->translator, &batch->source, NULL, &err), status);
         assert_int_equal(err.where, where);
         assert_string_equal(err.what, what);
         assert_int_equal(trf_encode(l->translator, &batch->source, &t, NULL), status);
@@ -2191,9 +2191,9 @@ static void test_bad_batches(void **state)
     assert_string_equal(err.what, "tokens");
     assert_int_equal(trf_evaluate(l.trainer, &batch, &report, NULL), TRF_OK);
     assert_true(report.loss == 0 && report.target_tokens == 0);
-    assert_int_equal(trf_translate_batch(l.translator, &batch.source, NULL), TRF_OK);
+    assert_int_equal(trf_translate(l.translator, &batch.source, NULL, NULL), TRF_OK);
     assert_int_equal(trf_hypothesis_count(l.translator, 0), 0);
-    assert_int_equal(trf_translate(l.translator, good, -1, ids, 6, &n, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(kit_translate(l.translator, good, -1, ids, 6, &n, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(n, 0);
     batch.source.count = batch.target.count = 2;
     assert_int_equal(trf_train_step(l.trainer, &batch, &report, NULL),

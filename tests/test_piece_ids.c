@@ -74,7 +74,7 @@ static void check_pieces(int left_out)
             m.ids.special[TRF_SPECIAL_UNK] = m.pieces[0];
         else if (left_out) { trf_vocab_destroy(plain); continue; }
         for (i = 1; i < n; i++) if (pick(16) < left_out) m.pieces[i] = -1;
-        if (trf_vocab_from_pieces(&mapped, model.bytes, model.n, &m.ids, NULL, &err))
+        if (trf__vocab_from_pieces(&mapped, model.bytes, model.n, &m.ids, NULL, &err))
             fail_msg("options %d: %s", o, err.message);
         assert_int_equal(trf_vocab_size(mapped), n + 20);
         for (t = 0; t < TEXTS; t++) {
@@ -134,7 +134,7 @@ static void make_marian(void)
 }
 static trf_status from_marian(trf_vocab **v, const trf_hooks *hooks)
 {
-    return trf_vocab_from_pieces(v, model.bytes, model.n, &marian.ids, hooks, &err);
+    return trf__vocab_from_pieces(v, model.bytes, model.n, &marian.ids, hooks, &err);
 }
 static int32_t part(int32_t number) { return 2 + number; }
 
@@ -238,7 +238,7 @@ static void as_in_the_file(void **state)
     m.ids.special[TRF_SPECIAL_UNK] = 0;
     m.ids.special[TRF_SPECIAL_BOS] = 1;
     m.ids.special[TRF_SPECIAL_EOS] = 2;
-    OK(trf_vocab_from_pieces(&v, model.bytes, model.n, &m.ids, NULL, &err));
+    OK(trf__vocab_from_pieces(&v, model.bytes, model.n, &m.ids, NULL, &err));
     assert_int_equal(trf_vocab_id(v, "<extra_id_0>"), n + 1);
     assert_string_equal(trf_vocab_token(v, n), "<extra_id_1>");
     assert_string_equal(trf_vocab_token(v, 3), "<0x00>");
@@ -298,9 +298,9 @@ static void refusals(void **state)
     make_marian();
     marian.ids.more_ids = NULL;
     FAILS(from_marian(&v, NULL), TRF_E_INVALID_ARG, "more_ids", -1);
-    FAILS(trf_vocab_from_pieces(&v, model.bytes, model.n, NULL, NULL, &err), TRF_E_INVALID_ARG,
+    FAILS(trf__vocab_from_pieces(&v, model.bytes, model.n, NULL, NULL, &err), TRF_E_INVALID_ARG,
           "ids", -1);
-    FAILS(trf_vocab_from_pieces(&v, NULL, 0, &marian.ids, NULL, &err), TRF_E_INVALID_ARG, "model",
+    FAILS(trf__vocab_from_pieces(&v, NULL, 0, &marian.ids, NULL, &err), TRF_E_INVALID_ARG, "model",
           -1);
     make_marian();
     for (i = 0; i < n; i++) marian.pieces[i] = i;       /* every piece has an id: no unk is needed

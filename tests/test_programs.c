@@ -54,14 +54,14 @@ static void front_page(void **state)
     }
     OK(trf_model_save(model, in_folder("copy.safetensors"), NULL, &err));
     translator = translator_of(model, NULL);
-    OK(trf_translate(translator, source, 3, target, 16, &n, &err));
+    OK(kit_translate(translator, source, 3, target, 16, &n, &err));
     assert_int_equal(n, 3);
     assert_memory_equal(target, source, sizeof source);
     trf_translator_destroy(translator); trf_trainer_destroy(trainer);
 
     OK(trf_model_load(&again, in_folder("copy.safetensors"), NULL, &err));
     translator = translator_of(again, NULL);
-    OK(trf_translate(translator, source, 3, target, 16, &n, &err));
+    OK(kit_translate(translator, source, 3, target, 16, &n, &err));
     assert_int_equal(n, 3);
     assert_memory_equal(target, source, sizeof source);
     trf_translator_destroy(translator); trf_model_destroy(again); trf_model_destroy(model);
@@ -179,7 +179,7 @@ static void strings(void **state)
     translator = translator_of(learnt, NULL);
     FAILS(TRF_E_STATE, trf_translate_text(translator, "ein", buffer, sizeof buffer, &err));
     ids[0][0] = 5;
-    OK(trf_translate(translator, ids[0], 1, ids[1], 32, &n, &err));
+    OK(kit_translate(translator, ids[0], 1, ids[1], 32, &n, &err));
     FAILS(TRF_E_STATE, trf_hypothesis_text(translator, 0, 0, buffer, sizeof buffer, &bytes, &err));
     trf_translator_destroy(translator);
 
@@ -205,7 +205,7 @@ static void many_sentences(void **state)
     (void)state;
     search.max_sentences = 7;       /* several rounds */
     translator = translator_of(learnt, &search);
-    OK(trf_translate_batch(translator, sources, &err));
+    OK(trf_translate(translator, sources, NULL, &err));
     check_hypotheses(translator, &search, sources);
     for (i = 0; i < sources->count; at += p.lengths[i], i++) {
         const trf_hypothesis *h = trf_hypothesis_at(translator, i, 0);
@@ -222,7 +222,7 @@ static void many_sentences(void **state)
     search.at_limit = TRF_LIMIT_KEEP_LIVE;
     trf_translator_destroy(translator);
     translator = translator_of(learnt, &search);
-    OK(trf_translate_batch(translator, sources, &err));
+    OK(trf_translate(translator, sources, NULL, &err));
     check_hypotheses(translator, &search, sources);
     trf_translator_destroy(translator);
 }
@@ -273,10 +273,10 @@ static void own_memory_and_cancel(void **state)
     OK(trf_trainer_create(&trainer, model, &training, &err));
     OK(trf_translator_create(&translator, model, &search, &err));
     OK(trf_train_step(trainer, batch, &report, &err));
-    OK(trf_translate_batch(translator, &batch->source, &err));
+    OK(trf_translate(translator, &batch->source, NULL, &err));
     before = g.blocks;
     OK(trf_train_step(trainer, batch, &report, &err));
-    OK(trf_translate_batch(translator, &batch->source, &err));
+    OK(trf_translate(translator, &batch->source, NULL, &err));
     assert_int_equal(g.blocks, before);                 /* nothing new in steady state */
 
     g.asked = 0;        /* cancelled at every place where it is asked, a step changes nothing */
@@ -294,18 +294,18 @@ static void own_memory_and_cancel(void **state)
     }
     for (i = 0; i < 3; i++) { /* what can be recorded is, after the second time */
         g.asked = g.quit_at = 0;
-        OK(trf_translate_batch(translator, &batch->source, &err));
+        OK(trf_translate(translator, &batch->source, NULL, &err));
     }
     before = g.asked;
     assert_true(before > LONG);                         /* per decoded token */
     for (at = 1; at <= before; at += KIT_ASKS_ONCE ? 1 + before / 16 : 1) {
         g.asked = 0;
         g.quit_at = at;
-        FAILS(TRF_E_CANCELLED, trf_translate_batch(translator, &batch->source, &err));
+        FAILS(TRF_E_CANCELLED, trf_translate(translator, &batch->source, NULL, &err));
         assert_null(trf_hypothesis_at(translator, 0, 0));
     }
     g.quit_at = 0;
-    for (i = 0; i < 2; i++) OK(trf_translate_batch(translator, &batch->source, &err));
+    for (i = 0; i < 2; i++) OK(trf_translate(translator, &batch->source, NULL, &err));
     OK(trf_train_step(trainer, batch, &report, &err));
     assert_int_equal(report.step, 4);                   /* the cancelled ones do not count */
     trf_translator_destroy(translator);
@@ -334,7 +334,7 @@ static void *work(void *argument)
     w->status = trf_translator_create(&t, w->model, &search, NULL);
     for (repeat = 0; w->status == TRF_OK && repeat < 4; repeat++) {
         uint64_t hash;
-        w->status = trf_translate_batch(t, w->sources, NULL);
+        w->status = trf_translate(t, w->sources, NULL, NULL);
         hash = hash_answers(HASH_START, t, w->sources->count);
         if (repeat > 0 && hash != w->hash) w->status = TRF_E_INTERNAL;
         w->hash = hash;
@@ -846,7 +846,7 @@ static void texts_of_a_decoder(trf_model *model)
     OK(trf_vocab_finish(vocab, size, 1, &err));
     OK(trf_model_set_vocabs(model, NULL, vocab, &err));
     translator = translator_of(model, NULL);
-    OK(trf_translate(translator, ids, 2, answer, 32, &n, &err));
+    OK(kit_translate(translator, ids, 2, answer, 32, &n, &err));
     OK(trf_vocab_decode(vocab, answer, n, wanted, sizeof wanted, NULL, &err));
     OK(trf_vocab_decode(vocab, ids, 2, word, sizeof word, NULL, &err));
     OK(trf_translate_text(translator, word, text, sizeof text, &err));
@@ -901,7 +901,7 @@ static void decoder_only(void **state)
         int32_t beginning[2];
         beginning[0] = FIRST + i;
         beginning[1] = FIRST + (i + 1) % CYCLE;
-        OK(trf_translate(translator, beginning, 2, answer, 32, &n, &err));
+        OK(kit_translate(translator, beginning, 2, answer, 32, &n, &err));
         assert_int_equal(n, 7);
         for (k = 0; k < n; k++) assert_int_equal(answer[k], FIRST + (i + 2 + k) % CYCLE);
     }
@@ -909,7 +909,7 @@ static void decoder_only(void **state)
 
     search.min_length = INT32_MAX;              /* the beginning on top of it is no overflow */
     translator = translator_of(model, &search);
-    OK(trf_translate(translator, ids, 2, answer, 32, &n, &err));
+    OK(kit_translate(translator, ids, 2, answer, 32, &n, &err));
     assert_int_equal(n, 7);
     trf_translator_destroy(translator);
 
@@ -918,7 +918,7 @@ static void decoder_only(void **state)
     translator = translator_of(model, &search);
     for (i = 1; i < LENGTH; i++) {
         for (k = 0; k < LENGTH; k++) ids[k] = FIRST + k % CYCLE;
-        OK(trf_translate(translator, ids, i, answer, 32, &n, &err));
+        OK(kit_translate(translator, ids, i, answer, 32, &n, &err));
         assert_true(n >= 3);
         lengths[0] = n;
     }
@@ -929,13 +929,13 @@ static void decoder_only(void **state)
     search.max_length_b = 100;
     translator = translator_of(model, &search);
     ids[0] = FIRST + 2;
-    OK(trf_translate(translator, ids, 1, answer, 32, &n, &err));
+    OK(kit_translate(translator, ids, 1, answer, 32, &n, &err));
     assert_in_range(n, LENGTH - 2, LENGTH);
-    OK(trf_translate(translator, NULL, 0, answer, 32, &n, &err));
+    OK(kit_translate(translator, NULL, 0, answer, 32, &n, &err));
     assert_in_range(n, LENGTH - 1, LENGTH + 1);
     FAILS(TRF_E_STATE, trf_encode(translator, &batch.target, NULL, &err));
     batch.target.count = 1;
-    FAILS(TRF_E_STATE, trf_translate_prefixed(translator, &batch.target, &batch.target, &err));
+    FAILS(TRF_E_STATE, kit_translate_prefixed(translator, &batch.target, &batch.target, &err));
     assert_string_equal(err.what, "kind");
     trf_translator_destroy(translator);
     texts_of_a_decoder(model);
@@ -986,9 +986,9 @@ static void encoder_only(void **state)
     assert_true(fabs((double)states[0][0]) > 0);
     wrong = trf_tensor_of(states[0], 2, rows - 1, 32, 1);
     FAILS(TRF_E_SHAPE, trf_encode(translator, sources, &wrong, &err));
-    FAILS(TRF_E_STATE, trf_translate_prefixed(translator, sources, sources, &err));
+    FAILS(TRF_E_STATE, kit_translate_prefixed(translator, sources, sources, &err));
     assert_string_equal(err.what, "kind");
-    FAILS(TRF_E_STATE, trf_translate_batch(translator, sources, &err));
+    FAILS(TRF_E_STATE, trf_translate(translator, sources, NULL, &err));
     FAILS(TRF_E_STATE, trf_logits(translator, &p.batch, &little, &err));
     FAILS(TRF_E_UNSUPPORTED, trf_trainer_create(&trainer, model, NULL, &err));
     trf_translator_destroy(translator);
@@ -1095,9 +1095,9 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_logits(t, batch, &no_data, &err));
     FAILS(TRF_E_INVALID_ARG, trf_encode(t, NULL, &no_data, &err));
     FAILS(TRF_E_INVALID_ARG, trf_encode(t, &batch->source, NULL, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, 3, &n, 1, &n, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translate(t, question, 3, NULL, 1, &n, &err));
-    FAILS(TRF_E_INVALID_ARG, trf_translate_batch(t, NULL, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translate(t, NULL, 3, &n, 1, &n, &err));
+    FAILS(TRF_E_INVALID_ARG, kit_translate(t, question, 3, NULL, 1, &n, &err));
+    FAILS(TRF_E_INVALID_ARG, trf_translate(t, NULL, NULL, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, NULL, text, sizeof text, &err));
     FAILS(TRF_E_INVALID_ARG, trf_translate_text(t, "a", NULL, sizeof text, &err));
     FAILS(TRF_E_INVALID_ARG, trf_train_step(trainer, NULL, &report, &err));
@@ -1109,7 +1109,7 @@ static void nothing_given(void **state)
     FAILS(TRF_E_INVALID_ARG, trf_checkpoint_save(NULL, NULL, "x", NULL, &err));
     assert_int_equal(trf_train_step(trainer, NULL, NULL, NULL), TRF_E_INVALID_ARG);
     assert_int_equal(trf_train_step(trainer, batch, NULL, NULL), TRF_OK);
-    assert_int_equal(trf_translate(t, question, 5, NULL, 0, NULL, NULL), TRF_E_LIMIT);
+    assert_int_equal(kit_translate(t, question, 5, NULL, 0, NULL, NULL), TRF_E_LIMIT);
     trf_trainer_destroy(trainer);
     trf_translator_destroy(t);
     trf_model_destroy(model);

@@ -370,7 +370,7 @@ static double own_log_probability(const trf_model *model, int beam, int renormal
     search.at_limit = TRF_LIMIT_FORCE_EOS;
     search.renormalize_logits = renormalize;
     t = translator_of(model, &search);
-    OK(trf_translate_batch(t, &source, &err));
+    OK(trf_translate(t, &source, NULL, &err));
     h = trf_hypothesis_at(t, 0, 0);
     assert_int_equal(h->ended, TRF_ENDED_EOS);
     assert_true(h->n >= 4);
@@ -428,7 +428,7 @@ static void a_search_says_that_no_token_was_allowed(void **state)
         search.banned.lengths = ones;
         search.banned.count = 17;
         t = translator_of(model, &search);
-        OK(trf_translate_batch(t, &source, &err));
+        OK(trf_translate(t, &source, NULL, &err));
         h = trf_hypothesis_at(t, 0, 0);
         assert_int_equal(h->ended, TRF_ENDED_NO_TOKEN);
         assert_int_equal(h->n, 0);
@@ -436,7 +436,7 @@ static void a_search_says_that_no_token_was_allowed(void **state)
         trf_translator_destroy(t);
         search.min_length = 0;                  /* then the answer is empty */
         t = translator_of(model, &search);
-        OK(trf_translate_batch(t, &source, &err));
+        OK(trf_translate(t, &source, NULL, &err));
         assert_int_equal(trf_hypothesis_at(t, 0, 0)->ended, TRF_ENDED_EOS);
         trf_translator_destroy(t);
     }
@@ -517,7 +517,7 @@ static void a_translator_takes_no_more_than_told(void **state)
             search.hooks.alloc = counted;
             search.hooks.free = uncounted;
             t = translator_of(model, &search);
-            OK(trf_translate_batch(t, &prompts, &err));
+            OK(trf_translate(t, &prompts, NULL, &err));
             assert_true(memory.most <= trf_translator_memory(&config, &search, 4, longest));
             trf_translator_destroy(t);
             assert_true(memory.now == 0);

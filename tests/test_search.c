@@ -1452,7 +1452,7 @@ static void test_eos_leaves_the_softmax(void **state)
     for (renormalize_logits = 0; renormalize_logits < 2; renormalize_logits++) {
         search.renormalize_logits = renormalize_logits;
         assert_int_equal(trf_translator_create(&translator, model, &search, &err), TRF_OK);
-        assert_int_equal(trf_translate_batch(translator, &x, &err), TRF_OK);
+        assert_int_equal(trf_translate(translator, &x, NULL, &err), TRF_OK);
         assert_int_equal(trf_hypothesis_count(translator, 0), 3);
         for (k = 0; k < 3; k++) {
             h[renormalize_logits][k] = *trf_hypothesis_at(translator, 0, k);
@@ -1529,8 +1529,8 @@ static void test_token_probabilities(void **state)
                     assert_int_equal(trf_translator_create(&look, model, &search, &err), TRF_OK);
                     x.ids = sources; x.lengths = lengths; x.count = N;
                     y.ids = prefixes; y.lengths = prefix_lengths; y.count = N;
-                    if (forced) assert_int_equal(trf_translate_prefixed(t, &x, &y, &err), TRF_OK);
-                    else assert_int_equal(trf_translate_batch(t, &x, &err), TRF_OK);
+                    if (forced) assert_int_equal(kit_translate_prefixed(t, &x, &y, &err), TRF_OK);
+                    else assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_OK);
                     for (i = 0; i < N; at += lengths[i++])
                         for (k = 0; k < trf_hypothesis_count(t, i); k++) {
                             const trf_hypothesis *h = trf_hypothesis_at(t, i, k);

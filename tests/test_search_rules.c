@@ -482,8 +482,8 @@ static void search_once(const pair_of_models *m, const asked *a, trf_translator 
     trf_sequences source = one(a->source, &a->n_source), prefix = one(a->prefix, &a->n_prefix);
     trf_error err;
     OK(trf_translator_create(t, m->model, &a->search, &err));
-    if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) OK(trf_translate_batch(*t, &source, &err));
-    else OK(trf_translate_prefixed(*t, &source, &prefix, &err));
+    if (trf_model_config(m->model)->kind == TRF_DECODER_ONLY) OK(trf_translate(*t, &source, NULL, &err));
+    else OK(kit_translate_prefixed(*t, &source, &prefix, &err));
 }
 
 static int differs(double x, double y) { return !(fabs(x - y) < 1e-4 * (1 + fabs(y))); }
@@ -630,10 +630,10 @@ static void same_in_batches(const pair_of_models *m, asked *a)
     memset(a->lengths, 0x7F, sizeof a->lengths);
     memset(a->phrases, 0x7F, sizeof a->phrases);
     memset(a->n_phrases, 0x7F, sizeof a->n_phrases);
-    OK(trf_translate_batch(t, &x, &err));
+    OK(trf_translate(t, &x, NULL, &err));
     for (i = total = 0; i < 40; total += lengths[i++]) {
         trf_sequences single = one(ids + total, lengths + i);
-        OK(trf_translate_batch(alone, &single, &err));
+        OK(trf_translate(alone, &single, NULL, &err));
         assert_int_equal(trf_hypothesis_count(alone, 0), trf_hypothesis_count(t, i));
         for (k = 0; k < trf_hypothesis_count(t, i); k++) {
             const trf_hypothesis *h = trf_hypothesis_at(t, i, k), *g = trf_hypothesis_at(alone, 0, k);
@@ -1042,12 +1042,12 @@ static void test_tags_count_in_max_length(void **state)
     s.max_length_a = 0; s.max_length_b = 3;
     OK(trf_translator_create(&t, m.model, &s, &err));
     n = 64 - 3;                         /* EOS and two tags */
-    OK(trf_translate_batch(t, &x, &err));
+    OK(trf_translate(t, &x, NULL, &err));
     assert_true(trf_translator_memory(trf_model_config(m.model), &s, 1, n) > 0);
     n++;
     lengths[2] = n;
     x.lengths = lengths; x.count = 3;
-    assert_int_equal(trf_translate_batch(t, &x, &err), TRF_E_LIMIT);
+    assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_E_LIMIT);
     assert_int_equal(err.where, 2);             /* of the call, before anything is sorted */
     assert_int_equal(trf_translator_memory(trf_model_config(m.model), &s, 1, n), 0);
     trf_translator_destroy(t);
@@ -1079,7 +1079,7 @@ static void test_tagged_sources(void **state)
     s.source_first = 9; s.source_last = 10;
     s.beam = 1; s.max_length_a = 0; s.max_length_b = 6; s.at_limit = TRF_LIMIT_FORCE_EOS;
     OK(trf_translator_create(&t, m.model, &s, &err));
-    OK(trf_translate_batch(t, &sources, &err));
+    OK(trf_translate(t, &sources, NULL, &err));
     for (i = 0; i < 2; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
         assert_int_equal(h->ended, TRF_ENDED_EOS);
@@ -1093,7 +1093,7 @@ static void test_tagged_sources(void **state)
     OK(trf_score(t, &batch, other, &err));
     s.source_tagged = 1;
     OK(trf_translator_create(&scores, m.model, &s, &err));
-    OK(trf_translate_batch(scores, &sources, &err));
+    OK(trf_translate(scores, &sources, NULL, &err));
     OK(trf_score(scores, &batch, score, &err));
     for (i = 0; i < 2; i++) {
         assert_true(fabs(score[i] - wanted[i]) < 1e-4);

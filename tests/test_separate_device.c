@@ -148,14 +148,14 @@ static uint64_t look(trf_translator *t, uint64_t hash)
     trf_tensor out;
     double scores[6];
     int64_t rows = trf_target_rows(t->model, &batch.target);
-    OK(trf_translate_batch(t, &sources, &err));
+    OK(trf_translate(t, &sources, NULL, &err));
     hash = hash_answers(hash, t, sources.count);
     if (c->kind != TRF_DECODER_ONLY) {
         trf_batch prefixes = kit_fill(&data + 0, 6, 0, 3, VOCAB, 78);
         trf_sequences wanted = prefixes.source;
         static kit_pairs other;
         trf_batch again = kit_fill(&other, 6, 1, 9, VOCAB, 77);
-        OK(trf_translate_prefixed(t, &again.source, &wanted, &err));
+        OK(kit_translate_prefixed(t, &again.source, &wanted, &err));
         hash = hash_answers(hash, t, 6);
         sources_of(&batch, c);
         out = trf_tensor_of(numbers, 2, trf_source_rows(t->model, &batch.source), D, 1);
@@ -478,9 +478,9 @@ static void test_counts_of_decoding(void **state)
                 trf_translator *t = translator_of(model, rule++ % 6, beams[b]);
                 trf_batch batch = kit_fill(&data, counts[n], 1, 7, VOCAB, (uint64_t)n);
                 int64_t tokens, arrivals, collected;
-                OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
+                OK(trf_translate(t, source ? &batch.source : &batch.target, NULL, &err));
                 separate_reset();
-                OK(trf_translate_batch(t, source ? &batch.source : &batch.target, &err));
+                OK(trf_translate(t, source ? &batch.source : &batch.target, NULL, &err));
                 tokens = separate.n.top;
                 arrivals = separate.n.uploads / (1 + source);
                 collected = separate.n.syncs - tokens - arrivals;
@@ -518,7 +518,7 @@ static void test_places_are_taken_again(void **state)
             s.max_length_a = 3; s.max_length_b = 0;
             OK(trf_translator_create(&t, model, &s, &err));
             separate_reset();
-            OK(trf_translate_batch(t, &sources, &err));
+            OK(trf_translate(t, &sources, NULL, &err));
             hash[most] = hash_answers(HASH_START, t, 7);
             if (most == 1) {
                 int64_t longest = 3 * 9 + 1 + (model->config.kind == TRF_DECODER_ONLY ? 9 : 0);
@@ -591,7 +591,7 @@ static lab lab_of(void)
     l.translator = translator_of(l.model, TRF_SEARCH_PAPER, 3);
     look(l.translator, 0);
     sources_of(&batch, &l.model->config);
-    OK(trf_translate_batch(l.translator, &batch.source, &err));
+    OK(trf_translate(l.translator, &batch.source, NULL, &err));
     device.threads = 1;
     l.context = NULL;
     OK(trf_context_create(&l.context, &device, NULL, &err));
@@ -903,11 +903,11 @@ static trf_status act(const lab *l, int what, uint64_t *hash, trf_error *e)
     case EVALUATE: status = trf_evaluate(l->trainer, &large, &report, e); break;
     case LATE_REPORT: status = trf_trainer_report(l->trainer, &report, e); break;
     case TRANSLATE:
-        status = trf_translate_batch(l->translator, &sources, e);
+        status = trf_translate(l->translator, &sources, NULL, e);
         if (status != TRF_OK) assert_int_equal(trf_hypothesis_count(l->translator, 0), 0);
         break;
     case PREFIXED:
-        status = trf_translate_prefixed(l->translator, &sources, &prefixes.target, e);
+        status = kit_translate_prefixed(l->translator, &sources, &prefixes.target, e);
         break;
     case SCORE: status = trf_score(l->translator, &large, scores, e); break;
     case ENCODE:

@@ -151,7 +151,7 @@ static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_
     search.ban_unk = ban_unk;
     OK(trf_translator_create(&t, model, &search, &err));
     if (c->kind == TRF_DECODER_ONLY) input.lengths = no_length;
-    OK(trf_translate_batch(t, &input, &err));
+    OK(trf_translate(t, &input, NULL, &err));
     assert_int_equal(trf_hypothesis_count(t, 0), all);
     memset(seen, 0, sizeof seen);
     for (k = 0; k < all; k++) {
@@ -169,7 +169,7 @@ static void check_answers(const trf_config *c, const int32_t *tokens, int32_t n_
     for (k = 0; k < all; k += 7) {
         int32_t ids[LONGEST], n;
         double score;
-        if (k) OK(trf_translate_batch(t, &input, &err));
+        if (k) OK(trf_translate(t, &input, NULL, &err));
         n = trf_hypothesis_at(t, 0, k)->n;
         score = trf_hypothesis_at(t, 0, k)->log_probability;
         memcpy(ids, trf_hypothesis_at(t, 0, k)->ids, (size_t)n * sizeof *ids);
@@ -359,7 +359,7 @@ static void bos_in_targets(void **state)
         s.beam = 2;
         s.forced_first = forced ? 0 : -1;
         OK(trf_translator_create(&t, model, &s, &err));
-        OK(trf_translate_batch(t, &batch.source, &err));
+        OK(trf_translate(t, &batch.source, NULL, &err));
         assert_int_equal(trf_hypothesis_at(t, 0, 0)->n, 3 - forced);
         assert_memory_equal(trf_hypothesis_at(t, 0, 0)->ids, target + forced, (size_t)(3 - forced) * 4);
         trf_translator_destroy(t);

@@ -332,8 +332,8 @@ static void searches(void **state)
                             skipped = kind ? n : 0;
                     trf_sequences from = { source, &n_source, 1 }, begin;
                     begin.ids = beginnings[round]; begin.lengths = &n; begin.count = 1;
-                    if (kind) OK(trf_translate_batch(l.translator, &begin, &err));
-                    else OK(trf_translate_prefixed(l.translator, &from, &begin, &err));
+                    if (kind) OK(trf_translate(l.translator, &begin, NULL, &err));
+                    else OK(kit_translate_prefixed(l.translator, &from, &begin, &err));
                     for (k = 0; k < trf_hypothesis_count(l.translator, 0); k++) {
                         const trf_hypothesis h = *trf_hypothesis_at(l.translator, 0, k);
                         int32_t whole[LONGEST + 1], m = h.n + skipped;
@@ -362,9 +362,8 @@ static void searches(void **state)
                         if (rule != TRF_SEARCH_CTRANSLATE2 && !(fabs(score - raw) < 1e-4))
                             fail_msg("%g, not %g", raw, score);
                         if (kind)
-                            OK(trf_translate_batch(l.translator, &begin,
-                                                   &err)); /* scoring forgets */
-                        else OK(trf_translate_prefixed(l.translator, &from, &begin, &err));
+                            OK(trf_translate(l.translator, &begin, NULL, &err)); /* scoring forgets */
+                        else OK(kit_translate_prefixed(l.translator, &from, &begin, &err));
                     }
                 }
                 close_lab(&l);
@@ -383,12 +382,12 @@ static void long_beginnings(void **state)
         trf_config c = config_of(TRF_DECODER_ONLY, eos);
         trf_train_options o = training_of(0);
         lab l = open_lab(&c, &o, NULL);
-        OK(trf_translate(l.translator, ids, n, answer, LONGEST, &m, &err));
+        OK(kit_translate(l.translator, ids, n, answer, LONGEST, &m, &err));
         assert_int_equal(m, 0);
-        FAILS(trf_translate(l.translator, ids, n + 1, answer, LONGEST, &m, &err), TRF_E_LIMIT,
+        FAILS(kit_translate(l.translator, ids, n + 1, answer, LONGEST, &m, &err), TRF_E_LIMIT,
               "source", 0);
         ids[1] = 2;
-        OK(trf_translate(l.translator, ids, 3, answer, LONGEST, &m, &err));    /* EOS in a prompt */
+        OK(kit_translate(l.translator, ids, 3, answer, LONGEST, &m, &err));    /* EOS in a prompt */
         ids[1] = 5;
         close_lab(&l);
     }
@@ -494,7 +493,7 @@ static void sources_begin_and_end(void **state)
         c.source_eos = ends = ways >> 1;
         search.max_length_a = 0; search.max_length_b = 6;
         l = open_lab(&c, &o, &search);
-        OK(trf_translate_batch(l.translator, &batch.source, &err));
+        OK(trf_translate(l.translator, &batch.source, NULL, &err));
         for (i = 0; i < PAIRS; i++) {
             const trf_hypothesis *h = trf_hypothesis_at(l.translator, i, 0);
             double wanted = h->log_probability;
@@ -507,7 +506,7 @@ static void sources_begin_and_end(void **state)
             OK(trf_score(l.translator, &one, &score, &err));
             assert_true(fabs(score - wanted) < 1e-4);
             compared[0]++;
-            OK(trf_translate_batch(l.translator, &batch.source, &err));
+            OK(trf_translate(l.translator, &batch.source, NULL, &err));
         }
         sampling.temperature = 1; sampling.max_tokens = 4;
         OK(trf_sampler_create(&sampler, l.model, &sampling, &err));
@@ -528,7 +527,7 @@ static void sources_begin_and_end(void **state)
         }
         trf_sampler_destroy(sampler);
         none.count = 1; none.lengths = &zero;
-        if (begins + ends) OK(trf_translate_batch(l.translator, &none, &err));
+        if (begins + ends) OK(trf_translate(l.translator, &none, NULL, &err));
         close_lab(&l);
 
         /* the same ids, written by the caller, to whom BOS and EOS are ordinary words */
@@ -554,7 +553,7 @@ static void sources_begin_and_end(void **state)
         out = trf_tensor_of(all, 2, at, 4, 1);
         OK(trf_logits(asked, &one, &out, &err));
         out = trf_tensor_of(some, 2, at - PAIRS * (begins + ends), 4, 1);
-        OK(trf_tag(asked, &batch.source, &out, &err));
+        OK(trf_classify(asked, &batch.source, &out, &err));
         for (i = 0, row = 0, at = 0; i < PAIRS; i++, row += ends)
             for (k = 0, row += begins; k < batch.source.lengths[i]; k++, row++, at++) {
                 trf__softmax(all + row * 4, 4);

@@ -115,7 +115,7 @@ static struct result translate(const struct task *x, const trf_model *model, int
     if (score == MEAN) search.length_rule = TRF_LENGTH_POWER, search.alpha = 1;
     STUDY_TRY(trf_translator_create(&t, model, &search, &err));
     begin = study_seconds();
-    STUDY_TRY(trf_translate_batch(t, &sources, &err));
+    STUDY_TRY(trf_translate(t, &sources, NULL, &err));
     r.seconds = study_seconds() - begin;
     for (i = 0; i < TESTS; i++) {
         const char *reference = x->german_texts[i];

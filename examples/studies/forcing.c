@@ -76,7 +76,7 @@ static void answer(const trf_model *model, const trf_batch *tests, int32_t *forc
     STUDY_TRY(trf_logits(t, tests, &logits, &err));
     for (i = 0; i < TESTS * (length + 1); i++)
         forced[i] = study_best(z + i * (4 + SYMBOLS), END, 4 + SYMBOLS);
-    STUDY_TRY(trf_translate_batch(t, &tests->source, &err));
+    STUDY_TRY(trf_translate(t, &tests->source, NULL, &err));
     for (i = 0; i < TESTS; i++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, i, 0);
         for (j = 0; j <= length; j++)

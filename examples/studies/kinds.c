@@ -105,9 +105,9 @@ static void judge(const trf_model *model, int kind, int task, struct result *r)
     begin = study_seconds();
     if (kind == ENCODER) {
         trf_tensor out = trf_tensor_of(p, 2, at, SYMBOLS, 1);
-        STUDY_TRY(trf_tag(t, &b.source, &out, &err));
+        STUDY_TRY(trf_classify(t, &b.source, &out, &err));
     } else {
-        STUDY_TRY(trf_translate_batch(t, &b.source, &err));
+        STUDY_TRY(trf_translate(t, &b.source, NULL, &err));
     }
     r->answering = study_seconds() - begin;
     for (i = at = 0; i < TESTS; at += x.lengths[i++]) {

@@ -153,7 +153,10 @@ STUDY void language_unmask(trf_translator *t, int32_t *line, int32_t n, int32_t 
 STUDY int32_t language_fill(trf_translator *t, int mode, int32_t *line, int32_t n, int32_t at,
                             int32_t removed)
 {
-    int32_t source[LINE + 2], answer[4 * LINE], k = mode == SPANS, got, rest = n - at - removed;
+    int32_t source[LINE + 2], k = mode == SPANS, got, rest = n - at - removed;
+    int32_t length = mode == SPANS ? at + 1 + rest : at;
+    trf_sequences asked = {source, &length, 1};
+    const trf_hypothesis *answer;
     int32_t end[LINE];
     memcpy(end, line + at + removed, (size_t)rest * sizeof *line);
     if (mode == SCORES) line[at] = language_best(t, line, n, at);
@@ -163,10 +166,11 @@ STUDY int32_t language_fill(trf_translator *t, int mode, int32_t *line, int32_t 
     source[at] = WORDS_END;                     /* the first sentinel, for spans alone */
     memcpy(source + at + 1, end, (size_t)rest * sizeof *line);
     if (rest) source[at + rest] = WORDS_END + 1; /* and the last word is one of a second span */
-    STUDY_TRY(
-        trf_translate(t, source, mode == SPANS ? at + 1 + rest : at, answer, 4 * LINE, &got, &err));
+    STUDY_TRY(trf_translate(t, &asked, NULL, &err));
+    answer = trf_hypothesis_at(t, 0, 0);
+    got = answer->n;
     if (mode != SPANS && rest && got > 1) got = 1;      /* of what comes next the first word */
-    while (k < got && answer[k] < WORDS_END && at < 2 * LINE) line[at++] = answer[k++];
+    while (k < got && answer->ids[k] < WORDS_END && at < 2 * LINE) line[at++] = answer->ids[k++];
     memcpy(line + at, end, (size_t)rest * sizeof *line);
     return at + rest;
 }

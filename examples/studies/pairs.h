@@ -225,7 +225,7 @@ STUDY double pairs_exact(const trf_model *model, const struct pairs *p)
     search.beam = 1;
     search.max_sentences = 256;
     STUDY_TRY(trf_translator_create(&translator, model, &search, &err));
-    STUDY_TRY(trf_translate_batch(translator, &all.source, &err));
+    STUDY_TRY(trf_translate(translator, &all.source, NULL, &err));
     for (i = 0; i < p->count; i++) {
         const trf_hypothesis *answer = trf_hypothesis_at(translator, i, 0);
         right += answer->n == p->n_target[i]

@@ -84,14 +84,15 @@ static void examples(struct study *s, const char *name, const trf_model *model)
     STUDY_TRY(trf_translator_create(&translator, model, &greedy, &err));
     for (i = 0; i < p.count; i++) {
         const int32_t *source = p.source + p.from_source[i], *target = p.target + p.from_target[i];
-        int32_t answer[REVERSAL_ROOM], n = 0;
+        const trf_sequences asked = {source, p.n_source + i, 1};
+        const trf_hypothesis *answer;
         char read[128], written[128];
-        STUDY_TRY(trf_translate(translator, source, p.n_source[i], answer, REVERSAL_ROOM, &n,
-                                &err));
+        STUDY_TRY(trf_translate(translator, &asked, NULL, &err));
+        answer = trf_hypothesis_at(translator, 0, 0);
         write_names(source, p.n_source[i], read, sizeof read);
-        write_names(answer, n, written, sizeof written);
-        study_row(s, "%s | %s | %s | %s", name, read, written, n == p.n_target[i]
-                  && !memcmp(answer, target, (size_t)n * sizeof *answer) ? "yes" : "no");
+        write_names(answer->ids, answer->n, written, sizeof written);
+        study_row(s, "%s | %s | %s | %s", name, read, written, answer->n == p.n_target[i]
+                  && !memcmp(answer->ids, target, (size_t)answer->n * sizeof *target) ? "yes" : "no");
     }
     trf_translator_destroy(translator);
 }

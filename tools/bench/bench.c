@@ -390,7 +390,7 @@ static void *translate_part(void *part)
 {
     sharer *w = (sharer *)part;
     trf_error err;
-    if (trf_translate_batch(w->translator, &w->sources, &err)) die(err.message);
+    if (trf_translate(w->translator, &w->sources, NULL, &err)) die(err.message);
     return NULL;
 }
 
@@ -535,7 +535,7 @@ static void bench_file(const char *path, const char *sentences, int threads, int
     if (trf_model_load(&model, path, NULL, &err) || trf_translator_create(&translator, model, &search, &err)) die(err.message);
     for (again = 0; again < 3; again++) {
         start = seconds();
-        if (trf_translate_batch(translator, &sources, &err)) die(err.message);
+        if (trf_translate(translator, &sources, NULL, &err)) die(err.message);
         start = seconds() - start;
         if (start < best) best = start;
     }
@@ -739,7 +739,8 @@ static void bench_loading(const char *path, trf_weights weights)
     trf_translator *translator;
     trf_error err;
     double best[4] = {HUGE_VAL, HUGE_VAL, HUGE_VAL, HUGE_VAL}, now[4];
-    int32_t source[WORDS], answer[2 * WORDS + 20], n;
+    int32_t source[WORDS], n = WORDS;
+    trf_sequences one = {source, &n, 1};
     struct rusage used;
     trf_load_options load = trf_load_defaults();
     long size = 0;
@@ -774,7 +775,7 @@ static void bench_loading(const char *path, trf_weights weights)
         now[1] = seconds();
         if (trf_translator_create(&translator, model, &search, &err)) die(err.message);
         now[2] = seconds();
-        if (trf_translate(translator, source, WORDS, answer, 2 * WORDS + 20, &n, &err)) die(err.message);
+        if (trf_translate(translator, &one, NULL, &err)) die(err.message);
         now[3] = seconds();
         for (i = 0; i < 3; i++) if (now[i + 1] - now[i] < best[i + 1]) best[i + 1] = now[i + 1] - now[i];
         trf_translator_destroy(translator);

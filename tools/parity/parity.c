@@ -207,9 +207,9 @@ static int search_all(const trf_model *model, const trf_search *search, batch_re
     trf_status status = trf_translator_create(&translator, model, search, err);
     int32_t first = 0, i, k, t;
     for (; !status && next_batch(reader, &batch); first += batch.source.count) {
-        status = trf_model_config(model)->kind == TRF_DECODER_ONLY
-            ? trf_translate_batch(translator, &batch.target, err)
-            : trf_translate_prefixed(translator, &batch.source, &batch.target, err);
+        const int prompts = trf_model_config(model)->kind == TRF_DECODER_ONLY;
+        trf_translate_options o = {prompts ? NULL : &batch.target, NULL, 0};
+        status = trf_translate(translator, prompts ? &batch.target : &batch.source, &o, err);
         for (i = 0; i < batch.source.count && !status; i++)
             for (k = 0; k < trf_hypothesis_count(translator, i); k++) {
                 const trf_hypothesis *h = trf_hypothesis_at(translator, i, k);

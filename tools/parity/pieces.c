@@ -70,7 +70,7 @@ int main(int argc, char **argv)
     int32_t count, i;
     int again;
     if (!model || !lines) { fprintf(stderr, "usage: pieces MODEL [times] <LINES\n"); return 1; }
-    if ((bytes > 5 && !memcmp(model, "TRFBP", 5) ? trf_vocab_from_byte_bpe : trf_vocab_from_sentencepiece)(&vocab, model, bytes, NULL, &err)) {
+    if (trf_vocab_from_bytes(&vocab, model, bytes, NULL, NULL, &err)) {
         fprintf(stderr, "%s\n", err.message);
         return 1;
     }

@@ -142,7 +142,7 @@ typedef enum trf_head {
                                the row of EOS included */
     TRF_HEAD_FIRST  = 2,    /* one label per sequence (trf_classify); x is its first row. With
                                head_layer: BERT, RoBERTa */
-    TRF_HEAD_TOKENS = 3,    /* one label per token (trf_tag) */
+    TRF_HEAD_TOKENS = 3,    /* one label per token */
     TRF_HEAD_MASKED = 4,    /* predicts for each token the one that belongs there (trf_logits).
                                Sources may contain the mask (trf_config.mask). W is the source
                                embedding. With head_layer: BERT, RoBERTa. With sequence_labels the

@@ -46,21 +46,17 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
                                                const trf_sampling *sampling, trf_error *err);
 /* With an ensemble
      - trf_translate_text gives each model the text in its own tokens;
-     - trf_translate, trf_translate_batch, trf_translate_prefixed, trf_score, trf_classify and
-       trf_tag give the same ids to all. TRF_E_STATE: the vocabularies of the sources differ;
-     - trf_classify and trf_tag give probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by
-       their sum, and so are those that a sampler draws from. Of labels that are numbers it gives
+     - trf_translate, trf_score and trf_classify give the same ids to all. TRF_E_STATE: the
+       vocabularies of the sources differ;
+     - with trf_translate_options.each, and in trf_score_each, sources are in the tokens of each
+       model: sources[k] are those of model k. All have the same count. The length limit of an
+       answer follows from sources[0]. source_first and source_last are the same ids for all.
+       TRF_E_STATE: the models are not encoder-decoders;
+     - trf_classify gives probabilities: those of TRF_ENSEMBLE_GEOMETRIC are divided by their sum,
+       and so are those that a sampler draws from. Of labels that are numbers it gives
        the weighted mean; with label_kind ANY that of probabilities, or of logits (GEOMETRIC);
      - trf_encode, trf_embed, trf_logits, trf_decode, trf_project and trf_look_inside, and a
-       sampler's sessions, fail with TRF_E_STATE: they show one model.
-
-   The calls below are trf_translate_prefixed and trf_score with sources in the tokens of each
-   model: sources[k] are those of model k. All have the same count. The length limit of an answer
-   follows from sources[0]. source_first and source_last are the same ids for all. prefixes and
-   required (trf_translate_texts) may be NULL. TRF_E_STATE: the models are not encoder-decoders. */
-TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes,
-                                      const trf_requirements *required, trf_error *err);
+       sampler's sessions, fail with TRF_E_STATE: they show one model. */
 TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequences *sources,
                                   const trf_sequences *targets, double *log_probabilities,
                                   trf_error *err);

@@ -338,7 +338,7 @@ typedef enum trf_data_kind {
     TRF_DATA_PAIRS    = 0,      /* a source and a target, for an encoder-decoder */
     TRF_DATA_TEXTS    = 1,      /* texts alone, for a language model; EOS ends each */
     TRF_DATA_LABELLED = 2,      /* a text and its label, for an encoder with trf_classify */
-    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_tag */
+    TRF_DATA_TAGGED   = 3,      /* words and a label for each, for an encoder with trf_classify */
     TRF_DATA_SOURCES  = 4,      /* texts alone, for an encoder: trf_noise hides some of the ids */
     TRF_DATA_KIND_COUNT
 } trf_data_kind;
@@ -388,7 +388,7 @@ typedef struct trf_dataset_options {
                                                    default TRF_TOKENS_AUTO */
     const trf_vocab *source_vocab, *target_vocab;   /* finished vocabularies to use instead of
                                                    learned ones, as for subwords
-                                                   (trf_vocab_load_sentencepiece). Without `config`
+                                                   (trf_vocab_load). Without `config`
                                                    their pad, bos, eos and unk are 0 to 3
                                                    (TRF_E_UNSUPPORTED). Borrowed until
                                                    trf_dataset_finish. default NULL */
@@ -432,7 +432,8 @@ typedef struct trf_dataset_options {
     uint64_t seed;              /* of weights, dropout and order; default 1 */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
-    int32_t keep_texts;         /* 1: trf_dataset_lines after trf_dataset_finish; default 0 */
+    int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
+                                   default 0 */
     /* Called for each line that has a fault. Return 0 to leave the line out, or another number to
        end the call with TRF_E_FORMAT. default NULL: trf_dataset_read fails, trf_dataset_finish
        leaves the line out */
@@ -501,26 +502,31 @@ TRF_API const trf_batch *trf_dataset_held_out(const trf_dataset *data);
 /* The text of a held-out pair, 0..count - 1, as it was added; side 0 is the source. NULL: there is
    no such pair, or texts alone were cut. */
 TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t pair, int side);
-/* Numbers of the pairs to learn from, or of those held out. */
-TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out);
-/* 1: the data are texts alone of a language model, and a tenth or more of their chunks go on in the
-   next one: long texts, files, packed texts. The model reads all chunks behind BOS, so that a
-   sampler without a prompt begins in the middle of a text. For the beginning of one give it EOS as
-   the prompt: EOS ends the text before, or leads a text that is cut. */
-TRF_API int32_t trf_dataset_stream(const trf_dataset *data);
-/* All labels in byte order, one per line; NULL: the data have none, or they are numbers. */
-TRF_API const char *trf_dataset_labels(const trf_dataset *data);
-/* All lines, with keep_texts; else n is 0. */
-TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data);
+/* What a finished data set has. */
+typedef struct trf_data_facts {
+    trf_token_facts learn, held_out;    /* numbers of the pairs to learn from, and of those held
+                                           out */
+    int32_t stream;             /* 1: the data are texts alone of a language model, and a tenth or
+                                   more of their chunks go on in the next one: long texts, files,
+                                   packed texts. The model reads all chunks behind BOS, so that a
+                                   sampler without a prompt begins in the middle of a text. For the
+                                   beginning of one give it EOS as the prompt: EOS ends the text
+                                   before, or leads a text that is cut */
+    const char *labels;         /* all labels in byte order, one per line; NULL: the data have none,
+                                   or they are numbers */
+    trf_data_lines lines;       /* all lines, with keep_texts; else n is 0 */
+} trf_data_facts;
+/* They belong to the data set. NULL before trf_dataset_finish. */
+TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data);
 /* Makes a model with the recipe's configuration and copies of the vocabularies. It belongs to the
    caller. Its metadata describe the data:
        "trained.longest"   ids of the longest sequence
        "source.outer_blanks"   "some" sources begin or end with a blank, or "none"
        "trained.ratio"     target ids for a thousand source ids; not if targets are labels
-       "trained.stream"    "1" if trf_dataset_stream is 1
+       "trained.stream"    "1" if trf_data_facts.stream is 1
        "target.unknown"    number of target ids that are unk; not if targets are labels
        "labels"            only if targets are labels: all labels in byte order, one per line; line
-                           i is column i of trf_classify and trf_tag */
+                           i is column i of trf_classify */
 TRF_API trf_status trf_dataset_create_model(const trf_dataset *data, trf_model **model,
                                             trf_error *err);
 /* Texts in, a trained model out. It calls trf_dataset_finish, unless you have done so to change the

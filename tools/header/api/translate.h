@@ -60,7 +60,7 @@ typedef enum trf_ensemble_rule {
 } trf_ensemble_rule;
 
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
-   call has for itself (trf_translate_texts). A rule of our own, after the dynamic beam allocation
+   call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam allocation
    of Post and Vilar 2018.
      - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
        text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
@@ -321,12 +321,6 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
                                      int32_t sentences, int32_t source_tokens);
 
-/* Translates one sequence; returns the best answer. *n is its length, even if `capacity` is too
-   small; then the first `capacity` ids are written and the call fails with TRF_E_LIMIT. With a
-   decoder-only model `source` is the prompt, and the answer is what follows it. */
-TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
-                                 int32_t n_source, int32_t *target, int32_t capacity, int32_t *n,
-                                 trf_error *err);
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
      TRF_E_LIMIT, err->what is "size"    the answer and its NUL need more than `size` bytes; it has
@@ -338,13 +332,6 @@ TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *sour
      TRF_E_STATE                         the model has no vocabularies */
 TRF_API trf_status trf_translate_text(trf_translator *translator, const char *text, char *answer,
                                       size_t size, trf_error *err);
-/* Translates many sequences. The results stay in the translator until it computes again. */
-TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
-                                       trf_error *err);
-/* Translates many sequences with forced prefixes: answer i starts with sequence i of `prefixes`,
-   which may be empty. TRF_E_STATE: not an encoder-decoder. */
-TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
-                                          const trf_sequences *prefixes, trf_error *err);
 /* A text that the answer to a sentence of a call must contain (see trf_search above). */
 typedef struct trf_required {
     int32_t sentence;           /* the number of its source in the call */
@@ -362,15 +349,25 @@ typedef struct trf_requirements {
                                    texts, such as "%s": the model cannot add one. NULL: none */
     int32_t n_symbols;
 } trf_requirements;
-/* Translates many sequences whose answers contain texts. Sources are prompts of a decoder-only
-   model. prefixes: as in trf_translate_prefixed, or NULL. A text that the vocabulary cannot write
-   is left out, and one may be missing for the reasons above: trf_text_count tells. Texts need
-   memory that trf_translator_memory does not count. TRF_E_STATE: the model has no target
-   vocabulary. TRF_E_FORMAT: a text is not UTF-8; `where` is its number. TRF_E_LIMIT: too many
-   texts. */
-TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
-                                       const trf_sequences *prefixes,
-                                       const trf_requirements *required, trf_error *err);
+/* What a call of trf_translate asks for beside its sources. NULL, or a struct of zeros: nothing. */
+typedef struct trf_translate_options {
+    const trf_sequences *prefixes;      /* forced: answer i starts with sequence i, which may be
+                                           empty. TRF_E_STATE: not an encoder-decoder.
+                                           default NULL */
+    const trf_requirements *required;   /* texts that answers contain. One that the vocabulary
+                                           cannot write is left out, and one may be missing for the
+                                           reasons above: trf_text_count tells. They need memory
+                                           that trf_translator_memory does not count. TRF_E_STATE:
+                                           the model has no target vocabulary. TRF_E_FORMAT: a text
+                                           is not UTF-8; `where` is its number. TRF_E_LIMIT: too
+                                           many texts. default NULL */
+    int32_t each;               /* 1: `sources` points to a list for each model of an ensemble, in
+                                   its own tokens (>>api-ensemble); default 0 */
+} trf_translate_options;
+/* Translates many sequences; sources of a decoder-only model are prompts. The results stay in the
+   translator until it computes again. */
+TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences *sources,
+                                 const trf_translate_options *options, trf_error *err);
 /* How often a text occurs in another, as above. 0 if one is NULL or `text` is empty. */
 TRF_API int32_t trf_text_count(const char *in, const char *text);
 /* Results of the last call: at most n_best for each sentence, rank 0 is the best. Out of range: 0
@@ -404,7 +401,7 @@ TRF_API trf_status trf_score(trf_translator *translator, const trf_batch *batch,
    target_eos is 1, the last row predicts EOS. With a head trf_logits reads the sources alone.
    TRF_E_STATE: the model has no encoder, or no logits. Unless CBLAS multiplies, the CPU computes
    some hundred rows at a time. After TRF_E_CANCELLED or TRF_E_NOMEM the result may have its first
-   rows. The same holds for trf_score, trf_embed, trf_classify and trf_tag. */
+   rows. The same holds for trf_score, trf_embed and trf_classify. */
 TRF_API trf_status trf_encode(trf_translator *translator, const trf_sequences *sources,
                               trf_tensor *out, trf_error *err);
 TRF_API trf_status trf_logits(trf_translator *translator, const trf_batch *batch, trf_tensor *out,
@@ -421,13 +418,11 @@ TRF_API trf_status trf_embed(trf_translator *translator, const trf_sequences *so
    config.label_kind ANY each is that of its own label, the sigmoid of its logit; with NUMBERS they
    are the numbers, which are the logits. TRF_E_STATE: the model has another head.
 
-       trf_classify   heads MEAN and FIRST         (sequences, n_labels)
-                      MASKED with sequence_labels     (sequences, sequence_labels)
-       trf_tag        head TOKENS                  (ids, n_labels); there is no row for EOS */
+       heads MEAN and FIRST            (sequences, n_labels)
+       head TOKENS                     (ids, n_labels); there is no row for EOS
+       MASKED with sequence_labels     (sequences, sequence_labels) */
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
                                 trf_tensor *probabilities, trf_error *err);
-TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
-                           trf_tensor *probabilities, trf_error *err);
 /* Ranks texts by how well they answer a query, with a model that has one output for a pair of texts
    (label_kind ANY or NUMBERS, n_labels 1): a cross-encoder (Nogueira and Cho 2019). The model reads
    the query, EOS and the text, as trf_join puts them together; a pair that is too long is shortened

@@ -7,7 +7,7 @@
 //
 // Create a vocabulary, let it learn line by line, finish it; then encode and decode. A model takes
 // copies (trf_model_set_vocabs), and model files contain them. Subwords come from a SentencePiece
-// model (trf_vocab_from_sentencepiece). If another program has already cut the text into subwords
+// model (trf_vocab_load). If another program has already cut the text into subwords
 // separated by spaces, use a vocabulary of words.
 // -----------------------------------------------------------------------------------------------
 
@@ -39,15 +39,6 @@ TRF_API trf_status trf_vocab_learn(trf_vocab *vocab, const char *line, trf_error
    (>= 5) ids, the special ones included. */
 TRF_API trf_status trf_vocab_finish(trf_vocab *vocab, int32_t max_size, int64_t min_count,
                                     trf_error *err);
-/* Makes a finished vocabulary of subwords from the bytes of a SentencePiece model file, which are
-   copied: fewer than 2 GiB, unigram or BPE, with or without byte fallback.
-     - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
-       are not UTF-8 become U+FFFD, as there.
-     - Ids from 4 on are the model's pieces in their order, without unknown and control pieces.
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_UNSUPPORTED: a SentencePiece
-   model of type word or char, or one with a denormaliser, which would change decoded text. */
-TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
-                                                const trf_hooks *hooks, trf_error *err);
 typedef enum trf_special {
     TRF_SPECIAL_PAD = 0, TRF_SPECIAL_BOS = 1, TRF_SPECIAL_EOS = 2, TRF_SPECIAL_UNK = 3,
     TRF_SPECIAL_MASK = 4, TRF_SPECIAL_CLS = 5, TRF_SPECIAL_SEP = 6, TRF_SPECIAL_COUNT
@@ -72,24 +63,38 @@ typedef struct trf_piece_ids {
     int32_t codes;              /* 1: a text that begins with ">>" and has "<<" begins with one
                                    token, which ends there: the language code of OPUS-MT */
 } trf_piece_ids;
-/* Makes a vocabulary that cuts text as trf_vocab_from_sentencepiece does, and has these ids. A
-   control piece in a text is ordinary text. Model files store the ids with the SentencePiece file.
-     - A run of unknown characters is one unk, or the token of `more` that has this text.
-     - Decoding writes no special ids except unk. */
-TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
-                                         const trf_piece_ids *ids, const trf_hooks *hooks,
-                                         trf_error *err);
-/* trf_vocab_from_sentencepiece from a file. */
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
-                                                const trf_hooks *hooks, trf_error *err);
-/* Makes a finished vocabulary of BERT's subwords from the bytes of a WordPiece file, which are
-   copied: fewer than 2 GiB. `trf import` makes such files; >>wordpiece has their format.
+/* Makes a finished vocabulary of subwords from the bytes of its file, which are copied: fewer than
+   2 GiB. The bytes tell which kind it is:
+
+   SentencePiece   a model file, unigram or BPE, with or without byte fallback
+     - It normalises, segments and detokenises raw text as libsentencepiece 0.2.3 does. Bytes that
+       are not UTF-8 become U+FFFD, as there.
+     - `ids` NULL: ids from 4 on are the model's pieces in their order, without unknown and control
+       pieces. Else they are those of `ids`: a control piece in a text is ordinary text; a run of
+       unknown characters is one unk, or the token of `more` that has this text; decoding writes no
+       special ids except unk. Model files store the ids with the SentencePiece file.
+     - TRF_E_UNSUPPORTED: a SentencePiece model of type word or char, or one with a denormaliser,
+       which would change decoded text.
+   WordPiece       BERT's subwords, in a file as `trf import` makes it; >>wordpiece has the format
      - Encoding equals the tokenizer of BERT, without [CLS] and [SEP] around a text, which
        source_bos and source_eos add. A special token in a text is ordinary text.
      - Ids are those of the file.
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
-TRF_API trf_status trf_vocab_from_wordpiece(trf_vocab **vocab, const void *file, size_t bytes,
-                                            const trf_hooks *hooks, trf_error *err);
+   byte-level BPE  in a file as `trf import` makes it; >>byte-bpe has the format
+     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
+       special tokens around a text, which source_bos and source_eos add. A special token in a text
+       is ordinary text. No text has unknown tokens: every byte is a token.
+     - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
+       are skipped, unk too.
+     - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
+
+   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. TRF_E_INVALID_ARG: `ids` with a file
+   that is not SentencePiece's. */
+TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
+                                        const trf_piece_ids *ids, const trf_hooks *hooks,
+                                        trf_error *err);
+/* The same from a path. */
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
+                                  const trf_hooks *hooks, trf_error *err);
 /* Flags of a WordPiece file. The first one is for decoding. The others tell the settings of BERT's
    tokenizer that the rules follow from; without TRF_WORDPIECE_SETTINGS the file does not tell. */
 enum { TRF_WORDPIECE_CLEANUP = 1,               /* decoding omits blanks before punctuation */
@@ -107,21 +112,10 @@ typedef struct trf_wordpiece_file {
     const char *const *tokens;          /* (n_tokens) UTF-8 */
     int32_t n_tokens;
 } trf_wordpiece_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_wordpiece does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_wordpiece(trf_vocab **vocab, const trf_wordpiece_file *file,
                                             const trf_hooks *hooks, trf_error *err);
-/* Makes a finished vocabulary of byte-level BPE from the bytes of its file, which are copied: fewer
-   than 2 GiB. `trf import` makes such files; >>byte-bpe has their format.
-     - Encoding equals the tokenizer of GPT-2, RoBERTa, BART, Llama 3, Qwen 2 or SmolLM, without
-       special tokens around a text, which source_bos and source_eos add. A special token in a text
-       is ordinary text. No text has unknown tokens: every byte is a token.
-     - Decoding gives the bytes of the tokens; bytes that are not UTF-8 become U+FFFD. Special ids
-       are skipped, unk too.
-     - Ids are those of the file, and so are the spellings of tokens: " the" reads U+0120 "the".
-   TRF_E_FORMAT: the bytes are damaged; `where` is the offset. */
-TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
-                                           const trf_hooks *hooks, trf_error *err);
 /* Flags of a file of byte-level BPE, and kinds of its tokens. */
 enum { TRF_BPE_LLAMA = 1,          /* Llama 3's rule */
        TRF_BPE_BLANK = 2,          /* a text gets a blank in front, if it has none */
@@ -143,7 +137,7 @@ typedef struct trf_byte_bpe_file {
     const unsigned char *kinds;         /* (n_tokens) */
     int32_t n_tokens;
 } trf_byte_bpe_file;
-/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_byte_bpe does. Model files
+/* Writes such a file and makes a vocabulary of it, as trf_vocab_from_bytes does. Model files
    store its bytes. TRF_E_INVALID_ARG: an array is NULL. */
 TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
                                            const trf_hooks *hooks, trf_error *err);

@@ -80,7 +80,7 @@ struct trf_dataset {
     int64_t origins_capacity;
     trf_vocab *vocab[2];            /* the same pointer if both sides share one */
     int chosen[2];                  /* 1: what a token is was chosen from the texts */
-    int stream;                     /* what trf_dataset_stream returns */
+    int stream;                     /* trf_data_facts.stream */
     trf__split split;
     trf__encoding encoding;
     trf__side held[2];
@@ -93,6 +93,7 @@ struct trf_dataset {
     int64_t unreadable, left_out;   /* lines, and pairs with another fault */
     char *labels;                   /* one a line, or NULL */
     size_t labels_bytes;
+    trf_data_facts told;            /* what trf_dataset_facts returns */
     int finished;
 };
 

@@ -186,7 +186,7 @@ TRF__FN void trf__tokens_reason(trf_dataset *d, const trf_token_choice *choice, 
                   "occur in the others%s",
                   choice->unknown[side],
                   choice->would_be_subwords[side]
-                  ? ": subwords would do better (trf_vocab_load_sentencepiece)" : "");
+                  ? ": subwords would do better (trf_vocab_load)" : "");
     snprintf(line, sizeof line, "%s: %s, %d tokens (%s)", side ? "target" : "source",
              names[choice->tokens[side]], (int)trf_vocab_size(d->vocab[side]), why);
     trf__put_reason(&d->recipe, line);
@@ -421,11 +421,21 @@ TRF__FN trf_status trf__dataset_build(trf_dataset *d, trf__split *s, trf_error *
     return TRF_OK;
 }
 
+TRF__FN void trf__dataset_tell(trf_dataset *d)
+{
+    d->told.learn = d->facts[0];
+    d->told.held_out = d->facts[1];
+    d->told.stream = d->stream;
+    d->told.labels = d->labels;
+    d->told.lines = trf__lines_of(&d->split);
+}
+
 /* Gives the caller the end of a text that a stream still holds. */
 TRF__FN trf_status trf__dataset_flush(trf_dataset *d, trf_error *err)
 {
     TRF__TRY(trf__end_stream(d, 0, err));
     d->finished = 1;
+    trf__dataset_tell(d);
     return TRF_OK;
 }
 
@@ -441,9 +451,11 @@ TRF_API trf_status trf_dataset_finish(trf_dataset *data, trf_error *err)
     trf__encoding_free(&data->encoding, &hooks);
     /* after a failure the data set is as before: the caller may add pairs and finish again */
     if (status != TRF_OK) { trf__dataset_clear(data); return status; }
-    if (data->options.keep_texts) return TRF_OK;
-    trf__split_free(&data->split, &hooks);
-    trf__dataset_forget(data);
+    if (!data->options.keep_texts) {
+        trf__split_free(&data->split, &hooks);
+        trf__dataset_forget(data);
+    }
+    trf__dataset_tell(data);
     return TRF_OK;
 }
 
@@ -472,26 +484,9 @@ TRF_API const char *trf_dataset_held_out_text(const trf_dataset *data, int32_t p
     return t && pair >= 0 && pair < t->count ? t->bytes + t->starts[pair] : NULL;
 }
 
-TRF_API const trf_token_facts *trf_dataset_facts(const trf_dataset *data, int held_out)
+TRF_API const trf_data_facts *trf_dataset_facts(const trf_dataset *data)
 {
-    return data && data->finished ? &data->facts[held_out != 0] : NULL;
-}
-
-TRF_API int32_t trf_dataset_stream(const trf_dataset *data)
-{
-    return data && data->finished && data->stream;
-}
-
-TRF_API const char *trf_dataset_labels(const trf_dataset *data)
-{
-    return data && data->finished ? data->labels : NULL;
-}
-
-TRF_API trf_data_lines trf_dataset_lines(const trf_dataset *data)
-{
-    trf_data_lines none;
-    TRF__ZERO(none);
-    return data && data->finished ? trf__lines_of(&data->split) : none;
+    return data && data->finished ? &data->told : NULL;
 }
 
 TRF__FN trf_status trf__dataset_note(trf_model *model, const char *key, int64_t number,

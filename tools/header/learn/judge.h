@@ -413,7 +413,7 @@ TRF__FN trf_status trf__answer_some(trf_translator *t, trf__sources *s, int32_t 
     }
     *at = i;
     some.ids = ids; some.lengths = lengths; some.count = n;
-    if (n) TRF__TRY(trf_translate_batch(t, &some, err));
+    if (n) TRF__TRY(trf_translate(t, &some, NULL, err));
     for (k = 0; k < n; k++) {
         const trf_hypothesis *h = trf_hypothesis_at(t, k, 0);
         s->cut += h->ended == TRF_ENDED_MAX_LENGTH;

@@ -13,7 +13,7 @@
 //     you want to                                  call
 //     translate with a trained model               trf_model_load, trf_translate_text
 //     continue a text                              trf_model_load, trf_sampler_create
-//     classify texts, tag words                    trf_model_load, trf_classify, trf_tag
+//     classify texts, tag words                    trf_model_load, trf_classify
 //     classify pairs of texts                      trf_config.segments, trf_join
 //     translate between many languages             trf_search_languages
 //     answer with several models at once           trf_translator_create_ensemble

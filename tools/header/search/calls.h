@@ -218,65 +218,31 @@ TRF__FN trf_status trf__search_rounds(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
-TRF__FN trf_status trf__no_prefixes(trf_error *err)
+TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences *sources,
+                                 const trf_translate_options *options, trf_error *err)
 {
-    return trf__fail(err, TRF_E_STATE, -1, "kind",
-                     "forced prefixes need an encoder-decoder model; a decoder-only model "
-                     "continues its sources");
-}
-
-TRF__FN trf_status trf__translate(trf_translator *translator, const trf_sequences *sources,
-                                  const trf_sequences *prefixes, const trf_requirements *required,
-                                  trf_error *err)
-{
-    const trf_config *c = &translator->model->config;
+    trf_translate_options o;
+    trf_kind kind;
+    TRF__TRY(trf__begin(translator, "translator", err));
+    TRF__ZERO(o);
+    if (options) o = *options;
+    kind = translator->model->config.kind;
     if (!sources) return trf__fail_null(err, "sources");
-    if (c->kind == TRF_ENCODER_ONLY)
+    if (kind == TRF_ENCODER_ONLY)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "an encoder-only model has no decoder: use trf_encode");
-    if (c->kind == TRF_ENCODER_DECODER) {
-        TRF__TRY(trf__same_sources(&translator->ensemble, err));
-        return trf__search_rounds(translator, sources, 0, prefixes, required, err);
-    }
-    if (prefixes) return trf__no_prefixes(err);
-    return trf__search_rounds(translator, NULL, 0, sources, required, err);
-}
-
-TRF_API trf_status trf_translate_prefixed(trf_translator *translator, const trf_sequences *sources,
-                                          const trf_sequences *prefixes, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (translator->model->config.kind != TRF_ENCODER_DECODER) return trf__no_prefixes(err);
-    return trf__translate(translator, sources, prefixes, NULL, err);
-}
-
-TRF_API trf_status trf_translate_texts(trf_translator *translator, const trf_sequences *sources,
-                                       const trf_sequences *prefixes,
-                                       const trf_requirements *required, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (!required) return trf__fail_null(err, "required");
-    return trf__translate(translator, sources, prefixes, required, err);
-}
-
-TRF_API trf_status trf_translate_each(trf_translator *translator, const trf_sequences *sources,
-                                      const trf_sequences *prefixes,
-                                      const trf_requirements *required, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    if (translator->model->config.kind != TRF_ENCODER_DECODER)
+    if (o.each && kind != TRF_ENCODER_DECODER)
         return trf__fail(err, TRF_E_STATE, -1, "kind",
                          "sources for each model need encoder-decoder models");
-    if (!sources) return trf__fail_null(err, "sources");
-    return trf__search_rounds(translator, sources, translator->ensemble.n > 1, prefixes, required,
-                              err);
-}
-
-TRF_API trf_status trf_translate_batch(trf_translator *translator, const trf_sequences *sources,
-                                       trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    return trf__translate(translator, sources, NULL, NULL, err);
+    if (o.prefixes && kind != TRF_ENCODER_DECODER)
+        return trf__fail(err, TRF_E_STATE, -1, "kind",
+                         "forced prefixes need an encoder-decoder model; a decoder-only model "
+                         "continues its sources");
+    if (kind == TRF_DECODER_ONLY)
+        return trf__search_rounds(translator, NULL, 0, sources, o.required, err);
+    if (!o.each) TRF__TRY(trf__same_sources(&translator->ensemble, err));
+    return trf__search_rounds(translator, sources, o.each && translator->ensemble.n > 1,
+                              o.prefixes, o.required, err);
 }
 
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
@@ -427,33 +393,6 @@ TRF_API const trf_hypothesis *trf_hypothesis_at(const trf_translator *translator
     return &translator->answers[(int64_t)sentence * translator->search.n_best + rank];
 }
 
-TRF_API trf_status trf_translate(trf_translator *translator, const int32_t *source,
-                                 int32_t n_source,
-                                 int32_t *target, int32_t capacity, int32_t *n, trf_error *err)
-{
-    trf_sequences one;
-    const trf_hypothesis *best;
-    one.ids = source;
-    one.lengths = &n_source;
-    one.count = 1;
-    if (n) *n = 0;
-    trf__clear(err);
-    if (capacity < 0) return trf__fail_below(err, "capacity", 0, capacity);
-    if (capacity > 0 && !target) return trf__fail_null(err, "target");
-    TRF__TRY(trf_translate_batch(translator, &one, err));
-    best = trf_hypothesis_at(translator, 0, 0);
-    if (!best)
-        return trf__fail(err, TRF_E_INTERNAL, -1, "translate", "the search returned nothing");
-    /* as much as fits, and the length that is needed */
-    if (n) *n = best->n;
-    if (best->n > 0 && target)
-        memcpy(target, best->ids, (size_t)trf__min64(best->n, capacity) * sizeof *target);
-    if (best->n > capacity)
-        return trf__fail(err, TRF_E_LIMIT, capacity, "capacity",
-                         "the answer has %d tokens, but there is room for %d", best->n, capacity);
-    return TRF_OK;
-}
-
 TRF_API trf_status trf_hypothesis_text(const trf_translator *translator, int32_t sentence,
                                        int32_t rank, char *text,
                                        size_t size, size_t *bytes, trf_error *err)
@@ -495,6 +434,7 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
                                       size_t size, trf_error *err)
 {
     trf_sequences sources[TRF_MAX_MODELS];
+    trf_translate_options options;
     trf_status status = trf__begin(translator, "translator", err);
     if (!status) trf__forget_answers(translator);
     if (!status && !text) status = trf__fail_null(err, "text");
@@ -502,8 +442,9 @@ TRF_API trf_status trf_translate_text(trf_translator *translator, const char *te
     if (!status) status = trf__encode_source(translator, text, sources, err);
     if (answer && size > 0) answer[0] = 0;      /* only now: it may be the same memory as text */
     TRF__TRY(status);
-    TRF__TRY(translator->ensemble.apart ? trf_translate_each(translator, sources, NULL, NULL, err)
-                                        : trf_translate_batch(translator, sources, err));
+    TRF__ZERO(options);
+    options.each = translator->ensemble.apart;
+    TRF__TRY(trf_translate(translator, sources, &options, err));
     return trf_hypothesis_text(translator, 0, 0, answer, size, NULL, err);
 }
 

@@ -192,7 +192,7 @@ TRF__FN trf_status trf__same_sources(const trf__ensemble *e, trf_error *err)
     if (!e->apart) return TRF_OK;
     return trf__fail(err, TRF_E_STATE, -1, "models",
                      "the models have different source vocabularies: give each its own ids "
-                     "(trf_translate_each, trf_score_each), or a text");
+                     "(trf_translate_options.each, trf_score_each), or a text");
 }
 
 TRF__FOR_SPEED

@@ -394,31 +394,18 @@ TRF__FN trf_status trf__probabilities(trf_translator *t, const trf_sequences *so
     return TRF_OK;
 }
 
-/* ids: 1 if words are labelled, 0 if texts are. */
-TRF__FN trf_status trf__labels_needed(const trf_config *c, int ids, trf_error *err)
-{
-    if (ids ? c->head == TRF_HEAD_TOKENS : trf__pools(c)) return TRF_OK;
-    return trf__fail(err, TRF_E_STATE, -1, "head",
-                     "the model does not label %s: its head is %d, needed is %s",
-                     ids ? "words" : "texts", (int)c->head, ids ? "3" : "1 or 2");
-}
-
 TRF_API trf_status trf_classify(trf_translator *translator, const trf_sequences *sources,
                                 trf_tensor *probabilities, trf_error *err)
 {
+    const trf_config *c;
     TRF__TRY(trf__begin(translator, "translator", err));
-    if (translator->pass.config->sequence_labels)
-        return trf__probabilities(translator, sources, probabilities, -1, err);
-    TRF__TRY(trf__labels_needed(translator->pass.config, 0, err));
-    return trf__probabilities(translator, sources, probabilities, 0, err);
-}
-
-TRF_API trf_status trf_tag(trf_translator *translator, const trf_sequences *sources,
-                           trf_tensor *probabilities, trf_error *err)
-{
-    TRF__TRY(trf__begin(translator, "translator", err));
-    TRF__TRY(trf__labels_needed(translator->pass.config, 1, err));
-    return trf__probabilities(translator, sources, probabilities, 1, err);
+    c = translator->pass.config;
+    if (c->sequence_labels) return trf__probabilities(translator, sources, probabilities, -1, err);
+    if (c->head != TRF_HEAD_TOKENS && !trf__pools(c))
+        return trf__fail(err, TRF_E_STATE, -1, "head",
+                         "the model labels neither texts nor words: its head is %d, needed is 1, 2 "
+                         "or 3", (int)c->head);
+    return trf__probabilities(translator, sources, probabilities, c->head == TRF_HEAD_TOKENS, err);
 }
 
 TRF__FOR_SPEED

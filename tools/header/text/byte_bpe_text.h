@@ -522,17 +522,18 @@ TRF__FN void trf__write_byte_bpe(trf__written *to, const void *file)
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
-                                           const trf_hooks *hooks, trf_error *err)
-{
-    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf_vocab_from_byte_bpe, hooks,
-                              err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
+TRF__FN trf_status trf__vocab_from_byte_bpe(trf_vocab **vocab, const void *file, size_t bytes,
                                            const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__subwords_begin(vocab, TRF_BYTE_BPE, "file", file, bytes, hooks, err));
     return trf__vocab_finished(vocab, *vocab, trf__read_byte_bpe(*vocab, err));
 }
+
+TRF__COLD
+TRF_API trf_status trf_vocab_make_byte_bpe(trf_vocab **vocab, const trf_byte_bpe_file *file,
+                                           const trf_hooks *hooks, trf_error *err)
+{
+    return trf__subwords_make(vocab, file, trf__write_byte_bpe, trf__vocab_from_byte_bpe, hooks,
+                              err);
+}
+

@@ -10,7 +10,7 @@
 
 // >>pieces-file    reading the protocol buffers of a SentencePiece model
 //
-// trf__read_pieces walks over the file for trf_vocab_from_sentencepiece. Fields with unknown
+// trf__read_pieces walks over the file for trf__vocab_from_sentencepiece. Fields with unknown
 // numbers are skipped, as protocol buffers intend: later versions of SentencePiece may add some.
 
 /* A cursor over the fields of one message. key is 8 * number + wire type. value is the field's

@@ -113,7 +113,7 @@ TRF__FN trf_status trf__read_sentencepiece(trf_vocab *v, trf_error *err)
 }
 
 TRF__COLD
-TRF_API trf_status trf_vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
+TRF__FN trf_status trf__vocab_from_sentencepiece(trf_vocab **vocab, const void *model, size_t bytes,
                                                 const trf_hooks *hooks, trf_error *err)
 {
     TRF__TRY(trf__subwords_begin(vocab, TRF_SENTENCEPIECE, "model", model, bytes, hooks, err));
@@ -164,7 +164,7 @@ TRF__FN void trf__write_mapped(trf__written *to, const void *file)
 
 /* Map and file as model files store them: one reader checks both. */
 TRF__COLD
-TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
+TRF__FN trf_status trf__vocab_from_pieces(trf_vocab **vocab, const void *model, size_t bytes,
                                          const trf_piece_ids *ids, const trf_hooks *hooks,
                                          trf_error *err)
 {
@@ -182,28 +182,6 @@ TRF_API trf_status trf_vocab_from_pieces(trf_vocab **vocab, const void *model, s
         return trf__fail(err, TRF_E_FORMAT, -1, "n_pieces",
                          "the SentencePiece file has %d pieces, and n_pieces is %d", (int)file.n,
                          (int)ids->n_pieces);
-    return trf__subwords_make(vocab, &file, trf__write_mapped, trf_vocab_from_sentencepiece, hooks,
+    return trf__subwords_make(vocab, &file, trf__write_mapped, trf__vocab_from_sentencepiece, hooks,
                               err);
-}
-
-TRF__COLD
-TRF_API trf_status trf_vocab_load_sentencepiece(trf_vocab **vocab, const char *path,
-                                                const trf_hooks *hooks, trf_error *err)
-{
-    trf_hooks none;
-    trf_status status;
-    char *bytes;
-    size_t n;
-    TRF__TRY(trf__begin(vocab, "vocab", err));
-    *vocab = NULL;
-    if (!path) return trf__fail_null(err, "path");
-    TRF__ZERO(none);
-    if (!hooks) hooks = &none;
-    TRF__TRY(trf__hooks_check(hooks, err));
-    status = trf__read_text(path, &bytes, &n, hooks, err);
-    if (status == TRF_OK) {
-        status = trf_vocab_from_sentencepiece(vocab, bytes, n, hooks, err);
-        trf__free(hooks, bytes, n + 1);
-    }
-    return trf__name_file(status, path, err);
 }

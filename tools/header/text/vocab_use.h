@@ -351,13 +351,54 @@ TRF__FN trf_status trf__vocab_from_bytes(trf_vocab **v, trf_token_kind kind, con
     trf_status status;
     *v = NULL;
     if (kind == TRF_SENTENCEPIECE)
-        return trf_vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_WORDPIECE) return trf_vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
-    if (kind == TRF_BYTE_BPE) return trf_vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
+        return trf__vocab_from_sentencepiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_WORDPIECE) return trf__vocab_from_wordpiece(v, bytes, (size_t)n, hooks, err);
+    if (kind == TRF_BYTE_BPE) return trf__vocab_from_byte_bpe(v, bytes, (size_t)n, hooks, err);
     status = trf_vocab_create(&made, kind, hooks, err);
     for (at = 0; !status && at < n; at += used)
         status = trf__vocab_insert_stored(made, bytes + at, n - at, at, &used, err);
     return trf__vocab_finished(v, made, status);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_from_bytes(trf_vocab **vocab, const void *file, size_t bytes,
+                                        const trf_piece_ids *ids, const trf_hooks *hooks,
+                                        trf_error *err)
+{
+    const int tells = file && bytes >= 8;
+    const int words = tells && !memcmp(file, "TRFWP\0\0", 7);
+    if (!words && !(tells && !memcmp(file, "TRFBP\0\0", 7)))
+        return ids ? trf__vocab_from_pieces(vocab, file, bytes, ids, hooks, err)
+                   : trf__vocab_from_sentencepiece(vocab, file, bytes, hooks, err);
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (ids)
+        return trf__fail(err, TRF_E_INVALID_ARG, -1, "ids",
+                         "ids belong to a file of SentencePiece, and this file has its own");
+    return words ? trf__vocab_from_wordpiece(vocab, file, bytes, hooks, err)
+                 : trf__vocab_from_byte_bpe(vocab, file, bytes, hooks, err);
+}
+
+TRF__COLD
+TRF_API trf_status trf_vocab_load(trf_vocab **vocab, const char *path, const trf_piece_ids *ids,
+                                  const trf_hooks *hooks, trf_error *err)
+{
+    trf_hooks none;
+    trf_status status;
+    char *bytes;
+    size_t n;
+    TRF__TRY(trf__begin(vocab, "vocab", err));
+    *vocab = NULL;
+    if (!path) return trf__fail_null(err, "path");
+    TRF__ZERO(none);
+    if (!hooks) hooks = &none;
+    TRF__TRY(trf__hooks_check(hooks, err));
+    status = trf__read_text(path, &bytes, &n, hooks, err);
+    if (status == TRF_OK) {
+        status = trf_vocab_from_bytes(vocab, bytes, n, ids, hooks, err);
+        trf__free(hooks, bytes, n + 1);
+    }
+    return trf__name_file(status, path, err);
 }
 
 TRF__COLD

@@ -215,8 +215,7 @@ static int label_batch(void *user)
     int status = DONE;
     t->p = grow(t->p, &t->p_capacity, (size_t)(n * t->n_labels) + 1, sizeof *t->p);
     out = trf_tensor_of(p = t->p, 2, n, t->n_labels, 0);
-    if (n && (t->tags ? trf_tag(t->translator, &sources, &out, &err)
-                      : trf_classify(t->translator, &sources, &out, &err)))
+    if (n && trf_classify(t->translator, &sources, &out, &err))
         return say_batch_failed(b, &err);
     for (i = 0; i < b->n && !status; i++) {
         const struct batch_line *line = &b->line[i];

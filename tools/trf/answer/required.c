@@ -2,7 +2,7 @@
 // --phrase-file, --glossary.
 //
 // Here they are found and, when the answers are there, counted; the library searches for answers
-// that have them (trf_translate_texts).
+// that have them (trf_translate_options.required).
 
 #include "answer.h"
 

@@ -523,20 +523,13 @@ static int translate_batch(void *user)
     struct translating *t = user;
     trf_sequences sources[TRF_MAX_MODELS];
     trf_sequences prefixes = sequences_of(&t->lines.partners);
-    const trf_sequences *given = t->prefix.file ? &prefixes : NULL;
     trf_requirements required = requirements_of(&t->required);
-    trf_status status = TRF_OK;
+    trf_translate_options o = {t->prefix.file ? &prefixes : NULL, t->required.any ? &required : NULL,
+                               reads_each(&t->ensemble)};
     trf_error err;
     all_sources(&t->ensemble, &t->lines.side, sources);
-    if (sources->count && reads_each(&t->ensemble))
-        status = trf_translate_each(t->translator, sources, given, t->required.any ? &required
-                                    : NULL, &err);
-    else if (sources->count && t->required.any)
-        status = trf_translate_texts(t->translator, sources, given, &required, &err);
-    else if (sources->count)
-        status = given ? trf_translate_prefixed(t->translator, sources, given, &err)
-                       : trf_translate_batch(t->translator, sources, &err);
-    if (status) return say_batch_failed(&t->lines, &err);
+    if (sources->count && trf_translate(t->translator, sources, &o, &err))
+        return say_batch_failed(&t->lines, &err);
     return t->cutter ? write_all_joined(t) : write_batch(t);
 }
 

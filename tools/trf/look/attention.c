@@ -79,7 +79,7 @@ static int take_answer(struct attention_view *l)
     trf_sequences source = sequences_of(&l->source);
     const trf_hypothesis *answer;
     trf_error err;
-    if (trf_translate_batch(l->translator, &source, &err)) {
+    if (trf_translate(l->translator, &source, NULL, &err)) {
         say_error("translating --source-text", &err);
         return FAILED;
     }

@@ -340,12 +340,12 @@ static void note_reference(struct data *d, const struct line *l)
 static int translate(struct data *d, struct batch *b)
 {
     trf_sequences sources[TRF_MAX_MODELS];
+    trf_translate_options o = {NULL, NULL, 0};
     trf_error err;
     int32_t i;
     all_sources(&d->ensemble, &b->side[0], sources);
-    if (reads_each(&d->ensemble)
-            ? trf_translate_each(d->translator, sources, NULL, NULL, &err)
-            : trf_translate_batch(d->translator, sources, &err)) {
+    o.each = reads_each(&d->ensemble);
+    if (trf_translate(d->translator, sources, &o, &err)) {
         say_error("translating", &err);
         return FAILED;
     }
@@ -411,8 +411,7 @@ static int find_labels(struct data *d, struct batch *b)
     int32_t i;
     b->p = grow(b->p, &b->p_capacity, (size_t)(height * labels), sizeof *b->p);
     out = trf_tensor_of(b->p, 2, height, labels, 0);
-    if (tags ? trf_tag(d->translator, &sources, &out, &err)
-             : trf_classify(d->translator, &sources, &out, &err)) {
+    if (trf_classify(d->translator, &sources, &out, &err)) {
         say_error("labelling", &err);
         return FAILED;
     }

@@ -34,7 +34,7 @@ static int add_copies(struct data *data, const trf_data_lines *lines, const stru
 int add_samples(struct data *data, const struct vocabularies *v, const trf_vocab *const vocab[2])
 {
     const struct settings *s = data->s;
-    trf_data_lines lines = trf_dataset_lines(data->set);
+    trf_data_lines lines = trf_dataset_facts(data->set)->lines;
     trf_corpus_options any = trf_corpus_defaults();
     struct side cut[2];
     trf_error err;
@@ -141,7 +141,8 @@ void warn_of_line_ends(const struct settings *s, const trf_vocab *vocab)
 
 static double unknown_share(const struct data *data, int held_out, int side)
 {
-    const trf_token_facts *f = trf_dataset_facts(data->set, held_out);
+    const trf_data_facts *all = trf_dataset_facts(data->set);
+    const trf_token_facts *f = held_out ? &all->held_out : &all->learn;
     return (double)(side ? f->target_unknown : f->source_unknown) /
            fmax(1, (double)(side ? f->target_ids : f->source_ids));
 }
@@ -162,7 +163,7 @@ void warn_of_unknown(const struct settings *s, const struct data *data,
     int side;
     for (side = 0; side < 2; side++) {
         double learned = unknown_share(data, 0, side), held = unknown_share(data, 1, side);
-        const trf_token_facts *f = trf_dataset_facts(data->set, 0);
+        const trf_token_facts *f = &trf_dataset_facts(data->set)->learn;
         int64_t unknown = side ? f->target_unknown : f->source_unknown;
         if (!reads_side(s, side)) continue;
         if (learned > 0.05)
@@ -184,7 +185,7 @@ void warn_of_unknown(const struct settings *s, const struct data *data,
 /* What a vocabulary does not keep is never written, and a validation may not count it. */
 void warn_of_changed(const struct settings *s, const struct data *data)
 {
-    const trf_token_facts *f = trf_dataset_facts(data->set, 0);
+    const trf_token_facts *f = &trf_dataset_facts(data->set)->learn;
     char text[160];
     if (!f->changed) return;
     snprintf(text, sizeof text, "%lld of %lld %ss do not come back from their own tokens, the "
@@ -197,7 +198,7 @@ void warn_of_changed(const struct settings *s, const struct data *data)
 
 int64_t count_unknown_targets(const struct settings *s, const struct data *data)
 {
-    const trf_token_facts *f = trf_dataset_facts(data->set, 0);
+    const trf_token_facts *f = &trf_dataset_facts(data->set)->learn;
     return reads_side(s, 1) && s->objective != OBJECTIVE_SPAN ? f->target_unknown
                                                               : f->source_unknown;
 }

@@ -61,7 +61,7 @@ void note_data(struct training *t, const trf_vocab *const vocab[2])
     struct plan *plan = &t->plan;
     const trf_batch *held = trf_dataset_held_out(t->data.set);
     int side;
-    plan->facts = *trf_dataset_facts(t->data.set, 0);
+    plan->facts = trf_dataset_facts(t->data.set)->learn;
     plan->longest = t->data.longest;
     plan->n_labels = trf_dataset_recipe(t->data.set)->config.n_labels;
     plan->validates = held != NULL;

@@ -159,7 +159,7 @@ static int translate_some(struct translations *r, size_t *at, size_t *used, cons
         add_ids(&sources, side->ids + *used + (tags.first >= 0), n);
     }
     all = sequences_of(&sources);
-    status = all.count ? trf_translate_batch(r->translator, &all, &err) : TRF_OK;
+    status = all.count ? trf_translate(r->translator, &all, NULL, &err) : TRF_OK;
     if (status) failed = (result->cancelled = cancelled(status, &err)) ? DONE : FAILED;
     for (i = 0; i < sources.count && !status && !failed; i++)
         failed = add_answer(r, pairs[i], (int32_t)i, next);
@@ -271,8 +271,7 @@ static trf_status label_some(trf_translator *translator, const trf_sequences *so
 {
     trf_real *p = zeroed((size_t)(n * n_labels) + 1, sizeof *p);
     trf_tensor out = trf_tensor_of(p, 2, n, n_labels, 0);
-    trf_status status = tags ? trf_tag(translator, sources, &out, err)
-                             : trf_classify(translator, sources, &out, err);
+    trf_status status = trf_classify(translator, sources, &out, err);
     int64_t i;
     for (i = 0; i < n && !status; i++) {
         int32_t best = best_of(p + i * n_labels, n_labels);
@@ -448,7 +447,7 @@ static char *answer_of(struct validator *v, trf_translator *translator, size_t p
     source.lengths = &length;
     source.count = 1;
     if (!length) return format_text("%s", "");
-    if (trf_translate_batch(translator, &source, &err)) return NULL;
+    if (trf_translate(translator, &source, NULL, &err)) return NULL;
     h = trf_hypothesis_at(translator, 0, 0);
     return text_of(trf_model_target_vocab(v->model), h->ids, h->n, &text, &capacity) ? text : NULL;
 }
