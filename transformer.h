@@ -44,7 +44,7 @@
 //   - Builds that compute floats in a wider type are rejected too. For 32-bit x86 add
 //     -msse2 -mfpmath=sse.
 //
-// A COMPLETE PROGRAM (examples/dates.c). Three more are in >>manual.
+// A COMPLETE PROGRAM (examples/dates.c). The manual names more.
 //
 //     #define TRF_IMPLEMENTATION
 //     #include "transformer.h"
@@ -2484,8 +2484,8 @@ typedef enum trf_ensemble_rule {
 } trf_ensemble_rule;
 
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
-   call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam allocation
-   of Post and Vilar 2018.
+   call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam
+   allocation of Post and Vilar 2018.
      - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
        text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
        Digits stand together: "10" does not occur in "100". A forced prefix is part of the answer;
@@ -2516,9 +2516,9 @@ typedef enum trf_ensemble_rule {
 enum { TRF_MAX_ENDS = 16 };
 typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
 
-/* Options of a translator. Systems differ in the fields from length_rule to ensemble_rule:
-   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
-   of 4 is the paper's too. */
+/* Options of a translator: begin with trf_search_defaults(). Systems differ in the fields from
+   length_rule to ensemble_rule: trf_search_set_rule sets them all. Their defaults are those of
+   TRF_SEARCH_PAPER. The default beam of 4 is the paper's too. */
 typedef struct trf_search {
     int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
                                    the rules below. default 4 */
@@ -2711,7 +2711,7 @@ typedef struct trf_hypothesis {
     int32_t n;
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
-    const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
+    const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS
                                            (or the end in its place) if it ended them, or minus
                                            infinity with TRF_ENDED_NO_TOKEN. The field
                                            prompt_log_probability plus these numbers, added one by
@@ -3091,8 +3091,9 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
-// All steps from texts to a model, in a program's order. They train the same model as `trf train`,
-// bit for bit, unless that chooses BLEU or chrF as its metric, or learns subwords:
+// All steps from texts to a model, in a program's order. With TRF_PRODUCTS_BUILT_IN in
+// trf_dataset_options.device they train the same model as `trf train`, bit for bit, unless that
+// chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -3510,6 +3511,8 @@ typedef struct trf_dataset_options {
                                    given or by make_vocabs.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
+    trf_device device;          /* of the recipe's configuration: threads, products, precision, a
+                                   GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
     int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;
@@ -34152,7 +34155,8 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
         if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
     }
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
-                           trf__bytes(most, trf__bytes(pass->config->n_heads, sizeof(trf_real))), err));
+                           trf__bytes(most, trf__bytes(pass->config->n_heads,
+                                                       sizeof(trf_real))), err));
     views->map = (trf_real *)translator->work.memory;
     pass->views = views;
     status = trf__pass_forward(pass, sides, err);
@@ -39479,6 +39483,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
     o.hold_out_rule = TRF_HOLD_OUT_UNSEEN;
+    o.device = trf_device_default();
     return o;
 }
 
@@ -39561,6 +39566,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
     if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));
+    TRF__TRY(trf__device_check(&o->device, err));
     return trf__hooks_check(&o->hooks, err);
 }
 
@@ -40851,6 +40857,7 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
     const trf_hooks *hooks = &d->options.hooks;
     TRF__TRY(trf_recipe_find(r, &d->stats, err));
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
+    r->config.device = d->options.device;
     r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
     r->learning.say = d->options.say;
     r->learning.user = d->options.user;
@@ -42243,4 +42250,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1818454783
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1091408669

@@ -851,6 +851,9 @@ static void refuses(void **state)
     REFUSED(source_last, -2);
     REFUSED(target_first, -2);
     REFUSED(hold_out_rule, TRF_HOLD_OUT_RULE_COUNT);
+    o = trf_dataset_defaults();
+    o.device.threads = -1;
+    FAILS(trf_dataset_create(&data, &o, &err), TRF_E_INVALID_ARG, "device.threads", -1);
     OK(trf_dataset_create(&data, NULL, &err));
     FAILS(trf_dataset_add_line(data, NULL, &err), TRF_E_INVALID_ARG, "line", -1);
     FAILS(trf_dataset_read_held_out(data, NULL, NULL, &err), TRF_E_INVALID_ARG, "source", -1);

@@ -179,7 +179,7 @@ if [ -n "$whole" ]; then
 fi
 
 # The program that the page calls small is as small as it says.
-kb=$(sed -n 's/.* is \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
+kb=$(sed -n 's/.* has \([0-9]*\) KB.*/\1/p' "$page" | head -n 1)
 case $(uname -m) in
 x86_64)
     check "README's program that only translates has about $kb KB, not $(wc -c <copy/raw) bytes" \

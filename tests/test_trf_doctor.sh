@@ -131,6 +131,13 @@ awk 'NR == 121 { print "ein Satz zu viel 77" } { print }' t | head -n 400 >bad
 fault "shifted:280:121" "a line too many" --source s --target bad
 grep -q 'to about line 400: source n fits target n + 1' out
 check "how far it is shifted" [ $? -eq 0 ]
+awk 'BEGIN { srand(3); for (i = 0; i < 1000; i++) { a = b = ""; n = 1 + int(20 * rand()); m = 1 + int(8 * rand())
+    for (k = 0; k < n; k++) a = a (k ? " " : "") "w" int(90 * rand())
+    for (k = 0; k < m; k++) b = b (k ? " " : "") "v" int(90 * rand())
+    print a "\t" b; print b "\t" a } }' >both
+"$trf" doctor --tsv both >out 2>&1
+check "pairs in both directions, one behind the other, are not shifted" eval \
+    '! grep -q shifted out && grep -q "2000 pairs" out'
 tail -n +2 t >bad
 fault "unequal:1:400 shifted:399:1" "a line too few" --source s --target bad
 check "unequal files are told as in training" grep -q "s has 400 lines, but bad has 399: line n of one must belong" out

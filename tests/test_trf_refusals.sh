@@ -49,7 +49,7 @@ train|norm-epsilon|nan|takes a number, got 'nan'|
 train|learning-rate|inf|takes a number, got 'inf'|
 train|learning-rate|-1|must be between 1e-30 and 1000000, got -1$|
 train|learning-rate||takes a number, got ''|
-train|warmup|1e3|takes a whole number from 0, got '1e3'|
+train|warmup|1e3|takes a whole number from 0 on, got '1e3'|
 train|warmup|99999999999999999999|takes a whole number|
 train|beta1|1|must be 0 or more and below 1, got 1$|
 train|beta2|-0.1|must be 0 or more and below 1, got -0.1$|

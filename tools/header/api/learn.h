@@ -11,8 +11,9 @@
 // -----------------------------------------------------------------------------------------------
 // >>api-learn      from texts to a trained model: a data set, the recipe, automatic training
 //
-// All steps from texts to a model, in a program's order. They train the same model as `trf train`,
-// bit for bit, unless that chooses BLEU or chrF as its metric, or learns subwords:
+// All steps from texts to a model, in a program's order. With TRF_PRODUCTS_BUILT_IN in
+// trf_dataset_options.device they train the same model as `trf train`, bit for bit, unless that
+// chooses BLEU or chrF as its metric, or learns subwords:
 //
 //     trf_dataset_create(&data, NULL, &err);       pairs of texts, texts alone, texts with labels
 //     trf_dataset_read(data, "pairs.tsv", NULL, &err);         or trf_dataset_add, pair by pair
@@ -430,6 +431,8 @@ typedef struct trf_dataset_options {
                                    given or by make_vocabs.
                                    Borrowed until trf_dataset_finish. default NULL */
     uint64_t seed;              /* of weights, dropout and order; default 1 */
+    trf_device device;          /* of the recipe's configuration: threads, products, precision, a
+                                   GPU; default trf_device_default() */
     int64_t updates;            /* as in trf_data_stats; default 0 */
     trf_effort effort;          /* default TRF_EFFORT_NORMAL */
     int32_t keep_texts;         /* 1: trf_data_facts.lines after trf_dataset_finish;

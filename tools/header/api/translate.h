@@ -60,8 +60,8 @@ typedef enum trf_ensemble_rule {
 } trf_ensemble_rule;
 
 /* Phrases that must occur: sequences of ids (trf_search.phrases), or texts that each sentence of a
-   call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam allocation
-   of Post and Vilar 2018.
+   call has for itself (trf_translate_options.required). A rule of our own, after the dynamic beam
+   allocation of Post and Vilar 2018.
      - A sequence of ids occurs where its ids follow one another. A text occurs where the answer's
        text has its bytes, whatever tokens write them. Occurrences of one phrase do not overlap.
        Digits stand together: "10" does not occur in "100". A forced prefix is part of the answer;
@@ -92,9 +92,9 @@ typedef enum trf_ensemble_rule {
 enum { TRF_MAX_ENDS = 16 };
 typedef struct trf_ends { int32_t n, ids[TRF_MAX_ENDS]; } trf_ends;
 
-/* Options of a translator. Systems differ in the fields from length_rule to ensemble_rule:
-   trf_search_set_rule sets them all. Their defaults are those of TRF_SEARCH_PAPER. The default beam
-   of 4 is the paper's too. */
+/* Options of a translator: begin with trf_search_defaults(). Systems differ in the fields from
+   length_rule to ensemble_rule: trf_search_set_rule sets them all. Their defaults are those of
+   TRF_SEARCH_PAPER. The default beam of 4 is the paper's too. */
 typedef struct trf_search {
     int32_t beam;               /* number of live hypotheses, 1..1024. 1 is greedy search, whatever
                                    the rules below. default 4 */
@@ -287,7 +287,7 @@ typedef struct trf_hypothesis {
     int32_t n;
     double log_probability;     /* raw sum in nats, with forced tokens, EOS if there is one, and
                                    prompt_log_probability */
-    const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS if
+    const double *log_probabilities;    /* one for each of the n ids, in nats, then one for EOS
                                            (or the end in its place) if it ended them, or minus
                                            infinity with TRF_ENDED_NO_TOKEN. The field
                                            prompt_log_probability plus these numbers, added one by

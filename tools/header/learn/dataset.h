@@ -110,6 +110,7 @@ TRF_API trf_dataset_options trf_dataset_defaults(void)
     o.source_first = o.source_last = o.target_first = -1;
     o.seed = 1;
     o.hold_out_rule = TRF_HOLD_OUT_UNSEEN;
+    o.device = trf_device_default();
     return o;
 }
 
@@ -192,6 +193,7 @@ TRF__FN trf_status trf__dataset_check(const trf_dataset_options *o, trf_error *e
     if (!o->config) TRF__TRY(trf__usual_ids(o->source_vocab, "source_vocab", err));
     if (!o->config) TRF__TRY(trf__usual_ids(o->target_vocab, "target_vocab", err));
     TRF__TRY(trf__dataset_given(o, err));
+    TRF__TRY(trf__device_check(&o->device, err));
     return trf__hooks_check(&o->hooks, err);
 }
 

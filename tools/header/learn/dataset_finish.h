@@ -310,6 +310,7 @@ TRF__FN trf_status trf__dataset_recipe(trf_dataset *d, trf_error *err)
     const trf_hooks *hooks = &d->options.hooks;
     TRF__TRY(trf_recipe_find(r, &d->stats, err));
     r->config.seed = r->training.seed = r->corpus.seed = d->options.seed;
+    r->config.device = d->options.device;
     r->config.hooks = r->training.hooks = r->corpus.hooks = *hooks;
     r->learning.say = d->options.say;
     r->learning.user = d->options.user;

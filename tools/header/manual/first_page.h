@@ -44,7 +44,7 @@
 //   - Builds that compute floats in a wider type are rejected too. For 32-bit x86 add
 //     -msse2 -mfpmath=sse.
 //
-// A COMPLETE PROGRAM (examples/dates.c). Three more are in >>manual.
+// A COMPLETE PROGRAM (examples/dates.c). The manual names more.
 //
 //     #define TRF_IMPLEMENTATION
 //     #include "transformer.h"

@@ -118,7 +118,8 @@ TRF__FN trf_status trf__view_forward(trf_translator *translator, trf__views *vie
         if (views->attention[TRF_DECODER_CROSS]) most = trf__max64(most, target * source);
     }
     TRF__TRY(trf__workspace_reserve(&pass->run, &translator->work,
-                           trf__bytes(most, trf__bytes(pass->config->n_heads, sizeof(trf_real))), err));
+                           trf__bytes(most, trf__bytes(pass->config->n_heads,
+                                                       sizeof(trf_real))), err));
     views->map = (trf_real *)translator->work.memory;
     pass->views = views;
     status = trf__pass_forward(pass, sides, err);

@@ -562,8 +562,8 @@ static void report_limit(const struct translating *t)
 static void report_doubts(const struct translating *t)
 {
     static const char *const what[N_DOUBTS][2] = {{"repeats itself", "repeat themselves"},
-                                                  {"is far too short", "are far too short"},
-                                                  {"is far too long", "are far too long"}};
+                                                  {"seems far too short", "seem far too short"},
+                                                  {"seems far too long", "seem far too long"}};
     int k;
     for (k = 0; k < N_DOUBTS; k++)
         if (t->doubts[k])

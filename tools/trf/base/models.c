@@ -150,7 +150,7 @@ int load_refused(const char *path, const trf_error *err)
 int model_refused(const struct settings *s, const trf_error *err)
 {
     int status = load_refused(s->model, err);
-    if (s->model_is_argument)
+    if (s->model_is_argument && !ends_with(s->model, ".safetensors"))
         say("'%s' is taken for the model: without --model, the first argument is the model", s->model);
     return status;
 }

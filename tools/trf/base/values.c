@@ -241,9 +241,9 @@ static int set_whole(const struct row *row, char *field, const char *text)
     errno = 0;
     value = strtoll(text, &end, 10);
     if (end == text || *end || errno || value < low || value > high) {
-        say(wide ? "--%s takes a whole number from %lld, got '%s'"
-                 : "--%s takes a whole number from %lld to 2147483647, got '%s'", row->name,
-            (long long)low, text);
+        if (end != text && !*end && !errno && value > high)
+            say("--%s takes a whole number up to 2147483647, got '%s'", row->name, text);
+        else say("--%s takes a whole number from %lld on, got '%s'", row->name, (long long)low, text);
         return USAGE;
     }
     narrow = (int32_t)(wide ? 0 : value);

@@ -208,9 +208,21 @@ static void note_shift(struct doctor *d, int64_t first, int64_t end, int offset)
     d->found[SHIFTED].count += end - first - 1;
 }
 
-/* The lines of one file: runs of two blocks or more; one, if there are not more. */
-static void find_shifts(struct doctor *d, const float *a, const float *b, int64_t begin, int64_t n)
+/* Whether a third of the lines are the targets of the lines they seem shifted to: pairs in both directions, A B and
+   B A. */
+static int is_both_directions(const trf_data_lines *lines, int64_t from, int64_t end, int64_t n, int offset)
 {
+    int64_t i, equal = 0;
+    for (i = from; i < end; i++)
+        equal += i + offset >= 0 && i + offset < n && !strcmp(lines->source[i], lines->target[i + offset]);
+    return 3 * equal > end - from;
+}
+
+/* The lines of one file: runs of two blocks or more; one, if there are not more. */
+static void find_shifts(struct doctor *d, const trf_data_lines *lines, const float *a, const float *b, int64_t begin,
+                        int64_t n)
+{
+    const trf_data_lines here = {lines->source + begin, lines->target + begin, n, 0, NULL};
     int64_t from, end, next;
     for (from = 0; from + BLOCK / 2 <= n; from = end) {
         int offset = shift_of(a, b, n, from, from + BLOCK < n ? from + BLOCK : n);
@@ -221,12 +233,13 @@ static void find_shifts(struct doctor *d, const float *a, const float *b, int64_
             end = next;
         }
         if (!offset || (end - from <= BLOCK && n > 2 * BLOCK)) continue;
+        if (is_both_directions(&here, from, end, n, offset)) continue;
         if (from) from = first_shifted(a, b, n, from - BLOCK, from + BLOCK / 2, offset);
         note_shift(d, begin + from, begin + end, offset);
     }
 }
 
-static void find_all_shifts(struct doctor *d, int32_t *const units[2])
+static void find_all_shifts(struct doctor *d, const trf_data_lines *lines, int32_t *const units[2])
 {
     float *length[2];
     size_t i, from;
@@ -237,7 +250,7 @@ static void find_all_shifts(struct doctor *d, int32_t *const units[2])
     }
     for (from = 0; from < d->n; from = i) {
         for (i = from; i < d->n && d->origins[i].file == d->origins[from].file; i++) { }
-        find_shifts(d, length[0] + from, length[1] + from, (int64_t)from, (int64_t)(i - from));
+        find_shifts(d, lines, length[0] + from, length[1] + from, (int64_t)from, (int64_t)(i - from));
     }
     free(length[0]);
     free(length[1]);
@@ -336,7 +349,7 @@ static void find_identical(struct doctor *d, const trf_data_lines *lines)
 
 void examine_pairs(struct doctor *d, const trf_data_lines *lines, int32_t *const units[2])
 {
-    find_all_shifts(d, units);
+    find_all_shifts(d, lines, units);
     find_languages(d, lines);
     find_identical(d, lines);
     find_ratios(d, units);

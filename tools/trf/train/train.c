@@ -109,9 +109,11 @@ static int prepare(struct training *t)
 {
     struct settings *s = t->s;
     int status = s->resume ? resume_training(t) : begin_training(t);
+    const trf_data_facts *facts = status ? NULL : trf_dataset_facts(t->data.set);
     busy_with(NULL);
     if (!status)
-        status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + t->data.n_held, !s->resume);
+        status = say_skips(&t->data, trf_corpus_size(t->run.corpus) + (facts ? facts->held_out.pairs : 0),
+                           !s->resume);
     if (!status) tell_precision(s);
     if (!status) status = open_log(&t->run.log, s);
     if (status) return status;
