@@ -432,7 +432,7 @@
 //     trf_model, changed (2)               one, while no other thread uses the model
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
-//     trf_trainer, its trf_ema, trf_stage  one
+//     trf_trainer, trf_stage  one
 //     trf_translator, trf_sampler          one per object; several objects that share a model may
 //                                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one
@@ -2364,7 +2364,7 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 /* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
    decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
    trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
-     - trf_trainer_create, trf_model_copy and trf_ema_create accept a stage. trf_checkpoint_save
+     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage. trf_checkpoint_save
        writes a file with its layers alone, from which trf_checkpoint_load makes its model and its
        trainer again; then call trf_stage_create.
      - trf_model_copy_weights copies between stages and whole models, in both directions. So it
@@ -3112,7 +3112,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
 //     trf_learn            training with any trainer and corpus
-//     trf_ema, trf_early_stopping      for your own loop around trf_train_step
+//     trf_trainer_average, trf_early_stopping     for your own loop around trf_train_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
 // trf_data_kind.
@@ -3197,7 +3197,7 @@ typedef struct trf_learn_options {
                                    the updates so far while the rate falls to final_rate, by
                                    trf_train_options.cooldown. Not with TRF_COSINE, nor when the
                                    score is perfect. 0..10; 0: training ends; default 0 */
-    double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
+    double ema;                 /* share of the moving average, 0..0.5; 0: no average;
                                    default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
@@ -3257,7 +3257,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average (trf_ema), not the trainer's own. held_out may have any
+   in the model, are the moving average
+   (trf_trainer_average), not the trainer's own. held_out may have any
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
@@ -3293,23 +3294,23 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
    share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
    share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
-   Polyak and Juditsky 1992 take the uniform mean. */
-typedef struct trf_ema trf_ema;
-/* share: above 0, at most 0.5. The average lies on the trainer's device and belongs to the trainer,
-   whose checkpoints have it. A trainer from such a checkpoint goes on with it; else it begins with
-   the weights. A trainer has one average: another trf_ema begins it anew. */
-TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
-                                  trf_error *err);
-TRF_API void trf_ema_destroy(trf_ema *ema);
-TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
-/* apply replaces the trainer's weights by the average, so that you can validate or save it. restore
-   brings the weights back, to the bit. Make no update between the two. A second call in a row
-   changes nothing. */
-TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
-TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* The average of parameter `index` of the model, as trf_model_parameter shows the weights: read it
-   with trf_tensor_read. You may write it. */
-TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index);
+   Polyak and Juditsky 1992 take the uniform mean.
+   The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
+
+       trf_trainer_begin_average   before the first update. The average is that of the checkpoint
+                                   that the trainer is from, at the first call, else the weights
+       trf_trainer_average         after each update. share: above 0, at most 0.5
+       trf_trainer_use_average     1: the model has the average, so that you can validate or save
+                                   it; 0: it has the weights again, to the bit. Make no update
+                                   between the two
+       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows the
+                                   weights: read it with trf_tensor_read. You may write it
+
+   TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
+TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
+TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
+TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
+TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
 /* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
    NULL. */
@@ -26654,12 +26655,13 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
-    trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
-                                       weights of trf_learn's best validation. Checkpoints have
-                                       them. */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights of
+                                       trf_learn's best validation. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
     const trf_real *left;           /* those that the model has instead: the average, or the best
                                        ones; NULL: it has its own */
+    const trf_real *beneath;        /* while the average is in use: what `left` was before */
+    int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
     trf__teachers teachers;
@@ -38336,94 +38338,67 @@ TRF__FN trf_status trf__hold_out(const char *const *sources, int64_t n, int64_t 
 // and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
-struct trf_ema {
-    trf_trainer *trainer;       /* keeps the average, and the weights while it is applied */
-    double share;
-    trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
-    const trf_real *before;     /* what the model had instead of its weights, while applied */
-    int applied;
-};
-
-TRF_API void trf_ema_destroy(trf_ema *ema)
-{
-    trf_hooks hooks;
-    if (!ema) return;
-    hooks = ema->hooks;
-    trf__free(&hooks, ema, sizeof *ema);
-}
-
 TRF__COLD
-TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
+TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err)
 {
-    const trf_hooks *hooks;
-    trf_ema *e;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    *ema = NULL;
-    if (!trainer) return trf__fail_null(err, "trainer");
-    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
-    hooks = &trainer->options.hooks;
-    e = (trf_ema *)trf__alloc_zeroed(hooks, sizeof *e);
-    if (!e) return trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for an average");
-    e->trainer = trainer;
-    e->hooks = *hooks;
-    e->share = share;
     if (!trainer->average_read)
         trf__weights_copy(trainer, trainer->average, trainer->model->weights);
     trainer->average_read = 0;
-    *ema = e;
     return trainer->pass.run.backend->sync(&trainer->pass.run, err);
 }
 
-TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
+/* Refuses a trainer without an average. */
+TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
+{
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (trainer->average && trainer->raw) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "average",
+                     "no average has begun: call trf_trainer_begin_average");
+}
+
+TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
 {
     const trf__run *run;
     trf__average job;
     double first;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    if (ema->applied)
-        return trf__fail(err, TRF_E_STATE, -1, "ema",
-                         "expected the trainer's own weights, but the average is applied");
+    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    if (trainer->averaged)
+        return trf__fail(err, TRF_E_STATE, -1, "average",
+                         "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
-    run = &ema->trainer->pass.run;
-    job.to = ema->trainer->average;
-    job.from = ema->trainer->model->weights;
-    job.n = ema->trainer->model->layout.n_weights;
-    job.share = (trf_real)(first > ema->share ? first : ema->share);
+    first = 9.0 / (10.0 + (double)trf_trainer_step(trainer));
+    run = &trainer->pass.run;
+    job.to = trainer->average;
+    job.from = trainer->model->weights;
+    job.n = trainer->model->layout.n_weights;
+    job.share = (trf_real)(first > share ? first : share);
     run->backend->average(run, &job);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
+TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
-    trf_trainer *t;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    if (ema->applied) return TRF_OK;
-    t = ema->trainer;
-    ema->applied = 1;
-    ema->before = t->left;
-    return trf__weights_show(t, t->average, err);
+    TRF__TRY(trf__has_average(trainer, err));
+    if (!use == !trainer->averaged) return TRF_OK;
+    trainer->averaged = !trainer->averaged;
+    if (use) {
+        trainer->beneath = trainer->left;
+        return trf__weights_show(trainer, trainer->average, err);
+    }
+    trf__weights_copy(trainer, trainer->model->weights, trainer->beneath ? trainer->beneath
+                                                                         : trainer->raw);
+    trainer->left = trainer->beneath;
+    return trainer->pass.run.backend->sync(&trainer->pass.run, err);
 }
 
-TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
+TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
 {
-    trf_trainer *t;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    if (!ema->applied) return TRF_OK;
-    t = ema->trainer;
-    trf__weights_copy(t, t->model->weights, ema->before ? ema->before : t->raw);
-    t->left = ema->before;
-    ema->applied = 0;
-    return t->pass.run.backend->sync(&t->pass.run, err);
-}
-
-TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index)
-{
-    const trf_trainer *t = ema ? ema->trainer : NULL;
-    return trf__param_view(t ? t->model : NULL, t ? &t->pass.run : NULL, t ? t->average : NULL,
-                           index);
+    if (!trainer || !trainer->average) return trf__param_view(NULL, NULL, NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, trainer->average, index);
 }
 
 // >>early-stopping what is better, and when to stop
@@ -38808,7 +38783,7 @@ typedef struct trf__learner {
     trf_corpus *corpus;
     const trf_batch *held_out;      /* or NULL */
     const trf_learn_options *o;
-    trf_ema *ema;                   /* or NULL */
+    int averages;                   /* 1: with a moving average, on this rank */
     int first_rank;                 /* 1: validates, keeps an average and tells the time */
     int has_best;                   /* 1: trainer->best are the best weights */
     int stopped;                    /* the progress callback has ended the run */
@@ -39037,9 +39012,10 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
-    if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err));
+    if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
     status = trf__learn_judge(l, err);
-    back = l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK;
+    back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
+                       : TRF_OK;
     return status != TRF_OK ? status : back;
 }
 
@@ -39113,7 +39089,7 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->report->skipped += report->skipped;
     l->in_a_row = report->skipped ? l->in_a_row + 1 : 0;
     if (!report->skipped) l->trainer->learning.learnt = 1;
-    return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
+    return l->averages ? trf_trainer_average(l->trainer, l->o->ema, err) : TRF_OK;
 }
 
 /* An error after a hundred skipped updates in a row. */
@@ -39301,7 +39277,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
-    const trf_real *from = l->has_best ? t->best : l->ema ? t->average : NULL;
+    const trf_real *from = l->has_best ? t->best : l->averages ? t->average : NULL;
     return from ? trf__weights_show(t, from, err) : TRF_OK;
 }
 
@@ -39334,7 +39310,8 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     l->began = trf__seconds() - t->learning.seconds;
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
-    if (l->o->ema > 0) TRF__TRY(trf_ema_create(&l->ema, t, l->o->ema, err));
+    l->averages = l->o->ema > 0;
+    if (l->averages) TRF__TRY(trf_trainer_begin_average(t, err));
     else trf__weights_release(t, &t->average);
     if (!l->held_out || l->o->discard_best) return TRF_OK;
     TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));
@@ -39382,7 +39359,6 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     /* after an error, too, the model has the best weights; the error stays that of the run */
     else if (l.has_best) (void)trf__learn_leave(&l, NULL);
-    trf_ema_destroy(l.ema);
     return status;
 }
 
@@ -42250,4 +42226,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1091408669
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2108758596

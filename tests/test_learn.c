@@ -1398,13 +1398,13 @@ static void bad_second_batch(void **state)
 }
 
 /* All weights, or their average, one parameter behind the other. */
-static trf_real *all_weights(const trf_model *model, trf_ema *ema, int64_t *count)
+static trf_real *all_weights(const trf_model *model, trf_trainer *averaged, int64_t *count)
 {
     trf_real *all = (trf_real *)malloc((size_t)trf_model_parameter_total(model) * sizeof *all),
              *to = all;
     int32_t i;
     for (i = 0; i < trf_model_parameter_count(model); i++) {
-        trf_tensor w = ema ? trf_ema_parameter(ema, i) : trf_model_parameter(model, i);
+        trf_tensor w = averaged ? trf_trainer_averaged(averaged, i) : trf_model_parameter(model, i);
         OK(trf_tensor_read(&w, to, trf_tensor_count(&w), &err));
         to += trf_tensor_count(&w);
     }
@@ -1416,7 +1416,6 @@ static trf_real *all_weights(const trf_model *model, trf_ema *ema, int64_t *coun
    small. Applied and restored, the trainer's own weights are the same to the bit. */
 static void averages(void **state)
 {
-    trf_ema *ema, *none;
     trf_batch batch;
     uint64_t before;
     trf_real *want, *raw, *average;
@@ -1425,14 +1424,14 @@ static void averages(void **state)
     int step;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     (void)state;
-    OK(trf_ema_create(&ema, r.trainer, 0.8 / 11, &err));
+    OK(trf_trainer_begin_average(r.trainer, &err));
     want = all_weights(r.model, NULL, &n);
     for (step = 1; step <= 120; step++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
         OK(trf_train_step(r.trainer, &batch, NULL, &err));
-        OK(trf_ema_update(ema, &err));
+        OK(trf_trainer_average(r.trainer, 0.8 / 11, &err));
         raw = all_weights(r.model, NULL, &n);
-        average = all_weights(r.model, ema, &n);
+        average = all_weights(r.model, r.trainer, &n);
         share = 9.0 / (10 + step) > 0.8 / 11 ? 9.0 / (10 + step)
                                              : 0.8 / 11; /* the second from update 114 on */
         for (i = 0; i < n; i++) {
@@ -1447,16 +1446,20 @@ static void averages(void **state)
     free(want);
     assert_true(most > 1e-3);
     before = weights_hash(r.model);
-    OK(trf_ema_apply(ema, &err));
-    OK(trf_ema_apply(ema, &err));
+    OK(trf_trainer_use_average(r.trainer, 1, &err));
+    OK(trf_trainer_use_average(r.trainer, 1, &err));
     assert_true(weights_hash(r.model) != before);
-    FAILS(trf_ema_update(ema, &err), TRF_E_STATE, "ema", -1);
-    OK(trf_ema_restore(ema, &err));
-    OK(trf_ema_restore(ema, &err));
+    FAILS(trf_trainer_average(r.trainer, 0.8 / 11, &err), TRF_E_STATE, "average", -1);
+    OK(trf_trainer_use_average(r.trainer, 0, &err));
+    OK(trf_trainer_use_average(r.trainer, 0, &err));
     assert_true(weights_hash(r.model) == before);
-    FAILS(trf_ema_create(&none, r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
+    FAILS(trf_trainer_average(r.trainer, 0, &err), TRF_E_INVALID_ARG, "share", -1);
     end_rig(&r);
-    trf_ema_destroy(ema);             /* also after its trainer */
+    r = make_rig(NULL, TRF_ENDLESS, 5e-3);
+    FAILS(trf_trainer_average(r.trainer, 0.1, &err), TRF_E_STATE, "average", -1);
+    FAILS(trf_trainer_use_average(r.trainer, 1, &err), TRF_E_STATE, "average", -1);
+    assert_null(trf_trainer_averaged(r.trainer, 0).device_data);
+    end_rig(&r);
 }
 
 /* The loss of many pairs in batches is their loss in one; edits are counted against plain
@@ -1929,24 +1932,22 @@ static void learn_averages(void **state)
 {
     trf_learn_options o = trf_learn_defaults();
     trf_learn_report report;
-    trf_ema *ema;
     trf_batch batch;
     uint64_t want[3], apart;
     judged j;
     rig r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     int i;
     (void)state;
-    OK(trf_ema_create(&ema, r.trainer, 0.05, &err));
+    OK(trf_trainer_begin_average(r.trainer, &err));
     for (i = 1; i <= 12; i++) {
         OK(trf_corpus_next(r.corpus, &batch, &err));
         OK(trf_train_step(r.trainer, &batch, NULL, &err));
-        OK(trf_ema_update(ema, &err));
+        OK(trf_trainer_average(r.trainer, 0.05, &err));
         if (i % 4) continue;
-        OK(trf_ema_apply(ema, &err));
+        OK(trf_trainer_use_average(r.trainer, 1, &err));
         want[i / 4 - 1] = weights_hash(r.model);
-        OK(trf_ema_restore(ema, &err));
+        OK(trf_trainer_use_average(r.trainer, 0, &err));
     }
-    trf_ema_destroy(ema);
     end_rig(&r);
     r = make_rig(NULL, TRF_ENDLESS, 5e-3);
     o.updates = 12; o.ema = 0.05;
@@ -1963,12 +1964,11 @@ static void learn_averages(void **state)
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
     /* an average that is applied over the best weights gives these back, and the run still goes on
        from those of its last update */
-    OK(trf_ema_create(&ema, r.trainer, 0.05, &err));
-    OK(trf_ema_apply(ema, &err));
+    OK(trf_trainer_begin_average(r.trainer, &err));
+    OK(trf_trainer_use_average(r.trainer, 1, &err));
     assert_true(weights_hash(r.model) == want[2]);
-    OK(trf_ema_restore(ema, &err));
+    OK(trf_trainer_use_average(r.trainer, 0, &err));
     assert_true(weights_hash(r.model) == want[report.stopping.best_update / 4 - 1]);
-    trf_ema_destroy(ema);
     o.updates = 24; o.resume = 1;
     OK(trf_learn(r.trainer, r.corpus, &r.held_out, &o, &report, &err));
     apart = j.weights[5];

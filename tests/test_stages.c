@@ -859,7 +859,6 @@ static void whole_models_alone(void **state)
     trf_translator *translator;
     trf_sampler *sampler;
     trf_stage *stage;
-    trf_ema *ema;
     size_t n;
     int32_t i;
     (void)state;
@@ -881,9 +880,8 @@ static void whole_models_alone(void **state)
     for (i = 0; i < trf_model_parameter_count(model); i++)
         assert_string_equal(trf_model_parameter(other, i).name, trf_model_parameter(model, i).name);
     assert_true(hash_weights(HASH_START, other) == hash_weights(HASH_START, model));
-    OK(trf_ema_create(&ema, a.j.trainer, 0.1, &err));
-    OK(trf_ema_update(ema, &err));
-    trf_ema_destroy(ema);
+    OK(trf_trainer_begin_average(a.j.trainer, &err));
+    OK(trf_trainer_average(a.j.trainer, 0.1, &err));
     trf_model_destroy(other);
     alone_close(&a);
 }

@@ -32,7 +32,7 @@
 //     trf_recipe_find      the recipe for your own data
 //     trf_tokens_choose    what a token is
 //     trf_learn            training with any trainer and corpus
-//     trf_ema, trf_early_stopping      for your own loop around trf_train_step
+//     trf_trainer_average, trf_early_stopping     for your own loop around trf_train_step
 //
 // C declares a type before its use, so the first calls of a program come last: begin to read at
 // trf_data_kind.
@@ -117,7 +117,7 @@ typedef struct trf_learn_options {
                                    the updates so far while the rate falls to final_rate, by
                                    trf_train_options.cooldown. Not with TRF_COSINE, nor when the
                                    score is perfect. 0..10; 0: training ends; default 0 */
-    double ema;                 /* share of the moving average (trf_ema), 0..0.5; 0: no average;
+    double ema;                 /* share of the moving average, 0..0.5; 0: no average;
                                    default 0.002 */
     trf_metric metric;          /* default TRF_METRIC_LOSS */
     int32_t accumulate;         /* batches per update; >= 1; default 1 */
@@ -177,7 +177,8 @@ TRF_API trf_learn_options trf_learn_defaults(void);
 /* Trains until an end is reached, then leaves the best weights in the model: those of the best
    validation, or the last ones if held_out is NULL or empty. It validates at every multiple of
    valid_every and at the end. If `ema` is above 0, the weights that are validated, and finally left
-   in the model, are the moving average (trf_ema), not the trainer's own. held_out may have any
+   in the model, are the moving average
+   (trf_trainer_average), not the trainer's own. held_out may have any
    size: it is divided into batches within the trainer's limits. The report may be NULL. Another
    call continues from the weights in the model, with Adam's last moments.
 
@@ -213,23 +214,23 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
 /* An exponential moving average e of the weights w. After each update e += share * (w - e); the
    share is 1 - decay. Early updates use 9 / (10 + update) while that is larger than the given
    share, so that the random initial weights fade soon. This is TensorFlow's rule for num_updates;
-   Polyak and Juditsky 1992 take the uniform mean. */
-typedef struct trf_ema trf_ema;
-/* share: above 0, at most 0.5. The average lies on the trainer's device and belongs to the trainer,
-   whose checkpoints have it. A trainer from such a checkpoint goes on with it; else it begins with
-   the weights. A trainer has one average: another trf_ema begins it anew. */
-TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share,
-                                  trf_error *err);
-TRF_API void trf_ema_destroy(trf_ema *ema);
-TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err);        /* after each update */
-/* apply replaces the trainer's weights by the average, so that you can validate or save it. restore
-   brings the weights back, to the bit. Make no update between the two. A second call in a row
-   changes nothing. */
-TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err);
-TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err);
-/* The average of parameter `index` of the model, as trf_model_parameter shows the weights: read it
-   with trf_tensor_read. You may write it. */
-TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index);
+   Polyak and Juditsky 1992 take the uniform mean.
+   The average lies on the trainer's device and belongs to the trainer, whose checkpoints have it.
+
+       trf_trainer_begin_average   before the first update. The average is that of the checkpoint
+                                   that the trainer is from, at the first call, else the weights
+       trf_trainer_average         after each update. share: above 0, at most 0.5
+       trf_trainer_use_average     1: the model has the average, so that you can validate or save
+                                   it; 0: it has the weights again, to the bit. Make no update
+                                   between the two
+       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows the
+                                   weights: read it with trf_tensor_read. You may write it
+
+   TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
+TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
+TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err);
+TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err);
+TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index);
 
 /* trf_evaluate for any number of pairs, cut into batches within the trainer's limits. noise may be
    NULL. */

@@ -26,94 +26,67 @@
 // and kept in their stead; training goes on with the weights themselves.
 // -----------------------------------------------------------------------------------------------
 
-struct trf_ema {
-    trf_trainer *trainer;       /* keeps the average, and the weights while it is applied */
-    double share;
-    trf_hooks hooks;            /* a copy: the trainer may be destroyed before */
-    const trf_real *before;     /* what the model had instead of its weights, while applied */
-    int applied;
-};
-
-TRF_API void trf_ema_destroy(trf_ema *ema)
-{
-    trf_hooks hooks;
-    if (!ema) return;
-    hooks = ema->hooks;
-    trf__free(&hooks, ema, sizeof *ema);
-}
-
 TRF__COLD
-TRF_API trf_status trf_ema_create(trf_ema **ema, trf_trainer *trainer, double share, trf_error *err)
+TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err)
 {
-    const trf_hooks *hooks;
-    trf_ema *e;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    *ema = NULL;
-    if (!trainer) return trf__fail_null(err, "trainer");
-    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    TRF__TRY(trf__begin(trainer, "trainer", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->average, "averaged", err));
     TRF__TRY(trf__weights_alloc(trainer, &trainer->raw, "averaged", err));
-    hooks = &trainer->options.hooks;
-    e = (trf_ema *)trf__alloc_zeroed(hooks, sizeof *e);
-    if (!e) return trf__fail(err, TRF_E_NOMEM, -1, "ema", "no memory for an average");
-    e->trainer = trainer;
-    e->hooks = *hooks;
-    e->share = share;
     if (!trainer->average_read)
         trf__weights_copy(trainer, trainer->average, trainer->model->weights);
     trainer->average_read = 0;
-    *ema = e;
     return trainer->pass.run.backend->sync(&trainer->pass.run, err);
 }
 
-TRF_API trf_status trf_ema_update(trf_ema *ema, trf_error *err)
+/* Refuses a trainer without an average. */
+TRF__FN trf_status trf__has_average(trf_trainer *trainer, trf_error *err)
+{
+    TRF__TRY(trf__begin(trainer, "trainer", err));
+    if (trainer->average && trainer->raw) return TRF_OK;
+    return trf__fail(err, TRF_E_STATE, -1, "average",
+                     "no average has begun: call trf_trainer_begin_average");
+}
+
+TRF_API trf_status trf_trainer_average(trf_trainer *trainer, double share, trf_error *err)
 {
     const trf__run *run;
     trf__average job;
     double first;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    if (ema->applied)
-        return trf__fail(err, TRF_E_STATE, -1, "ema",
-                         "expected the trainer's own weights, but the average is applied");
+    TRF__TRY(trf__has_average(trainer, err));
+    TRF__TRY(trf__check_range("share", share, 1e-300, 0.5, err));
+    if (trainer->averaged)
+        return trf__fail(err, TRF_E_STATE, -1, "average",
+                         "expected the trainer's own weights, but the average is in use");
     /* early weights are poor, so the average forgets them faster at first */
-    first = 9.0 / (10.0 + (double)trf_trainer_step(ema->trainer));
-    run = &ema->trainer->pass.run;
-    job.to = ema->trainer->average;
-    job.from = ema->trainer->model->weights;
-    job.n = ema->trainer->model->layout.n_weights;
-    job.share = (trf_real)(first > ema->share ? first : ema->share);
+    first = 9.0 / (10.0 + (double)trf_trainer_step(trainer));
+    run = &trainer->pass.run;
+    job.to = trainer->average;
+    job.from = trainer->model->weights;
+    job.n = trainer->model->layout.n_weights;
+    job.share = (trf_real)(first > share ? first : share);
     run->backend->average(run, &job);
     return TRF_OK;
 }
 
-TRF_API trf_status trf_ema_apply(trf_ema *ema, trf_error *err)
+TRF_API trf_status trf_trainer_use_average(trf_trainer *trainer, int32_t use, trf_error *err)
 {
-    trf_trainer *t;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    if (ema->applied) return TRF_OK;
-    t = ema->trainer;
-    ema->applied = 1;
-    ema->before = t->left;
-    return trf__weights_show(t, t->average, err);
+    TRF__TRY(trf__has_average(trainer, err));
+    if (!use == !trainer->averaged) return TRF_OK;
+    trainer->averaged = !trainer->averaged;
+    if (use) {
+        trainer->beneath = trainer->left;
+        return trf__weights_show(trainer, trainer->average, err);
+    }
+    trf__weights_copy(trainer, trainer->model->weights, trainer->beneath ? trainer->beneath
+                                                                         : trainer->raw);
+    trainer->left = trainer->beneath;
+    return trainer->pass.run.backend->sync(&trainer->pass.run, err);
 }
 
-TRF_API trf_status trf_ema_restore(trf_ema *ema, trf_error *err)
+TRF_API trf_tensor trf_trainer_averaged(trf_trainer *trainer, int32_t index)
 {
-    trf_trainer *t;
-    TRF__TRY(trf__begin(ema, "ema", err));
-    if (!ema->applied) return TRF_OK;
-    t = ema->trainer;
-    trf__weights_copy(t, t->model->weights, ema->before ? ema->before : t->raw);
-    t->left = ema->before;
-    ema->applied = 0;
-    return t->pass.run.backend->sync(&t->pass.run, err);
-}
-
-TRF_API trf_tensor trf_ema_parameter(trf_ema *ema, int32_t index)
-{
-    const trf_trainer *t = ema ? ema->trainer : NULL;
-    return trf__param_view(t ? t->model : NULL, t ? &t->pass.run : NULL, t ? t->average : NULL,
-                           index);
+    if (!trainer || !trainer->average) return trf__param_view(NULL, NULL, NULL, index);
+    return trf__param_view(trainer->model, &trainer->pass.run, trainer->average, index);
 }
 
 // >>early-stopping what is better, and when to stop

@@ -37,7 +37,7 @@ typedef struct trf__learner {
     trf_corpus *corpus;
     const trf_batch *held_out;      /* or NULL */
     const trf_learn_options *o;
-    trf_ema *ema;                   /* or NULL */
+    int averages;                   /* 1: with a moving average, on this rank */
     int first_rank;                 /* 1: validates, keeps an average and tells the time */
     int has_best;                   /* 1: trainer->best are the best weights */
     int stopped;                    /* the progress callback has ended the run */
@@ -266,9 +266,10 @@ TRF__FN trf_status trf__learn_judge(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_validate(trf__learner *l, trf_error *err)
 {
     trf_status status, back;
-    if (l->ema) TRF__TRY(trf_ema_apply(l->ema, err));
+    if (l->averages) TRF__TRY(trf_trainer_use_average(l->trainer, 1, err));
     status = trf__learn_judge(l, err);
-    back = l->ema ? trf_ema_restore(l->ema, status == TRF_OK ? err : NULL) : TRF_OK;
+    back = l->averages ? trf_trainer_use_average(l->trainer, 0, status == TRF_OK ? err : NULL)
+                       : TRF_OK;
     return status != TRF_OK ? status : back;
 }
 
@@ -342,7 +343,7 @@ TRF__FN trf_status trf__learn_update(trf__learner *l, trf_error *err)
     l->report->skipped += report->skipped;
     l->in_a_row = report->skipped ? l->in_a_row + 1 : 0;
     if (!report->skipped) l->trainer->learning.learnt = 1;
-    return l->ema ? trf_ema_update(l->ema, err) : TRF_OK;
+    return l->averages ? trf_trainer_average(l->trainer, l->o->ema, err) : TRF_OK;
 }
 
 /* An error after a hundred skipped updates in a row. */
@@ -530,7 +531,7 @@ TRF__FN trf_status trf__learn_on(trf__learner *l, trf_error *err)
 TRF__FN trf_status trf__learn_leave(trf__learner *l, trf_error *err)
 {
     trf_trainer *t = l->trainer;
-    const trf_real *from = l->has_best ? t->best : l->ema ? t->average : NULL;
+    const trf_real *from = l->has_best ? t->best : l->averages ? t->average : NULL;
     return from ? trf__weights_show(t, from, err) : TRF_OK;
 }
 
@@ -563,7 +564,8 @@ TRF__FN trf_status trf__learn_begin(trf__learner *l, trf_error *err)
     l->began = trf__seconds() - t->learning.seconds;
     l->has_best = l->o->resume && t->best && t->learning.stopping.best_update;
     if (!l->first_rank) return TRF_OK;
-    if (l->o->ema > 0) TRF__TRY(trf_ema_create(&l->ema, t, l->o->ema, err));
+    l->averages = l->o->ema > 0;
+    if (l->averages) TRF__TRY(trf_trainer_begin_average(t, err));
     else trf__weights_release(t, &t->average);
     if (!l->held_out || l->o->discard_best) return TRF_OK;
     TRF__TRY(trf__weights_alloc(t, &t->raw, "best", err));
@@ -611,7 +613,6 @@ TRF_API trf_status trf_learn(trf_trainer *trainer, trf_corpus *corpus, const trf
     if (status == TRF_OK) status = trf__learn_leave(&l, err);
     /* after an error, too, the model has the best weights; the error stays that of the run */
     else if (l.has_best) (void)trf__learn_leave(&l, NULL);
-    trf_ema_destroy(l.ema);
     return status;
 }
 

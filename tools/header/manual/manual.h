@@ -161,7 +161,7 @@
 //     trf_model, changed (2)               one, while no other thread uses the model
 //     trf_vocab, finished                  any number
 //     trf_vocab, learning or growing (3)   one
-//     trf_trainer, its trf_ema, trf_stage  one
+//     trf_trainer, trf_stage  one
 //     trf_translator, trf_sampler          one per object; several objects that share a model may
 //                                          compute at the same time
 //     trf_corpus, trf_noise, trf_dataset   one

@@ -66,12 +66,13 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
-    trf_real *average, *best;       /* on the device, or NULL: the moving average (trf_ema), and the
-                                       weights of trf_learn's best validation. Checkpoints have
-                                       them. */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights of
+                                       trf_learn's best validation. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
     const trf_real *left;           /* those that the model has instead: the average, or the best
                                        ones; NULL: it has its own */
+    const trf_real *beneath;        /* while the average is in use: what `left` was before */
+    int averaged;                   /* 1: trf_trainer_use_average */
     int average_read;               /* 1: a checkpoint had the average, and nobody has used it */
     trf_learn_state learning;       /* how far trf_learn has come */
     trf__teachers teachers;

@@ -361,7 +361,6 @@ int restore_average(struct run *r)
 {
     trf_load_options load = load_options(r->s);
     trf_model *model = NULL;
-    trf_ema *ema = NULL;
     trf_error err;
     char *path = average_path(r, trf_trainer_step(r->trainer));
     int32_t i;
@@ -375,13 +374,12 @@ int restore_average(struct run *r)
         } else if (trf_model_parameter_total(model) != trf_model_parameter_total(r->model)) {
             say("%s belongs to another model", path);
             status = FAILED;
-        } else if (trf_ema_create(&ema, r->trainer, r->s->train.ema, &err)) {
+        } else if (trf_trainer_begin_average(r->trainer, &err)) {
             say_error("average", &err);
             status = FAILED;
         }
         for (i = 0; !status && i < trf_model_parameter_count(model); i++)
-            status = copy_tensor(trf_ema_parameter(ema, i), trf_model_parameter(model, i));
-        trf_ema_destroy(ema);           /* the trainer keeps the average */
+            status = copy_tensor(trf_trainer_averaged(r->trainer, i), trf_model_parameter(model, i));
         trf_model_destroy(model);
     }
     free(path);
