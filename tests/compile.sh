@@ -700,6 +700,31 @@ job "the header takes FLT_EVAL_METHOD 16" \
     "$gcc_like -U__FLT_EVAL_METHOD__ -D__FLT_EVAL_METHOD__=16 $quiet -DTRF_NO_CBLAS \
     -I'$root' -fsyntax-only all.c"
 
+# --- names of 0.3 ---------------------------------------------------------------------------------------------------
+cat >before.c <<'END'
+#include "transformer.h"
+#include <stdio.h>
+trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
+               trf_tensor *x, const char *path, trf_error *e);
+trf_status all(trf_model *m, trf_trainer *t, trf_translator *r, trf_vocab **v, trf_dataset *d, trf_sequences *s,
+               trf_tensor *x, const char *path, trf_error *e)
+{
+    trf_data_lines lines = trf_dataset_lines(d);
+    printf("a, (text) %d %s %d", (int)lines.n, trf_dataset_labels(d), (int)trf_dataset_stream(d));
+    if (trf_model_save(m, path ? path : "a, b", e) || trf_checkpoint_save(t, NULL, /* a, comment */ path, e)) return 1;
+    if (trf_vocab_load_sentencepiece(v, path, NULL, e) || trf_vocab_from_wordpiece(v, path, 3, NULL, e)) return 2;
+    return trf_translate_batch(r, s, e) || trf_tag(r, s, x,
+                                                   e);
+}
+END
+job "tools/rename.sh brings calls of 0.3 to today's, keeps the file as it was, and lists what is gone" "
+    sh '$root/tools/rename.sh' before.c >renamed.txt && cmp -s before.c.orig before.c && exit 1
+    $quick -std=c99 $warnings $cblas -I'$root' -fsyntax-only before.c && grep -q 'trf_dataset_facts(d)->labels' before.c &&
+    sh '$root/tools/rename.sh' before.c >renamed.txt && [ ! -s renamed.txt ] &&
+    echo 'int x = trf_is_perfect(1, 2); trf_tag(a, b, c, d);' >before.c &&
+    no sh '$root/tools/rename.sh' before.c >renamed.txt && grep -q 'orig is there already' renamed.txt &&
+    grep -q 'before.c:1:.*trf_is_perfect.*api-changes' renamed.txt && grep -q trf_tag before.c"
+
 # --- what is said ----------------------------------------------------------------------------------------------------
 # Without -O: once, with what to type, and no error where warnings are errors. A column says it, not who links columns.
 slow()

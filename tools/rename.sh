@@ -1,0 +1,86 @@
+#!/bin/sh
+# Brings C programs that were written for transformer.h 0.3 to today's names: sh tools/rename.sh FILE...
+#
+# A call that only changed its name, or takes one argument more, is rewritten. FILE.orig keeps the file as it was; an
+# older FILE.orig is not replaced. Then it lists, with their lines, the names that are gone: tools/api-changes.md says
+# what to write instead.
+
+[ $# -gt 0 ] || { echo "usage: rename.sh FILE..."; exit 2; }
+status=0
+for file; do
+    if [ ! -f "$file" ] || [ ! -r "$file" ]; then echo "$file: not a file that can be read"; status=1; continue; fi
+    awk '
+    # The index of the parenthesis that closes the one at `at`, or 0. begin[1..n] and end[1..n]: its arguments. Commas
+    # in parentheses, texts and comments do not count.
+    function arguments(s, at,    depth, c, k, length_of) {
+        n = 1; begin[1] = at + 1; length_of = length(s)
+        for (k = at; k <= length_of; k++) {
+            c = substr(s, k, 1)
+            if (c == "\"" || c == "\047") {
+                for (k++; k <= length_of && substr(s, k, 1) != c; k++) if (substr(s, k, 1) == "\\") k++
+            } else if (substr(s, k, 2) == "/*") {
+                while (k <= length_of && substr(s, k, 2) != "*/") k++
+                k++
+            } else if (index("([{", c)) depth++
+            else if (index(")]}", c)) { if (--depth == 0) { end[n] = k - 1; return k } }
+            else if (c == "," && depth == 1) { end[n] = k - 1; begin[++n] = k + 1 }
+        }
+        return 0
+    }
+    function argument(s, k) { s = substr(s, begin[k], end[k] - begin[k] + 1); sub(/^[ \t\n]+/, "", s); return s }
+    # What stands in place of a call of `name` with n arguments, or "".
+    function call(s, name,    k, list) {
+        if (!((name, n) in now)) return ""
+        split(now[name, n], form, " ")
+        for (k = 1; k <= n; k++) list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") argument(s, k)
+        return form[1] "(" list ")" form[3]
+    }
+    # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call
+    function was(name, count, new_name, at, after) { now[name, count] = new_name " " at " " after; known[name] }
+    BEGIN {
+        was("trf_model_save", 3, "trf_model_save", 3)
+        was("trf_checkpoint_save", 4, "trf_checkpoint_save", 4)
+        was("trf_translate_batch", 3, "trf_translate", 3)
+        was("trf_tag", 4, "trf_classify", 0)
+        was("trf_vocab_from_sentencepiece", 5, "trf_vocab_from_bytes", 4)
+        was("trf_vocab_from_wordpiece", 5, "trf_vocab_from_bytes", 4)
+        was("trf_vocab_from_byte_bpe", 5, "trf_vocab_from_bytes", 4)
+        was("trf_vocab_from_pieces", 6, "trf_vocab_from_bytes", 0)
+        was("trf_vocab_load_sentencepiece", 4, "trf_vocab_load", 3)
+        was("trf_dataset_stream", 1, "trf_dataset_facts", 0, "->stream")
+        was("trf_dataset_labels", 1, "trf_dataset_facts", 0, "->labels")
+        was("trf_dataset_lines", 1, "trf_dataset_facts", 0, "->lines")
+    }
+    { text = text $0 "\n" }
+    END {
+        while (match(text, /trf_[a-z0-9_]+\(/)) {
+            name = substr(text, RSTART, RLENGTH - 1)
+            before = RSTART > 1 ? substr(text, RSTART - 1, 1) : ""
+            if (name == "trf_translate" && arguments(text, RSTART + RLENGTH - 1) && n == 7)
+                print FILENAME ": trf_translate of one sequence: see tools/api-changes.md" >"/dev/stderr"
+            last = name in known && before !~ /[A-Za-z0-9_]/ ? arguments(text, RSTART + RLENGTH - 1) : 0
+            made = last ? call(text, name) : ""
+            if (made == "") { out = out substr(text, 1, RSTART + RLENGTH - 1); text = substr(text, RSTART + RLENGTH) }
+            else {      # its arguments may have calls that were renamed too
+                out = out substr(text, 1, RSTART - 1) substr(made, 1, index(made, "("))
+                text = substr(made, index(made, "(") + 1) substr(text, last + 1)
+            }
+        }
+        printf "%s", out text
+    }' "$file" >"$file.renamed" || { rm -f "$file.renamed"; status=1; continue; }
+    if cmp -s "$file" "$file.renamed"; then rm "$file.renamed"
+    elif [ -e "$file.orig" ]; then
+        echo "$file: $file.orig is there already: nothing is changed"
+        rm "$file.renamed"
+        status=1
+    else
+        cp -p "$file" "$file.orig" && cat "$file.renamed" >"$file" && rm "$file.renamed" || { status=1; continue; }
+        echo "$file: calls renamed; $file.orig is the file before"
+    fi
+    gone='trf_attention_weights|trf_corpus_check|trf_noise_check|trf_(from|to)_padded|trf_join_texts|trf_hold_out'
+    gone="$gone|trf_is_better|trf_is_perfect|trf_search_limit|trf_model_save_as|trf_(model|checkpoint)_(save|load)_memory"
+    gone="$gone|trf_file_open_memory|trf_(model|file)_metadata_count|trf_translate_(prefixed|texts|each)|trf_ema_[a-z]*"
+    gone="$gone|trf_generator[a-z_]*"
+    grep -n -w -E "($gone)" "$file" | sed "s|^|$file:|; s|\$|        <- see tools/api-changes.md|"
+done
+exit $status
