@@ -2364,9 +2364,9 @@ TRF_API trf_status trf_updater_set_steps(trf_updater *updater, int64_t step, int
 /* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
    decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
    trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
-     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage. trf_checkpoint_save
-       writes a file with its layers alone, from which trf_checkpoint_load makes its model and its
-       trainer again; then call trf_stage_create.
+     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
+       trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
+       its model and its trainer again; then call trf_stage_create.
      - trf_model_copy_weights copies between stages and whole models, in both directions. So it
        gives a stage the weights of a loaded model, and makes one model of all stages.
      - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,
@@ -3303,8 +3303,8 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
        trf_trainer_use_average     1: the model has the average, so that you can validate or save
                                    it; 0: it has the weights again, to the bit. Make no update
                                    between the two
-       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows the
-                                   weights: read it with trf_tensor_read. You may write it
+       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
+                                   the weights: read it with trf_tensor_read. You may write it
 
    TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
 TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);
@@ -26655,8 +26655,8 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
-    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights of
-                                       trf_learn's best validation. Checkpoints have them */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights
+                                       of trf_learn's best validation. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
     const trf_real *left;           /* those that the model has instead: the average, or the best
                                        ones; NULL: it has its own */
@@ -42226,4 +42226,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2108758596
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2461649735

@@ -223,8 +223,8 @@ TRF_API int32_t trf_early_stopping_left(const trf_early_stopping *stopping, trf_
        trf_trainer_use_average     1: the model has the average, so that you can validate or save
                                    it; 0: it has the weights again, to the bit. Make no update
                                    between the two
-       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows the
-                                   weights: read it with trf_tensor_read. You may write it
+       trf_trainer_averaged        the average of parameter `index`, as trf_model_parameter shows
+                                   the weights: read it with trf_tensor_read. You may write it
 
    TRF_E_STATE: no average has begun, or trf_trainer_average while the model has it. */
 TRF_API trf_status trf_trainer_begin_average(trf_trainer *trainer, trf_error *err);

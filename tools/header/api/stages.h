@@ -54,9 +54,9 @@
 /* Makes a model that has only the layers first..end-1, 0 <= first < end <= encoder_layers +
    decoder_layers. Its weights have the names and initial values that trf_model_create gives them.
    trf_model_parameter numbers those of the stage alone. With all layers it is a whole model.
-     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage. trf_checkpoint_save
-       writes a file with its layers alone, from which trf_checkpoint_load makes its model and its
-       trainer again; then call trf_stage_create.
+     - trf_trainer_create, trf_model_copy and trf_trainer_average accept a stage.
+       trf_checkpoint_save writes a file with its layers alone, from which trf_checkpoint_load makes
+       its model and its trainer again; then call trf_stage_create.
      - trf_model_copy_weights copies between stages and whole models, in both directions. So it
        gives a stage the weights of a loaded model, and makes one model of all stages.
      - Everything else needs a whole model (TRF_E_STATE): translators, samplers, trf_model_save,

@@ -66,8 +66,8 @@ struct trf_trainer {
     int written;                    /* the caller has a view of the weights, and may write them
                                        between steps */
     trf_stage *stage;               /* over this trainer, or NULL */
-    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights of
-                                       trf_learn's best validation. Checkpoints have them */
+    trf_real *average, *best;       /* on the device, or NULL: the moving average, and the weights
+                                       of trf_learn's best validation. Checkpoints have them */
     trf_real *raw;                  /* the weights of the last update, while the model has others */
     const trf_real *left;           /* those that the model has instead: the average, or the best
                                        ones; NULL: it has its own */
