@@ -2651,8 +2651,10 @@ TRF_API trf_status trf_search_languages(trf_search *search, const trf_model *mod
    "target.ends", which trf import writes, ids with a blank between two. n is 0 if there are none.
    TRF_E_FORMAT: these are not 1 to 16 ids of the target vocabulary. */
 TRF_API trf_status trf_model_ends(const trf_model *model, trf_ends *ends, trf_error *err);
-/* Checks options; makes nothing. */
-TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err);
+/* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
+   Fails if and as trf_translator_create would, but for lack of memory. */
+TRF_API trf_status trf_search_check(const trf_search *search, const trf_config *config,
+                                    trf_error *err);
 
 /* Sets these fields, and no others:
 
@@ -2986,8 +2988,10 @@ typedef struct trf_sampling {
 } trf_sampling;
 
 TRF_API trf_sampling trf_sampling_defaults(void);
-/* Checks options; makes nothing. */
-TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, trf_error *err);
+/* Checks options, and their ids against a model's configuration, which may be NULL; makes nothing.
+   Fails if and as trf_sampler_create would, but for lack of memory. */
+TRF_API trf_status trf_sampling_check(const trf_sampling *sampling, const trf_config *config,
+                                      trf_error *err);
 
 /* The model must outlive the sampler. Like a translator, a sampler takes a snapshot of the weights.
    NULL sampling: the defaults. TRF_E_STATE: an encoder-only model. */
@@ -30454,7 +30458,7 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
     return TRF_OK;
 }
 
-TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
+TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
 #define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
@@ -30557,9 +30561,10 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
     return TRF_OK;
 }
 
-/* Checks the ids of a search against the model. trf_search_check has accepted it. */
-TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
+TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, trf_error *err)
 {
+    TRF__TRY(trf__check_search(s, err));
+    if (!c) return TRF_OK;
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
     if (s->start >= c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",
@@ -31921,8 +31926,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
     *translator = NULL;
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, search->ensemble_rule, err));
-    TRF__TRY(trf_search_check(search, err));
-    for (k = 0; k < n; k++) TRF__TRY(trf__check_search_ids(ensemble.configs[k], search, err));
+    for (k = 0; k < n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = models[0];
@@ -32696,8 +32700,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
 TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 {
-    if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
-        trf__check_search_ids(c, s, NULL))
+    if (trf_config_check(c, NULL) || !trf__has_target(c) || trf_search_check(s, c, NULL))
         return -1;
     return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
 }
@@ -32985,7 +32988,7 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
+TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
@@ -32994,7 +32997,11 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
     TRF__TRY(trf__check_banned(&s->banned, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
-    return trf__hooks_check(&s->hooks, err);
+    TRF__TRY(trf__hooks_check(&s->hooks, err));
+    if (!c) return TRF_OK;
+    TRF__TRY(trf__needs_target(c, err));
+    TRF__TRY(trf__unk_needed(c, s->allow_unk, "allow_unk", err));
+    return trf__check_banned_ids(c, &s->banned, &s->ends, err);
 }
 
 TRF_API trf_sampling trf_sampling_defaults(void)
@@ -33448,10 +33455,7 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
     model = models[0];
-    TRF__TRY(trf_sampling_check(sampling, err));
-    TRF__TRY(trf__needs_target(&model->config, err));
-    TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
-    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, &sampling->ends, err));
+    TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");
@@ -37604,7 +37608,7 @@ TRF__FN trf_status trf__session_read(trf_sampler *g, trf_file *file, trf_error *
     TRF__READ_FIELD("trf.sampling.", &rules, type, field, stored)
     TRF__SAMPLING_FIELDS(TRF__X)
 #undef TRF__X
-    TRF__TRY(trf__file_fault(trf_sampling_check(&rules, err), err));
+    TRF__TRY(trf__file_fault(trf_sampling_check(&rules, NULL, err), err));
     TRF__TRY(trf__read_int(file, "trf.ordinal", &ordinal, err));
     TRF__TRY(trf__read_int(file, "trf.weights", &sum, err));
     TRF__TRY(trf__weights_sum(g->model, &weights, err));
@@ -42226,4 +42230,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 2461649735
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3099354713

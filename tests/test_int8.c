@@ -405,6 +405,7 @@ static void memory_ends(void **state)
 
 static void refusals(void **state)
 {
+    size_t bytes;
     trf_config config = config_of(1, 16), wide = config_of(0, 8);
     trf_search search = trf_search_defaults();
     trf_sampling sampling = trf_sampling_defaults();
@@ -416,8 +417,8 @@ static void refusals(void **state)
     for (i = -1; i <= 4; i++) {
         int good = i == TRF_WEIGHTS_FULL || i == TRF_WEIGHTS_BF16 || i == TRF_WEIGHTS_INT8;
         search.weights = sampling.weights = (trf_weights)i;
-        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_search_check(&search, &err));
-        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_sampling_check(&sampling, &err));
+        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_search_check(&search, NULL, &err));
+        FAILS(good ? TRF_OK : TRF_E_INVALID_ARG, trf_sampling_check(&sampling, NULL, &err));
         if (!good) assert_true(err.message[0] && !strcmp(err.what, "weights"));
     }
     search.weights = sampling.weights = TRF_WEIGHTS_INT8;
@@ -434,7 +435,7 @@ static void refusals(void **state)
         OK(trf_model_create(&model, &wide, &err));
         FAILS(TRF_E_UNSUPPORTED, trf_translator_create(&t, model, &search, &err));
         FAILS(TRF_E_UNSUPPORTED,
-              kit_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, NULL, &err));
+              kit_save_memory(model, TRF_WEIGHTS_INT8, NULL, 0, &bytes, &err));
         trf_model_destroy(model);
     }
 }

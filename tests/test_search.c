@@ -213,7 +213,7 @@ static answers run(const toy *lm, const trf_search *search, int32_t limit, const
     answers a;
     size_t bytes = trf__beam_layout(&beam, search, NULL, limit + 1, NULL), i;
     unsigned char *memory = (unsigned char *)place_for(bytes);
-    assert_int_equal(trf_search_check(search, &err), TRF_OK);
+    assert_int_equal(trf_search_check(search, NULL, &err), TRF_OK);
     assert_int_equal(trf__beam_layout(&beam, search, NULL, limit + 1, memory), bytes);
     memset(&a, 0, sizeof a);
     beam_start(&beam, limit, prefix, n_prefix, EOS, lm->vocab);
@@ -1571,11 +1571,11 @@ static void test_token_probabilities(void **state)
 static void expect_refused(trf_search search, const char *field)
 {
     trf_error err;
-    assert_int_equal(trf_search_check(&search, &err), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_search_check(&search, NULL, &err), TRF_E_INVALID_ARG);
     assert_int_equal(err.status, TRF_E_INVALID_ARG);
     assert_string_equal(err.what, field);
     assert_non_null(strstr(err.message, field));
-    assert_int_equal(trf_search_check(&search, NULL), TRF_E_INVALID_ARG);
+    assert_int_equal(trf_search_check(&search, NULL, NULL), TRF_E_INVALID_ARG);
 }
 
 #define REFUSE(field, type, value) do { \
@@ -1629,7 +1629,7 @@ static void test_options_are_checked(void **state)
     trf_search search = trf_search_defaults();
     trf_error err;
     (void)state;
-    assert_int_equal(trf_search_check(&search, &err), TRF_OK);
+    assert_int_equal(trf_search_check(&search, NULL, &err), TRF_OK);
     REFUSE(beam, int32_t, 0);               REFUSE(beam, int32_t, TRF__MAX_BEAM + 1);
     REFUSE(n_best, int32_t, 0);             REFUSE(n_best, int32_t, 5);
     REFUSE(length_rule, trf_length_rule, 3);
@@ -1651,7 +1651,7 @@ static void test_options_are_checked(void **state)
     search.max_length_a = search.max_length_b = 0;      /* then no answer could have a token */
     expect_refused(search, "max_length_b");
     search.max_length_b = 7;
-    assert_int_equal(trf_search_check(&search, &err), TRF_OK);
+    assert_int_equal(trf_search_check(&search, NULL, &err), TRF_OK);
 }
 
 /* A preset sets what it says and leaves the rest, and leaves nothing of the preset before. */
@@ -1674,7 +1674,7 @@ static void test_presets_set_their_fields_only(void **state)
                     once.max_length_b == 9);
         assert_true(once.max_sentences == 5 && once.max_tokens == 77);
         assert_true(once.threads == 3 && once.word_penalty == 0 && once.ban_unk == 1);
-        assert_int_equal(trf_search_check(&once, &err), TRF_OK);
+        assert_int_equal(trf_search_check(&once, NULL, &err), TRF_OK);
     }
 }
 

@@ -966,7 +966,7 @@ static void test_refusals(void **state)
     s.banned.lengths = lengths;
     refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "NULL");
     s.banned.ids = ids;
-    assert_int_equal(trf_search_check(&s, &err), TRF_OK);
+    assert_int_equal(trf_search_check(&s, NULL, &err), TRF_OK);
     ids[2] = -1;
     refused(m.model, &s, TRF_E_INVALID_ARG, "banned", "sequence 1, position 1: id must be 0 or more, got -1");
     ids[2] = VOCAB;
@@ -991,7 +991,7 @@ static void test_refusals(void **state)
     lengths[1] = 2;
     refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "NULL");
     s.phrases.ids = ids;
-    assert_int_equal(trf_search_check(&s, &err), TRF_OK);
+    assert_int_equal(trf_search_check(&s, NULL, &err), TRF_OK);
     ids[2] = -1;
     refused(m.model, &s, TRF_E_INVALID_ARG, "phrases", "phrase 1, position 1: id must be 0 or more, got -1");
     ids[2] = VOCAB;

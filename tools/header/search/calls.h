@@ -248,8 +248,7 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
 /* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
 TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
 {
-    if (trf_config_check(c, NULL) || trf_search_check(s, NULL) || !trf__has_target(c) ||
-        trf__check_search_ids(c, s, NULL))
+    if (trf_config_check(c, NULL) || !trf__has_target(c) || trf_search_check(s, c, NULL))
         return -1;
     return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
 }

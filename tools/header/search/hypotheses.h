@@ -226,8 +226,7 @@ TRF_API trf_status trf_translator_create_ensemble(trf_translator **translator,
     *translator = NULL;
     if (!search) search = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, search->ensemble_rule, err));
-    TRF__TRY(trf_search_check(search, err));
-    for (k = 0; k < n; k++) TRF__TRY(trf__check_search_ids(ensemble.configs[k], search, err));
+    for (k = 0; k < n; k++) TRF__TRY(trf_search_check(search, ensemble.configs[k], err));
     t = (trf_translator *)trf__alloc_zeroed(&search->hooks, sizeof *t);
     if (!t) return trf__fail(err, TRF_E_NOMEM, -1, "translator", "no memory for a translator");
     t->model = models[0];

@@ -100,7 +100,7 @@ TRF__FN trf_status trf__check_ends(const trf_ends *ends, trf_error *err)
     return TRF_OK;
 }
 
-TRF_API trf_status trf_search_check(const trf_search *search, trf_error *err)
+TRF__FN trf_status trf__check_search(const trf_search *search, trf_error *err)
 {
     TRF__TRY(trf__begin(search, "search", err));
 #define TRF__X(field, low, high) TRF__RANGE(search, field, low, high);
@@ -203,9 +203,10 @@ TRF__FN trf_status trf__check_phrases(const trf_config *c, const trf_search *s, 
     return TRF_OK;
 }
 
-/* Checks the ids of a search against the model. trf_search_check has accepted it. */
-TRF__FN trf_status trf__check_search_ids(const trf_config *c, const trf_search *s, trf_error *err)
+TRF_API trf_status trf_search_check(const trf_search *s, const trf_config *c, trf_error *err)
 {
+    TRF__TRY(trf__check_search(s, err));
+    if (!c) return TRF_OK;
     TRF__TRY(trf__unk_needed(c, s->ban_unk, "ban_unk", err));
     if (s->start >= c->target_vocab)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "start",

@@ -355,10 +355,7 @@ TRF_API trf_status trf_sampler_create_ensemble(trf_sampler **sampler,
     if (!sampling) sampling = &defaults;
     TRF__TRY(trf__ensemble_of(&ensemble, models, weights, n, sampling->ensemble_rule, err));
     model = models[0];
-    TRF__TRY(trf_sampling_check(sampling, err));
-    TRF__TRY(trf__needs_target(&model->config, err));
-    TRF__TRY(trf__unk_needed(&model->config, sampling->allow_unk, "allow_unk", err));
-    TRF__TRY(trf__check_banned_ids(&model->config, &sampling->banned, &sampling->ends, err));
+    TRF__TRY(trf_sampling_check(sampling, &model->config, err));
     TRF__TRY(trf__check_drawn_sources(&ensemble, err));
     g = (trf_sampler *)trf__alloc_zeroed(&sampling->hooks, sizeof *g);
     if (!g) return trf__fail(err, TRF_E_NOMEM, -1, "sampler", "no memory for a sampler");

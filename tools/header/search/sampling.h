@@ -112,7 +112,7 @@ struct trf_sampler {
     int32_t *banned; size_t banned_bytes;
 };
 
-TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
+TRF_API trf_status trf_sampling_check(const trf_sampling *s, const trf_config *c, trf_error *err)
 {
     TRF__TRY(trf__begin(s, "sampling", err));
 #define TRF__X(type, field, low, high, stored) TRF__RANGE(s, field, low, high);
@@ -121,7 +121,11 @@ TRF_API trf_status trf_sampling_check(const trf_sampling *s, trf_error *err)
     TRF__TRY(trf__check_banned(&s->banned, err));
     TRF__TRY(trf__check_ends(&s->ends, err));
     TRF__TRY(trf__check_product_weights(s->weights, err));
-    return trf__hooks_check(&s->hooks, err);
+    TRF__TRY(trf__hooks_check(&s->hooks, err));
+    if (!c) return TRF_OK;
+    TRF__TRY(trf__needs_target(c, err));
+    TRF__TRY(trf__unk_needed(c, s->allow_unk, "allow_unk", err));
+    return trf__check_banned_ids(c, &s->banned, &s->ends, err);
 }
 
 TRF_API trf_sampling trf_sampling_defaults(void)

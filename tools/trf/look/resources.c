@@ -151,7 +151,7 @@ int check_running(const struct settings *s)
         return USAGE;
     }
     if (trf_train_check(&training, NULL, &err)) return refused("trainer", &err);
-    return trf_search_check(&s->search, &err) ? refused("search", &err) : DONE;
+    return trf_search_check(&s->search, NULL, &err) ? refused("search", &err) : DONE;
 }
 
 /* A model whose matrices are packed, alone and with its search; 0: there is no such one. */

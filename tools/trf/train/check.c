@@ -442,7 +442,7 @@ static int check_values(const struct settings *s)
     search.beam = s->train.valid_beam;
     if (trf_config_check(&config, &err)) return refused("model", &err);
     if (trf_train_check(&training, &config, &err)) return refused("trainer", &err);
-    return trf_search_check(&search, &err) ? refused("validation", &err) : DONE;
+    return trf_search_check(&search, NULL, &err) ? refused("validation", &err) : DONE;
 }
 
 /* What check_values does not see: heads if the recipe chooses the width, and the size of
