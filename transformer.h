@@ -568,6 +568,8 @@ typedef enum trf_status {
 /* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
    static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
+/* What it means, such as "a size is beyond a limit". */
+TRF_API const char *trf_status_text(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call
@@ -17251,6 +17253,16 @@ TRF_API const char *trf_status_name(trf_status status)
     TRF_STATUS_LIST(TRF__X)
 #undef TRF__X
     default: return "TRF_E_UNKNOWN";
+    }
+}
+
+TRF_API const char *trf_status_text(trf_status status)
+{
+    switch (status) {
+#define TRF__X(name, value, text) case name: return text;
+    TRF_STATUS_LIST(TRF__X)
+#undef TRF__X
+    default: return "an unknown status";
     }
 }
 
@@ -42230,4 +42242,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3099354713
+// Made from the files in tools/header by `make header`. CRC of the lines above: 1742038771

@@ -68,6 +68,8 @@ typedef enum trf_status {
 /* The name of a status, such as "TRF_E_SHAPE"; "TRF_E_UNKNOWN" for other values. The text is
    static; any thread may call this. */
 TRF_API const char *trf_status_name(trf_status status);
+/* What it means, such as "a size is beyond a limit". */
+TRF_API const char *trf_status_text(trf_status status);
 
 /* Describes one error. Plain data in the caller's memory; nothing to free. Every call that can fail
    takes a trf_error *, which may be NULL. A successful call clears it. A failing call
