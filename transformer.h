@@ -1400,7 +1400,7 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
 /* How weights are stored.
 
-   In files (trf_model_save_as): all four.
+   In files (trf_save_options.weights): all four.
    BF16, F16  half the bytes of F32. Each weight is rounded to the nearest number of that format,
               ties to even. BF16 keeps biases, norms and learned positions in F32. Loading widens
               the weights again, or packs them (trf_load_options.weights).
@@ -1445,7 +1445,7 @@ typedef enum trf_weights {
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
-       weights have no data. Saving writes a packed file (trf_model_save_as).
+       weights have no data. Saving writes a packed file (trf_model_save).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);
@@ -42242,4 +42242,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 1742038771
+// Made from the files in tools/header by `make header`. CRC of the lines above: 540786803

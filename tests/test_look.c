@@ -124,7 +124,7 @@ static trf_batch some_pairs(int32_t count, uint64_t seed)
     return kit_fill(&pairs, count, 0, 9, VOCAB, seed);
 }
 
-/* Each map equals trf_attention_weights' for that sequence, layer and head; a row sums to 1. */
+/* Each map equals that of the pass for that sequence, layer and head; a row sums to 1. */
 static void check_maps(const lab *l, const trf_batch *batch, all_views *a)
 {
     int kind, layer, head, i;
@@ -937,16 +937,14 @@ static void test_many_rows(void **state)
         }
         if (trf__has_labels(&c) || c.sequence_labels) {
             int tags = c.head == TRF_HEAD_TOKENS, columns = c.sequence_labels ? 3 : 5;
-            trf_status (*call)(trf_translator *, const trf_sequences *, trf_tensor *, trf_error *) =
-                tags ? trf_tag : trf_classify;
             int64_t total = 0;
             for (i = 0; i < MANY; i++) total += lengths[0][i];
             out = trf_tensor_of(all, 2, tags ? total : MANY, columns, 1);
-            if (call(l.translator, &batch.source, &out, &err)) fail_msg("%s", err.message);
+            if (trf_classify(l.translator, &batch.source, &out, &err)) fail_msg("%s", err.message);
             for (at[0] = n = i = 0; i < MANY; at[0] += lengths[0][i++]) {
                 trf_sequences single = {ids[0] + at[0], &lengths[0][i], 1};
                 trf_tensor alone = trf_tensor_of(one, 2, tags ? lengths[0][i] : 1, columns, 1);
-                assert_int_equal(call(l.translator, &single, &alone, &err), TRF_OK);
+                assert_int_equal(trf_classify(l.translator, &single, &alone, &err), TRF_OK);
                 if (alone.shape[0]) assert_same("labels", all + n, one, trf_tensor_count(&alone));
                 n += trf_tensor_count(&alone);
             }

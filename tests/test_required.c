@@ -1,5 +1,5 @@
 /* build: shared double:shared separate:shared long:shared */
-/* Texts that answers must contain (trf_translate_texts). The oracle enumerates all answers of a tiny
+/* Texts that answers must contain (trf_translate_options.required). The oracle enumerates all answers of a tiny
    model and counts on their text in plain loops. */
 #define TRF_IMPLEMENTATION
 #include "transformer.h"

@@ -121,7 +121,7 @@ TRF_API trf_tensor trf_model_parameter(const trf_model *model, int32_t index);
 TRF_API int32_t trf_model_parameter_index(const trf_model *model, const char *name);
 /* How weights are stored.
 
-   In files (trf_model_save_as): all four.
+   In files (trf_save_options.weights): all four.
    BF16, F16  half the bytes of F32. Each weight is rounded to the nearest number of that format,
               ties to even. BF16 keeps biases, norms and learned positions in F32. Loading widens
               the weights again, or packs them (trf_load_options.weights).
@@ -166,7 +166,7 @@ typedef enum trf_weights {
      - Call it before the model has a translator or sampler.
      - Translators and samplers then take TRF_WEIGHTS_FULL, the default, or the same format.
      - Afterwards the model cannot be trained, copied or averaged (TRF_E_STATE), and views of packed
-       weights have no data. Saving writes a packed file (trf_model_save_as).
+       weights have no data. Saving writes a packed file (trf_model_save).
      - A second call with the same weights or with FULL does nothing; others fail with TRF_E_STATE.
    TRF_E_UNSUPPORTED: a CUDA device, or a format that the build or the model cannot have. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err);

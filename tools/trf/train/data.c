@@ -605,7 +605,7 @@ static int has_valid_size(const struct data *d)
     return is_given(d->s, AT(train.valid_size)) || d->knows_size;
 }
 
-/* About a twentieth is held out, a thousand at most: trf_hold_out. */
+/* About a twentieth is held out, a thousand at most (trf_dataset_options.held_out). */
 static int settle_valid_size(struct data *d)
 {
     struct settings *s = d->s;
