@@ -1309,7 +1309,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 TRF_API void trf_model_destroy(trf_model *model);
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 /* Bytes that trf_model_create will take; 0 if the configuration is not valid. */
-TRF_API size_t trf_model_memory(const trf_config *config);
+TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err);
 
 /* Number of weights in each part of a model. A tied matrix counts once, in the first of these parts
    that uses it. trf_count_weights allocates nothing; a configuration that is not valid fails as in
@@ -1454,7 +1454,8 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
    trf_translator_memory counts them too, but a translator of such a model uses the model's. 0: the
    configuration is not valid, trf_model_pack would fail, or there is no memory for the names of the
    parameters. */
-TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared);
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
+                                 trf_error *err);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
    BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are
@@ -2173,7 +2174,8 @@ TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_c
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
    take no more; options without limits tell what it takes before the first batch. 0: the
    configuration or an option is not valid. */
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
+                                  trf_error *err);
 
 /* Makes one update: trf_forward_backward, then trf_optimizer_step. */
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,
@@ -2405,7 +2407,7 @@ TRF_API void trf_stage_destroy(trf_stage *stage);
 /* Bytes of the model, the trainer and the stage for layers first..end-1, exactly, host and device
    together. 0: the configuration, an option, a layer or in_flight is not valid. */
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight);
+                                int32_t first, int32_t end, int32_t in_flight, trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
    rows of a pair of stages are the same for forward and backward. With consistency there are twice
@@ -2744,10 +2746,10 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
-   it holds less by *shared of trf_packed_memory. A result of 0 means that no such call is possible.
+   it holds less by *shared of trf_packed_memory. 0: no such call is possible; the error says why.
    NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens);
+                                     int32_t sentences, int32_t source_tokens, trf_error *err);
 
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.
@@ -3091,7 +3093,7 @@ TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequence
    configurations. For n = 1 it is the same number. */
 TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens);
+                                   int32_t source_tokens, trf_error *err);
 
 #if !defined(TRF_NO_TRAIN)
 // -----------------------------------------------------------------------------------------------
@@ -23093,10 +23095,10 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
                          + trf__bytes(layout->n_parts, sizeof(trf__part)));
 }
 
-TRF_API size_t trf_model_memory(const trf_config *config)
+TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
 {
     trf__layout layout;
-    if (!config || trf_config_check(config, NULL) != TRF_OK) return 0;
+    if (trf_config_check(config, err)) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__layout_memory(&layout);
@@ -25205,6 +25207,13 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     return run->backend->sync(run, err);
 }
 
+TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
+{
+    if (run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
+                     run->backend->name);
+}
+
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
@@ -25218,9 +25227,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
-    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
-                         run.backend->name);
+    TRF__TRY(trf__needs_packing(&run, err));
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     trf__lay_out_packed(to, run.format);
     status = run.backend->open(&run, err);
@@ -25239,18 +25246,17 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     return status;
 }
 
-TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared)
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
+                                 trf_error *err)
 {
     trf_model *model;
     trf__run run;
     size_t bytes, packed;
     if (shared) *shared = 0;
-    if (!config || trf_config_check(config, NULL) || trf__check_product_weights(weights, NULL))
-        return 0;
+    if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
     run = trf__run_on(&config->device, &config->hooks);
-    if (trf__run_weights(&run, config, weights, NULL) ||
-        run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES ||
-        trf__model_without_weights(&model, config, NULL))
+    if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
+        trf__model_without_weights(&model, config, err))
         return 0;
     trf__lay_out_packed(model, run.format);
     packed = model->layout.packed_bytes[run.format];
@@ -26869,13 +26875,13 @@ TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *
                          trf__add_size(trf__pass_bytes(&pass), trf__pass_state(&pass, &limits)));
 }
 
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options)
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
+                                  trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     if (!options) options = &defaults;
-    if (!config || trf_config_check(config, NULL) != TRF_OK ||
-        trf_train_check(options, config, NULL) != TRF_OK) return 0;
+    if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);
@@ -28105,17 +28111,16 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 }
 
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight)
+                                int32_t first, int32_t end, int32_t in_flight, trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     trf_stage count;
     size_t bytes, slot;
     if (!options) options = &defaults;
-    if (!config || trf_config_check(config, NULL) != TRF_OK ||
-        trf_train_check(options, config, NULL) != TRF_OK ||
-        trf__check_layers(config, first, end, NULL) != TRF_OK ||
-        in_flight < 1 || in_flight > TRF__MOST_SLOTS) return 0;
+    if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
+        trf__check_layers(config, first, end, err) ||
+        trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
     layout.first = first;
@@ -32709,26 +32714,28 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                               o.prefixes, o.required, err);
 }
 
-/* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
-TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
+/* The most ids that a search adds to a source or a prompt of any of n models; -1: they do not go
+   together or cannot read so many. */
+TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, const trf_search *s,
+                               int32_t source_tokens, trf_error *err)
 {
-    if (trf_config_check(c, NULL) || !trf__has_target(c) || trf_search_check(s, c, NULL))
-        return -1;
-    return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
-}
-
-/* The most that it adds for any of n models; -1: they do not go together or cannot read so many. */
-TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, const trf_search *s,
-                                  int32_t source_tokens)
-{
-    int64_t added = -1;
+    int64_t added = 0;
     int32_t k;
-    if (!configs || n > TRF_MAX_MODELS || source_tokens < 0) return -1;
+    if (!configs) return (void)trf__fail_null(err, "config"), -1;
+    if (trf__check_range("n", n, 1, TRF_MAX_MODELS, err) ||
+        trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (k = 0; k < n; k++) {
-        int64_t adds = configs[k] ? trf__ids_added(configs[k], s) : -1;
-        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
-            trf__check_alike(configs[0], configs[k], k, 0, NULL)) return -1;
+        const trf_config *c = configs[k];
+        int64_t adds;
+        if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
+            trf__check_alike(configs[0], c, k, 0, err)) return -1;
+        adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
+        if (source_tokens + adds <= c->max_length) continue;
+        (void)trf__fail(err, TRF_E_LIMIT, k, "source_tokens",
+                        "%d tokens and %lld more are too many for max_length %d",
+                        (int)source_tokens, (long long)adds, (int)c->max_length);
+        return -1;
     }
     return added;
 }
@@ -32762,7 +32769,7 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
    move for the last time. The estimate follows the calls above step by step. */
 TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens)
+                                   int32_t source_tokens, trf_error *err)
 {
     trf_search own = trf_search_defaults();
     const trf_config *config;
@@ -32777,8 +32784,9 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
-    added = trf__ids_added_to(configs, n, search, source_tokens);
-    if (added < 0 || sentences < 1) return 0;
+    trf__clear(err);
+    added = trf__ids_added(configs, n, search, source_tokens, err);
+    if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
     TRF__ZERO(ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
@@ -32787,7 +32795,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     for (k = 0; k < n; k++)
-        if (trf__run_weights(&run, configs[k], search->weights, NULL)) return 0;
+        if (trf__run_weights(&run, configs[k], search->weights, err)) return 0;
     TRF__ZERO(round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
@@ -32834,9 +32842,9 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 }
 
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens)
+                                     int32_t sentences, int32_t source_tokens, trf_error *err)
 {
-    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens);
+    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens, err);
 }
 
 // >>answers        hypotheses as ids and as text
@@ -42242,4 +42250,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 540786803
+// Made from the files in tools/header by `make header`. CRC of the lines above: 3267205648

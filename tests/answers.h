@@ -234,7 +234,7 @@ static KIT_UNUSED void assert_planned(trf_weights weights, double less)
         OK(trf_translator_create(&t, model, &search, &err));
         live[small] = memory.live;
         OK(trf_translate(t, &batch.source, NULL, &err));
-        told = (double)trf_translator_memory(&config, &search, SENTENCES, 9);
+        told = (double)trf_translator_memory(&config, &search, SENTENCES, 9, NULL);
         assert_true(told >= (double)memory.peak && told <= 1.01 * (double)memory.peak);
         trf_translator_destroy(t);
         assert_int_equal(memory.live, 0);

@@ -481,11 +481,11 @@ static void queries_ask_for_nothing(void **state)
             search.weights = weights[w];
             trf_product_kernel(&c.device, weights[w]);
             trf_config_check(&c, NULL);
-            trf_model_memory(&c);
-            trf_trainer_memory(&c, &o);
-            trf_stage_memory(&c, &o, 0, 1, 1);
-            trf_packed_memory(&c, weights[w], NULL);
-            trf_translator_memory(&c, &search, 4, 10);
+            trf_model_memory(&c, NULL);
+            trf_trainer_memory(&c, &o, NULL);
+            trf_stage_memory(&c, &o, 0, 1, 1, NULL);
+            trf_packed_memory(&c, weights[w], NULL, NULL);
+            trf_translator_memory(&c, &search, 4, 10, NULL);
         }
     assert_int_equal(tiles_asked, 0);
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);

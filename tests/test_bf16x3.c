@@ -278,7 +278,7 @@ static uint64_t translated(const trf_model *model, int32_t threads, trf_real *st
     search.hooks = kit_hooks(&memory);
     OK(trf_translator_create(&t, model, &search, &err));
     OK(trf_translate(t, &batch.source, NULL, &err));
-    told = (double)trf_translator_memory(config, &search, MANY, 11);
+    told = (double)trf_translator_memory(config, &search, MANY, 11, NULL);
     assert_true(told >= (double)memory.peak && told <= 1.25 * (double)memory.peak);
     hash = hash_answers(HASH_START, t, MANY);
     OK(trf_encode(t, &batch.source, &out, &err));

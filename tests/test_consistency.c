@@ -321,8 +321,8 @@ static void memory_is_told(void **state)
         int64_t told;
         once.consistency = 0;
         l.o.hooks = kit_hooks(&memory);
-        told = (int64_t)trf_trainer_memory(&l.c, &l.o);
-        assert_true(told > (int64_t)trf_trainer_memory(&l.c, &once));
+        told = (int64_t)trf_trainer_memory(&l.c, &l.o, NULL);
+        assert_true(told > (int64_t)trf_trainer_memory(&l.c, &once, NULL));
         lab_open(&l);
         if (!KIT_HAS_STREAM) assert_int_equal(memory.live, told);
         b = batch_of(&l, &p, 12, 71);
@@ -348,7 +348,7 @@ static void refused(void **state)
         o.consistency = wrong[i];
         FAILS(TRF_E_INVALID_ARG, trf_train_check(&o, &l.c, &err));
         assert_string_equal(err.what, "consistency");
-        assert_int_equal(trf_trainer_memory(&l.c, &o), 0);
+        assert_int_equal(trf_trainer_memory(&l.c, &o, NULL), 0);
         FAILS(TRF_E_INVALID_ARG, trf_trainer_set_options(l.trainer, &o, &err));
     }
     /* no room for a second copy: as it was */

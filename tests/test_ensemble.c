@@ -732,7 +732,7 @@ static void test_refusals(void **state)
         assert_int_equal(err.where, 1);
         assert_string_equal(err.what, "models");
         if (!strstr(err.message, said_of[i])) fail_msg("'%s' in '%s'", said_of[i], err.message);
-        assert_true(trf_ensemble_memory(configs, 2, NULL, 1, 5) == 0);
+        assert_true(trf_ensemble_memory(configs, 2, NULL, 1, 5, NULL) == 0);
         trf_model_destroy(other);
     }
     pair[1] = a.list[0];
@@ -846,20 +846,20 @@ static void test_memory(void **state)
         s.max_sentences = 40;
         OK(trf_translator_create_ensemble(&t, a.list, NULL, models, &s, &err));
         OK(trf_translate(t, &x, NULL, &err));
-        if ((size_t)m.peak > trf_ensemble_memory(configs, models, &s, 40, 8))
+        if ((size_t)m.peak > trf_ensemble_memory(configs, models, &s, 40, 8, NULL))
             fail_msg("%d models hold %lld bytes, told are %llu", (int)models, (long long)m.peak,
-                     (unsigned long long)trf_ensemble_memory(configs, models, &s, 40, 8));
+                     (unsigned long long)trf_ensemble_memory(configs, models, &s, 40, 8, NULL));
         if (models == 2)
-            assert_true(trf_ensemble_memory(configs, 2, &s, 40, 8) < trf_translator_memory(configs[0], &s, 40, 8) +
-                        2 * trf_translator_memory(configs[1], &s, 40, 8));
+            assert_true(trf_ensemble_memory(configs, 2, &s, 40, 8, NULL) < trf_translator_memory(configs[0], &s, 40, 8, NULL) +
+                        2 * trf_translator_memory(configs[1], &s, 40, 8, NULL));
         trf_translator_destroy(t);
         assert_true(m.blocks == 0 && m.live == 0);
         calls = m.calls;
     }
-    assert_true(trf_ensemble_memory(configs, 1, &s, 40, 8) == trf_translator_memory(configs[0], &s, 40, 8));
-    assert_true(trf_ensemble_memory(configs, 0, &s, 40, 8) == 0 && trf_ensemble_memory(NULL, 2, &s, 40, 8) == 0);
-    assert_true(trf_ensemble_memory(configs, 17, &s, 40, 8) == 0);
-    assert_true(trf_ensemble_memory(configs, 2, &s, 1, 33) == 0);          /* the second reads 33 with BOS and EOS */
+    assert_true(trf_ensemble_memory(configs, 1, &s, 40, 8, NULL) == trf_translator_memory(configs[0], &s, 40, 8, NULL));
+    assert_true(trf_ensemble_memory(configs, 0, &s, 40, 8, NULL) == 0 && trf_ensemble_memory(NULL, 2, &s, 40, 8, NULL) == 0);
+    assert_true(trf_ensemble_memory(configs, 17, &s, 40, 8, NULL) == 0);
+    assert_true(trf_ensemble_memory(configs, 2, &s, 1, 33, NULL) == 0);          /* the second reads 33 with BOS and EOS */
     for (at = 1; at <= calls; at += KIT_AGAIN ? 5 : 1) {
         trf_translator *t = NULL;
         trf_status status;

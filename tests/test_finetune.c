@@ -171,7 +171,7 @@ static void recomputing_takes_less(void **state)
             taken[deep][again] = memory.live + kit_device_bytes() - before;
             fixed |= kit_device_bytes() > 0;
             /* tiles are planned as if every parameter ended in the middle of one */
-            more[again] = (int64_t)trf_trainer_memory(&c, &o) - taken[deep][again];
+            more[again] = (int64_t)trf_trainer_memory(&c, &o, NULL) - taken[deep][again];
             assert_true(kit_device_bytes() ||
                         (more[again] >= 0 && more[again] * 1000 < taken[deep][again] + 64000));
             assert_true(kit_device_bytes() || memory.live == memory.peak);
@@ -220,7 +220,7 @@ static void recomputing_half_way(void **state)
     wrong = o;
     wrong.recompute = 2;
     FAILS(trf_trainer_set_options(l.trainer, &wrong, &err), TRF_E_INVALID_ARG, "recompute", -1);
-    assert_int_equal(trf_trainer_memory(&c, &wrong), 0);
+    assert_int_equal(trf_trainer_memory(&c, &wrong, NULL), 0);
     live = memory.live;
     o.recompute = 0;
     memory.limit = 20000;                           /* no room for the larger plan: as it was */

@@ -1329,7 +1329,7 @@ static void test_memory(void **state)
         model = model_of(&c);
         before = memory.live + kit_device_bytes();
         t = trainer_of(model, &o);
-        told = (int64_t)trf_trainer_memory(&c, &o);
+        told = (int64_t)trf_trainer_memory(&c, &o, NULL);
         assert_true(memory.live + kit_device_bytes() - before <= told + 4096 * (kit_device_bytes() > 0));
         assert_true(memory.live + kit_device_bytes() - before > told * 9 / 10);
         before = memory.live + kit_device_bytes();
@@ -1344,7 +1344,7 @@ static void test_memory(void **state)
         c.n_labels = 1 << 24;
         memory.limit = 2 << 20;
         model = NULL;
-        assert_true(trf_model_memory(&c) > (size_t)D << 24);
+        assert_true(trf_model_memory(&c, NULL) > (size_t)D << 24);
         dirty();
         assert_int_equal(trf_model_create(&model, &c, &err), TRF_E_NOMEM);
         assert_string_equal(err.what, "weights");

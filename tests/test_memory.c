@@ -470,11 +470,11 @@ static void check_plan(const trf_config *given, const trf_train_options *options
     size_t plan;
     double share;
     c.hooks = o.hooks = kit_hooks(&memory);
-    plan = trf_model_memory(&c);
+    plan = trf_model_memory(&c, NULL);
     assert_true(plan > 0);
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
     assert_true(fabs((double)memory.peak / (double)plan - 1) <= 0.05);
-    plan += trf_trainer_memory(&c, &o);
+    plan += trf_trainer_memory(&c, &o, NULL);
     assert_int_equal(trf_trainer_create(&trainer, model, &o, NULL), TRF_OK);
     for (; steps > 0; steps--)
         assert_int_equal(trf_train_step(trainer, &batch, NULL, NULL), TRF_OK);
@@ -521,11 +521,11 @@ static void test_plan(void **state)
     small.encoder_layers = 0;
     small.tying = TRF_TIED_DECODER;
     check_plan(&small, &o, 2);
-    assert_int_equal(trf_trainer_memory(&c, NULL) > 0, 1);
+    assert_int_equal(trf_trainer_memory(&c, NULL, NULL) > 0, 1);
     o.beta1 = 2;
-    assert_int_equal(trf_trainer_memory(&c, &o), 0);
-    assert_int_equal(trf_trainer_memory(NULL, NULL), 0);
-    assert_int_equal(trf_model_memory(NULL), 0);
+    assert_int_equal(trf_trainer_memory(&c, &o, NULL), 0);
+    assert_int_equal(trf_trainer_memory(NULL, NULL, NULL), 0);
+    assert_int_equal(trf_model_memory(NULL, NULL), 0);
 }
 
 /* A random model and random limits; every kind, head, norm, tying and table of positions. */
@@ -586,12 +586,12 @@ static void test_told_exactly(void **state)
         kit_memory memory;
         int64_t told, of_trainer;
         c.hooks = o.hooks = kit_hooks(&memory);
-        told = (int64_t)trf_model_memory(&c);
+        told = (int64_t)trf_model_memory(&c, NULL);
         if (trf_model_create(&model, &c, &err)) fail_msg("configuration %d: %s", n, err.message);
         if (memory.live != told || memory.peak != told)
             fail_msg("configuration %d: a model of %lld bytes, %lld told", n,
                      (long long)memory.live, (long long)told);
-        of_trainer = (int64_t)trf_trainer_memory(&c, &o);
+        of_trainer = (int64_t)trf_trainer_memory(&c, &o, NULL);
         told += of_trainer;
         if (trf_trainer_create(&trainer, model, &o, &err))
             fail_msg("configuration %d: %s", n, err.message);
@@ -600,7 +600,7 @@ static void test_told_exactly(void **state)
                      (long long)memory.live, (long long)memory.peak, (long long)told);
         other = o;
         other.recompute = !o.recompute;
-        told = (int64_t)trf_trainer_memory(&c, &other);
+        told = (int64_t)trf_trainer_memory(&c, &other, NULL);
         if ((o.recompute ? of_trainer > told : told > of_trainer) ||
             (told != of_trainer && c.encoder_layers <= 1 && c.decoder_layers <= 1))
             fail_msg("configuration %d: %lld bytes, %lld with recompute %d", n,
@@ -632,10 +632,10 @@ static void test_told_of_packed(void **state)
         trf_error err;
         void *file;
         c.hooks = kit_hooks(&memory);
-        told = trf_packed_memory(&c, weights, &shared);
+        told = trf_packed_memory(&c, weights, &shared, NULL);
         assert_int_equal(memory.live, 0);
         assert_true(told > shared && shared > 0);
-        assert_int_equal(trf_packed_memory(&c, weights, NULL), told);
+        assert_int_equal(trf_packed_memory(&c, weights, NULL, NULL), told);
         assert_int_equal(trf_model_create(&model, &c, &err), TRF_OK);
         needed = 0;
         kit_save_memory(model, TRF_WEIGHTS_FULL, NULL, 0, &needed, NULL);
@@ -679,8 +679,8 @@ static void test_translator_plan_of_packed(void **state)
         c.generator_bias = 1;
         s.threads = 1;
         s.weights = formats[k];
-        told = trf_translator_memory(&c, &s, 1, 20);
-        assert_true(trf_packed_memory(&c, formats[k], &shared) > 0);
+        told = trf_translator_memory(&c, &s, 1, 20, NULL);
+        assert_true(trf_packed_memory(&c, formats[k], &shared, NULL) > 0);
         for (of = 0; of < 2; of++) {
             trf_translator *t = NULL;
             trf_tensor bias;
@@ -708,15 +708,15 @@ static void test_told_of_nothing(void **state)
     size_t shared = 7;
     (void)state;
     bad.d_ff = 0;
-    assert_int_equal(trf_packed_memory(NULL, TRF_WEIGHTS_INT8, &shared), 0);
+    assert_int_equal(trf_packed_memory(NULL, TRF_WEIGHTS_INT8, &shared, NULL), 0);
     assert_int_equal(shared, 0);
-    assert_int_equal(trf_packed_memory(&bad, TRF_WEIGHTS_INT8, &shared), 0);
-    assert_int_equal(trf_packed_memory(&c, TRF_WEIGHTS_F16, &shared), 0);
-    assert_int_equal(trf_packed_memory(&c, (trf_weights)9, &shared), 0);
-    assert_true(trf_packed_memory(&c, TRF_WEIGHTS_INT8, &shared) > 0 || sizeof(trf_real) == 8);
+    assert_int_equal(trf_packed_memory(&bad, TRF_WEIGHTS_INT8, &shared, NULL), 0);
+    assert_int_equal(trf_packed_memory(&c, TRF_WEIGHTS_F16, &shared, NULL), 0);
+    assert_int_equal(trf_packed_memory(&c, (trf_weights)9, &shared, NULL), 0);
+    assert_true(trf_packed_memory(&c, TRF_WEIGHTS_INT8, &shared, NULL) > 0 || sizeof(trf_real) == 8);
     c.d_ff = 131104;                /* sums of INT8 could overflow */
-    assert_int_equal(trf_packed_memory(&c, TRF_WEIGHTS_INT8, &shared), 0);
-    assert_true(trf_packed_memory(&c, TRF_WEIGHTS_BF16, &shared) > 0 || sizeof(trf_real) == 8);
+    assert_int_equal(trf_packed_memory(&c, TRF_WEIGHTS_INT8, &shared, NULL), 0);
+    assert_true(trf_packed_memory(&c, TRF_WEIGHTS_BF16, &shared, NULL) > 0 || sizeof(trf_real) == 8);
 }
 
 typedef struct told { kit_memory memory; int lines, level; char last[256]; } told;
@@ -869,7 +869,7 @@ static void test_translator_plan(void **state)
         bias = trf_model_parameter(model, trf_model_parameter_index(model, "generator.bias"));
         bias.data[c.eos] = bias.data[11] = bias.data[12] = -100;
         s.hooks = kit_hooks(&memory);
-        told = trf_translator_memory(&c, &s, x.count, cases[i].source);
+        told = trf_translator_memory(&c, &s, x.count, cases[i].source, NULL);
         assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
         if (trf_translate(t, &x, NULL, &err)) fail_msg("case %d: %s", (int)i, err.message);
         if (!((double)told >= (double)memory.peak && (double)told <= 1.01 * (double)memory.peak))
@@ -907,7 +907,7 @@ static void test_translator_plan_of_mixed_lengths(void **state)
     assert_int_equal(trf_model_create(&model, &c, NULL), TRF_OK);
     assert_int_equal(trf_translator_create(&t, model, &s, NULL), TRF_OK);
     if (trf_translate(t, &x, NULL, &err)) fail_msg("%s", err.message);
-    assert_true((size_t)memory.peak <= trf_translator_memory(&c, &plain, 48, 60));
+    assert_true((size_t)memory.peak <= trf_translator_memory(&c, &plain, 48, 60, NULL));
     trf_translator_destroy(t);
     trf_model_destroy(model);
 }
@@ -920,32 +920,32 @@ static void test_translator_plan_of_nothing(void **state)
     size_t known;
     (void)state;
     s.threads = 1;
-    assert_true(trf_translator_memory(&c, NULL, 1, 0) > 0 &&
-                trf_translator_memory(&c, &s, 1, 0) > 0);
-    assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos) > 0);
-    assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos + 1) == 0);
-    assert_true(trf_translator_memory(&c, &s, 0, 1) == 0 &&
-                trf_translator_memory(&c, &s, -1, 1) == 0);
-    assert_true(trf_translator_memory(&c, &s, 1, -1) == 0 &&
-                trf_translator_memory(&c, &s, 1, INT32_MAX) == 0);
-    assert_true(trf_translator_memory(NULL, &s, 1, 1) == 0);
+    assert_true(trf_translator_memory(&c, NULL, 1, 0, NULL) > 0 &&
+                trf_translator_memory(&c, &s, 1, 0, NULL) > 0);
+    assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos, NULL) > 0);
+    assert_true(trf_translator_memory(&c, &s, 1, c.max_length - c.source_eos + 1, NULL) == 0);
+    assert_true(trf_translator_memory(&c, &s, 0, 1, NULL) == 0 &&
+                trf_translator_memory(&c, &s, -1, 1, NULL) == 0);
+    assert_true(trf_translator_memory(&c, &s, 1, -1, NULL) == 0 &&
+                trf_translator_memory(&c, &s, 1, INT32_MAX, NULL) == 0);
+    assert_true(trf_translator_memory(NULL, &s, 1, 1, NULL) == 0);
     s.beam = c.target_vocab; /* no room for more candidates than there are tokens */
     s.candidates = 1;
-    known = trf_translator_memory(&c, &s, 8, 5);
+    known = trf_translator_memory(&c, &s, 8, 5, NULL);
     s.candidates = 16;
-    assert_true(trf_translator_memory(&c, &s, 8, 5) <
+    assert_true(trf_translator_memory(&c, &s, 8, 5, NULL) <
                 known + 8 * 32 * (size_t)(s.beam * s.candidates));
     s.beam = 1;
     s.max_sentences = s.max_tokens = INT32_MAX;     /* sums that are large, but do not wrap */
-    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) >
-                trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
+    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1, NULL) >
+                trf_translator_memory(&c, &s, INT32_MAX / 2, 1, NULL));
     s.beam = s.n_best = 1024; s.candidates = 16;
-    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1) >
-                trf_translator_memory(&c, &s, INT32_MAX / 2, 1));
+    assert_true(trf_translator_memory(&c, &s, INT32_MAX, 1, NULL) >
+                trf_translator_memory(&c, &s, INT32_MAX / 2, 1, NULL));
     s.beam = 0;
-    assert_true(trf_translator_memory(&c, &s, 1, 1) == 0);
+    assert_true(trf_translator_memory(&c, &s, 1, 1, NULL) == 0);
     c.kind = TRF_ENCODER_ONLY; c.decoder_layers = 0; c.tying = TRF_UNTIED; c.target_vocab = 0;
-    assert_true(trf_model_memory(&c) > 0 && trf_translator_memory(&c, NULL, 1, 1) == 0);
+    assert_true(trf_model_memory(&c, NULL) > 0 && trf_translator_memory(&c, NULL, 1, 1, NULL) == 0);
 }
 
 int main(void)

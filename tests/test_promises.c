@@ -518,7 +518,7 @@ static void a_translator_takes_no_more_than_told(void **state)
             search.hooks.free = uncounted;
             t = translator_of(model, &search);
             OK(trf_translate(t, &prompts, NULL, &err));
-            assert_true(memory.most <= trf_translator_memory(&config, &search, 4, longest));
+            assert_true(memory.most <= trf_translator_memory(&config, &search, 4, longest, NULL));
             trf_translator_destroy(t);
             assert_true(memory.now == 0);
             trf_model_destroy(model);

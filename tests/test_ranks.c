@@ -582,7 +582,7 @@ static void memory_of_parts(void **state)
         hooks = kit_hooks(&memory);
         j.o.hooks = hooks;
         OK(trf_model_create(&model, &j.c, &err));
-        counted = trf_trainer_memory(&j.c, &j.o);
+        counted = trf_trainer_memory(&j.c, &j.o, NULL);
         OK(trf_trainer_create(&trainer, model, &j.o, &err));
         if (!KIT_HAS_STREAM) assert_int_equal(memory.live, counted);
         if (parts == 1) one = counted;

@@ -932,7 +932,7 @@ static void refused(const trf_model *model, const trf_search *s, trf_status stat
     assert_null(t);
     assert_string_equal(err.what, field);
     if (!strstr(err.message, message)) fail_msg("'%s' does not say '%s'", err.message, message);
-    if (model) assert_int_equal(trf_translator_memory(trf_model_config(model), s, 1, 1), 0);
+    if (model) assert_int_equal(trf_translator_memory(trf_model_config(model), s, 1, 1, NULL), 0);
 }
 
 #define REFUSE(model, field, value, message) \
@@ -1043,13 +1043,13 @@ static void test_tags_count_in_max_length(void **state)
     OK(trf_translator_create(&t, m.model, &s, &err));
     n = 64 - 3;                         /* EOS and two tags */
     OK(trf_translate(t, &x, NULL, &err));
-    assert_true(trf_translator_memory(trf_model_config(m.model), &s, 1, n) > 0);
+    assert_true(trf_translator_memory(trf_model_config(m.model), &s, 1, n, NULL) > 0);
     n++;
     lengths[2] = n;
     x.lengths = lengths; x.count = 3;
     assert_int_equal(trf_translate(t, &x, NULL, &err), TRF_E_LIMIT);
     assert_int_equal(err.where, 2);             /* of the call, before anything is sorted */
-    assert_int_equal(trf_translator_memory(trf_model_config(m.model), &s, 1, n), 0);
+    assert_int_equal(trf_translator_memory(trf_model_config(m.model), &s, 1, n, NULL), 0);
     trf_translator_destroy(t);
     free_models(&m);
 }

@@ -97,12 +97,12 @@ static void options(void **state)
     trf_model *model;
     (void)state;
     OK(trf_model_create(&model, &c, &err));
-    assert_true(trf_translator_memory(&c, &search, 2, 3) > 0);
+    assert_true(trf_translator_memory(&c, &search, 2, 3, NULL) > 0);
     search.ban_unk = 1;
     FAILS(trf_translator_create(&translator, model, &search, &err), TRF_E_INVALID_ARG, "ban_unk",
           -1);
     assert_null(translator);
-    assert_int_equal(trf_translator_memory(&c, &search, 2, 3), 0);
+    assert_int_equal(trf_translator_memory(&c, &search, 2, 3, NULL), 0);
     sampling.allow_unk = 1;
     FAILS(trf_sampler_create(&sampler, model, &sampling, &err), TRF_E_INVALID_ARG, "allow_unk", -1);
     assert_null(sampler);

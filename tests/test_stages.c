@@ -995,7 +995,7 @@ static void memory_of_stages(void **state)
     whole_bytes = memory.live;
     OK(trf_stage_create(&stage, trainer, 2, NULL, NULL, &err));
     if (!KIT_HAS_STREAM)
-        assert_int_equal(memory.live, trf_stage_memory(&j.c, &j.o, 0, 4, 2));
+        assert_int_equal(memory.live, trf_stage_memory(&j.c, &j.o, 0, 4, 2, NULL));
     trf_stage_destroy(stage);
     trf_trainer_destroy(trainer);
     for (k = 0; k < 4; k++) {
@@ -1017,17 +1017,17 @@ static void memory_of_stages(void **state)
             OK(trf_stage_create(&stage, trainer, slots, sum_alone, NULL, &err));
             if (!KIT_HAS_STREAM)
                 assert_int_equal(memory.live - others,
-                                 trf_stage_memory(&j.c, &j.o, k, k + 1, slots));
+                                 trf_stage_memory(&j.c, &j.o, k, k + 1, slots, NULL));
             trf_stage_destroy(stage);
         }
         trf_trainer_destroy(trainer);
         trf_model_destroy(model);
     }
     assert_int_equal(weights, trf_model_parameter_total(whole));
-    assert_int_equal(trf_stage_memory(&j.c, &j.o, 4, 5, 1), 0);
-    assert_int_equal(trf_stage_memory(&j.c, &j.o, 2, 2, 1), 0);
-    assert_int_equal(trf_stage_memory(&j.c, &j.o, 0, 1, 0), 0);
-    assert_int_equal(trf_stage_memory(NULL, NULL, 0, 1, 1), 0);
+    assert_int_equal(trf_stage_memory(&j.c, &j.o, 4, 5, 1, NULL), 0);
+    assert_int_equal(trf_stage_memory(&j.c, &j.o, 2, 2, 1, NULL), 0);
+    assert_int_equal(trf_stage_memory(&j.c, &j.o, 0, 1, 0, NULL), 0);
+    assert_int_equal(trf_stage_memory(NULL, NULL, 0, 1, 1, NULL), 0);
     trf_model_destroy(whole);
     assert_int_equal(memory.live, 0);
 }

@@ -33,6 +33,7 @@ for file; do
         if (!((name, n) in now)) return ""
         split(now[name, n], form, " ")
         for (k = 1; k <= n; k++) list = list (k > 1 ? ", " : "") (k == form[2] ? "NULL, " : "") argument(s, k)
+        if (form[2] == n + 1) list = list ", NULL"
         return form[1] "(" list ")" form[3]
     }
     # was NAME COUNT NEW_NAME AT AFTER: NULL becomes argument AT, if that is not 0; AFTER follows the call
@@ -43,6 +44,11 @@ for file; do
         was("trf_translate_batch", 3, "trf_translate", 3)
         was("trf_search_check", 2, "trf_search_check", 2)
         was("trf_sampling_check", 2, "trf_sampling_check", 2)
+        was("trf_model_memory", 1, "trf_model_memory", 2)
+        was("trf_packed_memory", 3, "trf_packed_memory", 4)
+        was("trf_trainer_memory", 2, "trf_trainer_memory", 3)
+        was("trf_translator_memory", 4, "trf_translator_memory", 5)
+        was("trf_stage_memory", 5, "trf_stage_memory", 6)
         was("trf_tag", 4, "trf_classify", 0)
         was("trf_vocab_from_sentencepiece", 5, "trf_vocab_from_bytes", 4)
         was("trf_vocab_from_wordpiece", 5, "trf_vocab_from_bytes", 4)

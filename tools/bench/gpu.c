@@ -440,7 +440,7 @@ static void measure_training(const char *size, int64_t tokens, int launches)
            launches ? " launches" : "", 1e3 * step, real / total, step / alone, 1e-12 * flops / step);
     if (before > 0)
         printf("    memory taken / planned: %.3f\n", (before - left) /
-               ((double)trf_trainer_memory(&c, trf_trainer_options(t)) + (double)trf_model_memory(&c)));
+               ((double)trf_trainer_memory(&c, trf_trainer_options(t), NULL) + (double)trf_model_memory(&c, NULL)));
     trf_trainer_destroy(t);
     trf_model_destroy(model);
 }

@@ -64,4 +64,4 @@ TRF_API trf_status trf_score_each(trf_translator *translator, const trf_sequence
    configurations. For n = 1 it is the same number. */
 TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens);
+                                   int32_t source_tokens, trf_error *err);

@@ -30,7 +30,7 @@ TRF_API trf_status trf_model_copy(trf_model **copy, const trf_model *model, trf_
 TRF_API void trf_model_destroy(trf_model *model);
 TRF_API const trf_config *trf_model_config(const trf_model *model);
 /* Bytes that trf_model_create will take; 0 if the configuration is not valid. */
-TRF_API size_t trf_model_memory(const trf_config *config);
+TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err);
 
 /* Number of weights in each part of a model. A tied matrix counts once, in the first of these parts
    that uses it. trf_count_weights allocates nothing; a configuration that is not valid fails as in
@@ -175,7 +175,8 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
    trf_translator_memory counts them too, but a translator of such a model uses the model's. 0: the
    configuration is not valid, trf_model_pack would fail, or there is no memory for the names of the
    parameters. */
-TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared);
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
+                                 trf_error *err);
 /* The name of what multiplies matrices on a device with these weights:
    FULL  "built-in", "CBLAS", or with BF16X3 "AMX" (trf_products); "cuBLAS"
    BF16  "AMX", "AVX-512 BF16" or (ARM64) "BFMMLA"; "vectors": no instructions for such numbers are

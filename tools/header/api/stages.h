@@ -93,7 +93,7 @@ TRF_API void trf_stage_destroy(trf_stage *stage);
 /* Bytes of the model, the trainer and the stage for layers first..end-1, exactly, host and device
    together. 0: the configuration, an option, a layer or in_flight is not valid. */
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight);
+                                int32_t first, int32_t end, int32_t in_flight, trf_error *err);
 /* Rows that come in from the stage before, and rows that go out to the next one, for this batch.
    Each row has d_model numbers. 0: there is no stage on that side, or the batch has no rows. The
    rows of a pair of stages are the same for forward and backward. With consistency there are twice

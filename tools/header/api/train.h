@@ -225,7 +225,8 @@ TRF_API trf_status trf_train_check(const trf_train_options *options, const trf_c
 /* Bytes that trf_trainer_create takes, exactly, host and device together. Steps within the limits
    take no more; options without limits tell what it takes before the first batch. 0: the
    configuration or an option is not valid. */
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options);
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
+                                  trf_error *err);
 
 /* Makes one update: trf_forward_backward, then trf_optimizer_step. */
 TRF_API trf_status trf_train_step(trf_trainer *trainer, const trf_batch *batch,

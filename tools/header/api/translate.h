@@ -318,10 +318,10 @@ TRF_API void trf_translator_destroy(trf_translator *translator);
    differ, pass the longest and set max_tokens = INT32_MAX in `search`; the result is then an upper
    bound. It does not cover forced prefixes that are longer than the length limit. A translator of a
    packed model (trf_model_pack) packs no weights of its own: with the model's weights in `search`,
-   it holds less by *shared of trf_packed_memory. A result of 0 means that no such call is possible.
+   it holds less by *shared of trf_packed_memory. 0: no such call is possible; the error says why.
    NULL search: the defaults. */
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens);
+                                     int32_t sentences, int32_t source_tokens, trf_error *err);
 
 /* Translates text with the model's vocabularies. `answer` may be `text`. An empty text is
    translated like an empty sequence. trf_vocab_encode describes bytes that are not UTF-8.

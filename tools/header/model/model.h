@@ -80,10 +80,10 @@ TRF__FN size_t trf__layout_memory(const trf__layout *layout)
                          + trf__bytes(layout->n_parts, sizeof(trf__part)));
 }
 
-TRF_API size_t trf_model_memory(const trf_config *config)
+TRF_API size_t trf_model_memory(const trf_config *config, trf_error *err)
 {
     trf__layout layout;
-    if (!config || trf_config_check(config, NULL) != TRF_OK) return 0;
+    if (trf_config_check(config, err)) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__layout_memory(&layout);

@@ -286,6 +286,13 @@ TRF__FN trf_status trf__pack_model(trf_model *to, const trf_model *from, const t
     return run->backend->sync(run, err);
 }
 
+TRF__FN trf_status trf__needs_packing(const trf__run *run, trf_error *err)
+{
+    if (run->backend->packs(&run->device, 0) == TRF__PACKS_MATRICES) return TRF_OK;
+    return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
+                     run->backend->name);
+}
+
 /* The new arenas are complete before the old ones go, so a failure leaves the model as it was. */
 TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_error *err)
 {
@@ -299,9 +306,7 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     TRF__TRY(trf__run_weights(&run, &model->config, weights, err));
     if (model->packed && weights == TRF_WEIGHTS_FULL) return TRF_OK;
     if (model->packed) return trf__check_packed(model, &run, err);
-    if (run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES)
-        return trf__fail(err, TRF_E_UNSUPPORTED, -1, "device", "the device %s cannot pack matrices",
-                         run.backend->name);
+    TRF__TRY(trf__needs_packing(&run, err));
     TRF__TRY(trf__model_without_weights(&to, &model->config, err));
     trf__lay_out_packed(to, run.format);
     status = run.backend->open(&run, err);
@@ -320,18 +325,17 @@ TRF_API trf_status trf_model_pack(trf_model *model, trf_weights weights, trf_err
     return status;
 }
 
-TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared)
+TRF_API size_t trf_packed_memory(const trf_config *config, trf_weights weights, size_t *shared,
+                                 trf_error *err)
 {
     trf_model *model;
     trf__run run;
     size_t bytes, packed;
     if (shared) *shared = 0;
-    if (!config || trf_config_check(config, NULL) || trf__check_product_weights(weights, NULL))
-        return 0;
+    if (trf_config_check(config, err) || trf__check_product_weights(weights, err)) return 0;
     run = trf__run_on(&config->device, &config->hooks);
-    if (trf__run_weights(&run, config, weights, NULL) ||
-        run.backend->packs(&run.device, 0) != TRF__PACKS_MATRICES ||
-        trf__model_without_weights(&model, config, NULL))
+    if (trf__run_weights(&run, config, weights, err) || trf__needs_packing(&run, err) ||
+        trf__model_without_weights(&model, config, err))
         return 0;
     trf__lay_out_packed(model, run.format);
     packed = model->layout.packed_bytes[run.format];

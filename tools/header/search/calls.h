@@ -245,26 +245,28 @@ TRF_API trf_status trf_translate(trf_translator *translator, const trf_sequences
                               o.prefixes, o.required, err);
 }
 
-/* How many ids a search adds to a source or a prompt; -1: no such search is possible. */
-TRF__FN int64_t trf__ids_added(const trf_config *c, const trf_search *s)
+/* The most ids that a search adds to a source or a prompt of any of n models; -1: they do not go
+   together or cannot read so many. */
+TRF__FN int64_t trf__ids_added(const trf_config *const *configs, int32_t n, const trf_search *s,
+                               int32_t source_tokens, trf_error *err)
 {
-    if (trf_config_check(c, NULL) || !trf__has_target(c) || trf_search_check(s, c, NULL))
-        return -1;
-    return trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
-}
-
-/* The most that it adds for any of n models; -1: they do not go together or cannot read so many. */
-TRF__FN int64_t trf__ids_added_to(const trf_config *const *configs, int32_t n, const trf_search *s,
-                                  int32_t source_tokens)
-{
-    int64_t added = -1;
+    int64_t added = 0;
     int32_t k;
-    if (!configs || n > TRF_MAX_MODELS || source_tokens < 0) return -1;
+    if (!configs) return (void)trf__fail_null(err, "config"), -1;
+    if (trf__check_range("n", n, 1, TRF_MAX_MODELS, err) ||
+        trf__check_range("source_tokens", source_tokens, 0, INT32_MAX, err)) return -1;
     for (k = 0; k < n; k++) {
-        int64_t adds = configs[k] ? trf__ids_added(configs[k], s) : -1;
-        if (adds < 0 || source_tokens + adds > configs[k]->max_length ||
-            trf__check_alike(configs[0], configs[k], k, 0, NULL)) return -1;
+        const trf_config *c = configs[k];
+        int64_t adds;
+        if (trf_config_check(c, err) || trf__needs_target(c, err) || trf_search_check(s, c, err) ||
+            trf__check_alike(configs[0], c, k, 0, err)) return -1;
+        adds = trf__has_source(c) ? trf__source_added(c) + trf__tags(s) : 1;
         added = trf__max64(added, adds);
+        if (source_tokens + adds <= c->max_length) continue;
+        (void)trf__fail(err, TRF_E_LIMIT, k, "source_tokens",
+                        "%d tokens and %lld more are too many for max_length %d",
+                        (int)source_tokens, (long long)adds, (int)c->max_length);
+        return -1;
     }
     return added;
 }
@@ -298,7 +300,7 @@ TRF__FN size_t trf__others_memory(const trf__ensemble *e, const trf__limits *lim
    move for the last time. The estimate follows the calls above step by step. */
 TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
                                    const trf_search *search, int32_t sentences,
-                                   int32_t source_tokens)
+                                   int32_t source_tokens, trf_error *err)
 {
     trf_search own = trf_search_defaults();
     const trf_config *config;
@@ -313,8 +315,9 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     trf__round round;
     size_t fixed, growing = 0, state, cache, ids;
     if (!search) search = &own;
-    added = trf__ids_added_to(configs, n, search, source_tokens);
-    if (added < 0 || sentences < 1) return 0;
+    trf__clear(err);
+    added = trf__ids_added(configs, n, search, source_tokens, err);
+    if (added < 0 || trf__check_range("sentences", sentences, 1, INT32_MAX, err)) return 0;
     TRF__ZERO(ensemble);
     trf__ensemble_configs(&ensemble, configs, n);
     config = &ensemble.config;
@@ -323,7 +326,7 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
     device = trf__device_with(&config->device, search->threads);
     run = trf__run_on(&device, &search->hooks);
     for (k = 0; k < n; k++)
-        if (trf__run_weights(&run, configs[k], search->weights, NULL)) return 0;
+        if (trf__run_weights(&run, configs[k], search->weights, err)) return 0;
     TRF__ZERO(round);
     /* an empty prompt has a limit of its own (trf__prompt_starts) */
     round.longest = trf__max64(1, trf__answer_limit(config, search, source_tokens, 0));
@@ -370,9 +373,9 @@ TRF_API size_t trf_ensemble_memory(const trf_config *const *configs, int32_t n,
 }
 
 TRF_API size_t trf_translator_memory(const trf_config *config, const trf_search *search,
-                                     int32_t sentences, int32_t source_tokens)
+                                     int32_t sentences, int32_t source_tokens, trf_error *err)
 {
-    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens);
+    return trf_ensemble_memory(&config, 1, search, sentences, source_tokens, err);
 }
 
 // >>answers        hypotheses as ids and as text

@@ -139,17 +139,16 @@ TRF_API trf_status trf_stage_create(trf_stage **stage, trf_trainer *trainer, int
 }
 
 TRF_API size_t trf_stage_memory(const trf_config *config, const trf_train_options *options,
-                                int32_t first, int32_t end, int32_t in_flight)
+                                int32_t first, int32_t end, int32_t in_flight, trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     trf_stage count;
     size_t bytes, slot;
     if (!options) options = &defaults;
-    if (!config || trf_config_check(config, NULL) != TRF_OK ||
-        trf_train_check(options, config, NULL) != TRF_OK ||
-        trf__check_layers(config, first, end, NULL) != TRF_OK ||
-        in_flight < 1 || in_flight > TRF__MOST_SLOTS) return 0;
+    if (trf_config_check(config, err) || trf_train_check(options, config, err) ||
+        trf__check_layers(config, first, end, err) ||
+        trf__check_range("in_flight", in_flight, 1, TRF__MOST_SLOTS, err)) return 0;
     TRF__ZERO(layout);
     TRF__ZERO(count);
     layout.first = first;

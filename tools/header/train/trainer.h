@@ -264,13 +264,13 @@ TRF__FN size_t trf__trainer_bytes(const trf_config *c, const trf_train_options *
                          trf__add_size(trf__pass_bytes(&pass), trf__pass_state(&pass, &limits)));
 }
 
-TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options)
+TRF_API size_t trf_trainer_memory(const trf_config *config, const trf_train_options *options,
+                                  trf_error *err)
 {
     trf_train_options defaults = trf_train_defaults();
     trf__layout layout;
     if (!options) options = &defaults;
-    if (!config || trf_config_check(config, NULL) != TRF_OK ||
-        trf_train_check(options, config, NULL) != TRF_OK) return 0;
+    if (trf_config_check(config, err) || trf_train_check(options, config, err)) return 0;
     TRF__ZERO(layout);
     trf__lay_out(&layout, config);
     return trf__trainer_bytes(config, options, &layout, NULL);

@@ -163,9 +163,8 @@ static struct packed packed_memory(const struct settings *s, trf_weights weights
     struct packed bytes;
     size_t shared;
     search.weights = weights;
-    bytes.model = (double)trf_packed_memory(&s->config, weights, &shared);
-    bytes.translating = (double)trf_translator_memory(&s->config, &search,
-                                                      s->inspect.translate_batch, input);
+    bytes.model = (double)trf_packed_memory(&s->config, weights, &shared, NULL);
+    bytes.translating = (double)trf_translator_memory(&s->config, &search, s->inspect.translate_batch, input, NULL);
     if (bytes.model > 0 && bytes.translating > 0)
         bytes.translating += bytes.model - (double)shared;
     else bytes.translating = 0;
@@ -184,7 +183,7 @@ static double training_memory(struct settings *s, double model, int32_t *tokens)
     o->source_tokens = o->target_tokens = *tokens;
     o->sequences = s->corpus.batch_sentences < *tokens ? s->corpus.batch_sentences : *tokens;
     o->longest = longest;
-    training = (double)trf_trainer_memory(&s->config, o);
+    training = (double)trf_trainer_memory(&s->config, o, NULL);
     return training > 0 ? model + training : 0;
 }
 
@@ -193,9 +192,9 @@ static void print_memory(struct settings *s, int64_t weights, int32_t input, con
                          int json)
 {
     trf_config *c = &s->config;
-    double model = (double)trf_model_memory(c);
+    double model = (double)trf_model_memory(c, NULL);
     double translating =
-        (double)trf_translator_memory(c, &s->search, s->inspect.translate_batch, input);
+        (double)trf_translator_memory(c, &s->search, s->inspect.translate_batch, input, NULL);
     struct packed in16 = packed_memory(s, TRF_WEIGHTS_BF16, input);
     struct packed in8 = packed_memory(s, TRF_WEIGHTS_INT8, input);
     char what[160];

@@ -17,7 +17,7 @@ static void describe(const struct training *t)
     const trf_config *config = trf_model_config(t->run.model);
     const trf_train_options *o = &t->s->training;
     static const char *const tyings[] = {"untied", "decoder", "all", "embeddings"};
-    size_t bytes = trf_model_memory(config) + trf_trainer_memory(config, o);
+    size_t bytes = trf_model_memory(config, NULL) + trf_trainer_memory(config, o, NULL);
     int64_t n = trf_corpus_size(t->run.corpus);
     if (!t->plan.explained[REASON_MODEL])
         inform("model: %d encoder and %d decoder layer%s, d_model %d, d_ff %d, ",
