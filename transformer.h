@@ -3737,7 +3737,9 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
 /* Attention with its four projections. Parameters are those of nn.MultiheadAttention: in_weight
    (3d, d) has the rows of q, then k, then v; in_bias (3d); out_weight (d, d); out_bias (d). The
    same struct holds weights or their gradients. x, y: (query rows, d). memory: (key rows, d); for
-   self-attention it is x or NULL. */
+   self-attention it is x or NULL. probabilities: the weights of each head, in the layout of
+   trf_attention_probabilities; the second result of nn.MultiheadAttention with
+   average_attn_weights=False. */
 typedef struct trf_attention_params {
     trf_tensor in_weight, in_bias, out_weight, out_bias;
 } trf_attention_params;
@@ -3746,16 +3748,9 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved,
-                                            trf_error *err);
-/* The weights of multi-head attention, in the layout of trf_attention_probabilities. They are the
-   second result of nn.MultiheadAttention with average_attn_weights=False. */
-TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x,
-                                                          const trf_tensor *memory,
-                                                          const trf_attention_params *params,
-                                                          const trf_attention_shape *shape,
-                                                          trf_error *err);
+                                            const trf_attention_shape *shape,
+                                            trf_tensor *probabilities /* or NULL */,
+                                            trf_tensor *saved, trf_error *err);
 /* Sets dmemory. For self-attention dmemory is NULL, and dx has the whole gradient. */
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
@@ -41146,28 +41141,28 @@ TRF__FOR_SIZE
 // >>blocks         the ops as public functions on the caller's tensors
 //
 // Each function checks every argument before the first op, because an op trusts its pointers and
-// sizes and cannot fail. Then it copies its tensors to the device (trf__staged), issues the op, and
-// copies the outputs back. If the device's memory is the host's, nothing is copied. The context
-// keeps what an op needs besides its tensors: spans, positions and scratch memory, which grow and
-// are reused. Forward and backward share their checks.
+// sizes and cannot fail. One line for each tensor (TRF__TENSOR) checks it, and notes how the op
+// uses it and which pointer of the op's job it is. Then trf__stage copies all of them to the
+// device, and trf__end copies outputs back. If the device's memory is the host's, nothing is
+// copied. The context keeps what an op needs besides its tensors: spans, positions and scratch
+// memory, which grow and are reused. Forward and backward share their checks.
 //
 // Gradients of activations are set and gradients of parameters are added to, as everywhere. The
-// letter that stages a tensor says which: 'o' for set, 'a' for added to, 'i' for only read.
+// letter of a tensor says which: 'o' for set, 'a' for added to, 'i' for only read. If it is a
+// capital, the tensor may be NULL.
 // -----------------------------------------------------------------------------------------------
 
-/* The caller's memory and its copy on the device. back: the copy returns to the host after the op.
-   */
-typedef struct trf__staged { void *host, *device; size_t bytes; int back; } trf__staged;
+/* Memory of the host, its copy on the device, and the pointer of the op's job to that copy. */
+typedef struct trf__guest { void *host, *device, *field; size_t bytes; char use; } trf__guest;
 enum {
-    TRF__GUESTS = 18,                   /* more than any block stages: the backward of multi-head
-                                           attention stages 15 */
+    TRF__GUESTS = 18,                   /* more than any block has: the backward of multi-head
+                                           attention has 15 */
     TRF__CONTEXT_ROOM = 1 << 16         /* numbers of a weight that a context packs at a time */
 };
 
 struct trf_context {
     trf__run run;
-    trf__staged guests[TRF__GUESTS];
-    int n_guests, no_memory;                  /* no_room: one of them found no memory */
+    trf__guest guests[TRF__GUESTS]; int n_guests;       /* of the running call */
     trf__span *spans; int64_t spans_capacity;
     int32_t *ints; int64_t ints_capacity;   /* positions or targets of rows, then their groups */
     trf_real *table; int64_t table_capacity;    /* sinusoidal positions */
@@ -41212,128 +41207,141 @@ TRF_API trf_status trf_context_create(trf_context **context, const trf_device *d
     return TRF_OK;
 }
 
-/* Copies the host's memory to the device for one op. use: 'i' if the op reads it, 'o' if it sets
-   it, 'a' if it adds to it. A failure is noted in no_room, so that callers check once. */
-TRF__FN void *trf__bring(trf_context *c, void *host, size_t bytes, char use)
+/* Begins a call with an empty job. A check may have ended the last call, so its guests go now. */
+TRF__FN trf_status trf__block_begin(trf_context *c, void *job, size_t bytes, trf_error *err)
 {
-    const trf__run *run = &c->run;
-    trf__staged *guest = &c->guests[c->n_guests];
-    if (!host || trf__shared_address(run, host)) return host;
-    if (c->n_guests == TRF__GUESTS) { c->no_memory = 1; return NULL; }
-    guest->host = host;
-    guest->bytes = bytes;
-    guest->back = use != 'i';
-    guest->device = run->backend->alloc(run, bytes);
-    if (!guest->device) { c->no_memory = 1; return NULL; }
-    c->n_guests++;
-    if (use != 'o') run->backend->upload(run, guest->device, host, bytes);
-    return guest->device;
+    TRF__TRY(trf__begin(c, "context", err));
+    memset(job, 0, bytes);
+    c->n_guests = 0;
+    return TRF_OK;
 }
 
-/* A tensor on the device, as numbers, or (trf__act_staged) as activations. */
-TRF__FN trf_real *trf__stage(trf_context *c, const trf_tensor *tensor, char use)
+/* Notes memory that an op uses; without const, but 'i' keeps the promise. field: the address of a
+   pointer, of any type. It gets the host's address now, and that of the copy in trf__stage. */
+TRF__FN void trf__guest_of(trf_context *c, char use, const void *host, size_t bytes, void *field)
 {
-    size_t bytes = tensor ? trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)) : 0;
-    return (trf_real *)trf__bring(c, tensor ? tensor->data : NULL, bytes, use);
+    trf__guest guest = {(void *)(uintptr_t)host, NULL, field, bytes, use};
+    memcpy(field, &host, sizeof host);
+    if (host && !c->run.backend->on_host) c->guests[c->n_guests++] = guest;
 }
 
-TRF__FN trf__act *trf__act_staged(trf_context *c, const trf_tensor *tensor, char use)
+/* Ids, positions or targets. */
+TRF__FN void trf__list(trf_context *c, const int32_t *list, int64_t n, void *field)
 {
-    return (trf__act *)(void *)trf__stage(c, tensor, use);
+    trf__guest_of(c, 'i', list, trf__bytes(n, sizeof *list), field);
 }
 
-/* Ids, lengths or targets on the device. The cast drops const, and 'i' keeps the promise. */
-TRF__FN const int32_t *trf__list_staged(trf_context *c, const int32_t *list, int64_t n)
+/* The numbers of a tensor that has been checked, or NULL. */
+TRF__FN void trf__numbers(trf_context *c, char use, const trf_tensor *tensor, void *field)
 {
-    return (const int32_t *)trf__bring(c, (void *)(uintptr_t)list, trf__bytes(n, sizeof *list),
-                                       'i');
+    trf__guest_of(c, use, tensor ? tensor->data : NULL,
+                  trf__bytes(trf_tensor_count(tensor), sizeof(trf_real)), field);
 }
 
-/* Ends an op: copies outputs back if all went well, and frees all copies. */
-TRF__FN trf_status trf__staged_back(trf_context *c, trf_status status, trf_error *err)
+/* Checks a tensor, which must have this shape (columns -1: a vector), and notes it. */
+TRF__FN trf_status trf__tensor(trf_context *c, char use, const trf_tensor *tensor, const char *name,
+                               int64_t rows, int64_t columns, void *field, trf_error *err)
 {
-    const trf__run *run = &c->run;
-    int i;
-    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
-        if (c->guests[i].back)
-            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
-    if (status == TRF_OK) status = run->backend->sync(run, err);
-    for (i = 0; i < c->n_guests; i++) run->backend->release(run, c->guests[i].device,
-                                                            c->guests[i].bytes);
-    c->n_guests = c->no_memory = 0;
-    c->run.now = NULL;
-    return status;
+    if (tensor || use >= 'a') TRF__TRY(trf__shape_check(tensor, name, rows, columns, err));
+    trf__numbers(c, use < 'a' ? (char)(use - 'A' + 'a') : use, tensor, field);
+    return TRF_OK;
 }
 
-/* Whether everything is staged, checked before the op. If not, frees what is. */
-TRF__FN trf_status trf__staged_ready(trf_context *c, trf_error *err)
-{
-    if (!c->no_memory) return TRF_OK;
-    return trf__staged_back(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
-                                          "no memory on the device for the tensors"),
-                             err);
-}
-
-/* Checks a (rows, columns) tensor and returns its columns. rows = -1 allows any number. */
-TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int64_t rows,
+/* Checks a tensor that decides its rows and columns itself. least: the fewest rows. 1 for a weight,
+   which without outputs would give a tensor without columns, and no function accepts that. */
+TRF__FN trf_status trf__matrix(const trf_tensor *x, const char *name, int least, int64_t *rows,
                                int64_t *columns, trf_error *err)
 {
-    *columns = 0;
     if (!x || !x->data)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, name, "%s must be a tensor with data", name);
     if (x->rank != 2)
         return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have rank 2, got %d", name, x->rank);
-    if (x->shape[0] < 0 || x->shape[1] < 1)
+    *rows = x->shape[0];
+    *columns = x->shape[1];
+    if (*rows < 0 || *columns < 1)
         return trf__fail(err, TRF_E_SHAPE, -1, name,
                          "%s must have rows >= 0 and columns >= 1, got (%lld, %lld)",
-                         name, (long long)x->shape[0], (long long)x->shape[1]);
-    if (x->shape[0] > INT32_MAX || x->shape[1] > INT32_MAX)      /* CBLAS counts with int */
+                         name, (long long)*rows, (long long)*columns);
+    if (*rows > INT32_MAX || *columns > INT32_MAX)      /* CBLAS counts with int */
         return trf__fail(err, TRF_E_LIMIT, -1, name,
                          "%s has shape (%lld, %lld); the limit of both extents is %d", name,
-                         (long long)x->shape[0], (long long)x->shape[1], (int)INT32_MAX);
-    *columns = x->shape[1];
-    return trf__shape_check(x, name, rows < 0 ? x->shape[0] : rows, *columns, err);
-}
-
-/* Checks a weight (*out, in). Without outputs it would give a tensor without columns, which no
-   function accepts. */
-TRF__FN trf_status trf__weight_check(const trf_tensor *w, const char *name, int64_t *out,
-                                     int64_t in, trf_error *err)
-{
-    int64_t k;
-    TRF__TRY(trf__matrix(w, name, -1, &k, err));
-    *out = w->shape[0];
-    if (*out < 1)
+                         (long long)*rows, (long long)*columns, (int)INT32_MAX);
+    if (*rows < least)
         return trf__fail(err, TRF_E_SHAPE, -1, name, "%s must have one row or more, got none",
                          name);
-    return trf__shape_check(w, name, *out, in, err);
+    return TRF_OK;
 }
 
-/* A caller's weight as an op's matrix: never packed, because the caller may change it. */
-TRF__FN trf__mat trf__mat_of(trf_context *c, const trf_tensor *w)
+/* The arguments of a block, one a line: the parameter's name, its shape, the field of the job. LEAD
+   is a matrix that decides rows and columns. A weight's field is `plain`: with the rest of the job
+   zero it is never packed, because the caller may change it. */
+#define TRF__TENSOR(use, tensor, rows, columns, field) \
+    TRF__TRY(trf__tensor(context, use, tensor, #tensor, rows, columns, &(field), err))
+#define TRF__LEAD(use, tensor, rows, columns, field) \
+    do { \
+        TRF__TRY(trf__matrix(tensor, #tensor, 0, &(rows), &(columns), err)); \
+        TRF__TENSOR(use, tensor, rows, columns, field); \
+    } while (0)
+
+/* Ends a call: copies outputs back if all went well, and frees all copies. */
+TRF__FN trf_status trf__end(trf_context *c, trf_status status, trf_error *err)
 {
-    trf__mat m;
-    m.plain = trf__stage(c, w, 'i');
-    m.packed = NULL;
-    m.format = TRF__FLOAT32;
-    m.row = 0;
-    return m;
+    const trf__run *run = &c->run;
+    int i;
+    for (i = 0; status == TRF_OK && i < c->n_guests; i++)
+        if (c->guests[i].use != 'i')
+            run->backend->download(run, c->guests[i].host, c->guests[i].device, c->guests[i].bytes);
+    if (status == TRF_OK) status = run->backend->sync(run, err);
+    for (i = 0; i < c->n_guests; i++)
+        run->backend->release(run, c->guests[i].device, c->guests[i].bytes);
+    c->n_guests = 0;
+    c->run.now = NULL;
+    return status;
 }
+
+/* Copies everything to the device. It comes after the last check that can fail, so nothing has to
+   be freed before. */
+TRF__FN trf_status trf__stage(trf_context *c, trf_error *err)
+{
+    const trf__run *run = &c->run;
+    int i, n = c->n_guests;
+    for (i = 0; i < n; i++) {
+        trf__guest *guest = &c->guests[i];
+        guest->device = run->backend->alloc(run, guest->bytes);
+        if (!guest->device) {
+            c->n_guests = i;
+            return trf__end(c, trf__fail(err, TRF_E_NOMEM, -1, "tensors",
+                                         "no memory on the device for the tensors"), err);
+        }
+        if (guest->use != 'o') run->backend->upload(run, guest->device, guest->host, guest->bytes);
+        memcpy(guest->field, &guest->device, sizeof guest->device);
+    }
+    return TRF_OK;
+}
+
+/* Most blocks end so: with one op on what was staged. */
+#define TRF__ISSUE(op, job) \
+    do { \
+        TRF__TRY(trf__stage(context, err)); \
+        context->run.backend->op(&context->run, &(job)); \
+        return trf__end(context, TRF_OK, err); \
+    } while (0)
 
 // >>blocks-embedding
 //
 // Token embedding with positions, its backward, and the table of sinusoidal positions.
 
-/* Checks ids and learned positions, counts rows, and lists the position of each row. `ints` has
-   parts for positions, rows by groups, and beginnings of groups. */
+/* Checks options, ids and learned positions, counts rows, and lists the position of each row.
+   `ints` has parts for positions, rows by groups, and beginnings of groups. */
 TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences *x,
                                        const trf_embedding_options *options, int64_t vocab,
                                        int64_t d, int64_t *rows, int64_t *longest, trf_error *err)
 {
     int64_t at = 0, k;
     int32_t i;
-    *longest = 0;
-    *rows = 0;
+    *longest = *rows = 0;
+    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_NONE, err));
+    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     if (x->count < 0) return trf__fail_below(err, "x", 0, x->count);
     if (x->count > 0 && !x->lengths) return trf__fail_null(err, "x");
     for (i = 0; i < x->count; i++) {
@@ -41355,8 +41363,8 @@ TRF__FN trf_status trf__embedding_rows(trf_context *context, const trf_sequences
                              "id number %lld must be 0 or more and below %lld, got %d",
                              (long long)at, (long long)vocab, x->ids[at]);
     if (options->positions == TRF_POSITIONS_LEARNED) {
-        TRF__TRY(trf__matrix(options->learned, "learned", -1, &k, err));
-        if (k != d || *longest + options->position_offset > options->learned->shape[0])
+        TRF__TRY(trf__matrix(options->learned, "learned", 0, &at, &k, err));
+        if (k != d || *longest + options->position_offset > at)
             return trf__fail(err, TRF_E_SHAPE, -1, "learned",
                              "learned positions must have shape (%lld or more, %lld)",
                              (long long)*longest + options->position_offset, (long long)d);
@@ -41372,94 +41380,85 @@ TRF_API trf_status trf_embedding(trf_context *context, trf_tensor *y, const trf_
                                  trf_error *err)
 {
     trf__embed e;
-    int64_t d, rows, longest, p;
-    TRF__TRY(trf__begin(context, "context", err));
+    int64_t vocab, longest, p;
+    TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("positions", (double)options->positions, 0, TRF_POSITIONS_NONE, err));
-    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &d, err));
-    TRF__TRY(trf__embedding_rows(context, x, options, weight->shape[0], d, &rows, &longest, err));
-    TRF__TRY(trf__shape_check(y, "y", rows, d, err));
-    TRF__ZERO(e);
+    TRF__LEAD('i', weight, vocab, e.d, e.weight.plain);
+    TRF__TRY(trf__embedding_rows(context, x, options, vocab, e.d, &e.rows, &longest, err));
+    TRF__TENSOR('o', y, e.rows, e.d, e.y);
+    trf__list(context, x->ids, e.rows, &e.ids);
+    trf__list(context, context->ints, e.rows, &e.at.position);
+    e.scale = (trf_real)options->scale;
     if (options->positions == TRF_POSITIONS_LEARNED)
-        e.table = trf__stage(context, options->learned, 'i');
+        trf__numbers(context, 'i', options->learned, &e.table);
     else if (options->positions != TRF_POSITIONS_NONE) {
-        TRF__GROW(trf_real, context->table, context->table_capacity, longest * d,
+        TRF__GROW(trf_real, context->table, context->table_capacity, longest * e.d,
                   &context->run.hooks);
         for (p = 0; p < longest; p++)
-            trf__position_row(context->table + p * d, p + options->position_offset, d,
+            trf__position_row(context->table + p * e.d, p + options->position_offset, e.d,
                               (int)options->positions);
-        e.table = (trf_real *)trf__bring(context, context->table,
-                                         trf__bytes(longest * d, sizeof(trf_real)), 'i');
+        trf__guest_of(context, 'i', context->table, trf__bytes(longest * e.d, sizeof(trf_real)),
+                      &e.table);
     }
-    e.y = trf__act_staged(context, y, 'o');
-    e.weight = trf__mat_of(context, weight);
-    e.ids = trf__list_staged(context, x->ids, rows);
-    e.at.position = trf__list_staged(context, context->ints, rows);
-    e.rows = rows; e.d = d; e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__staged_ready(context, err));
+    TRF__TRY(trf__stage(context, err));
     /* the whole table is staged; the op sees it from the offset on */
-    if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * d;
+    if (options->positions == TRF_POSITIONS_LEARNED) e.table += options->position_offset * e.d;
     context->run.backend->embed(&context->run, &e);
-    return trf__staged_back(context, TRF_OK, err);
+    return trf__end(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_embedding_backward(trf_context *context, trf_tensor *dweight,
-                                          trf_tensor *dlearned,
-                                          const trf_tensor *dy, const trf_sequences *x,
+                                          trf_tensor *dlearned, const trf_tensor *dy,
+                                          const trf_sequences *x,
                                           const trf_embedding_options *options, trf_error *err)
 {
-    int64_t d, rows, longest;
+    int64_t longest;
     trf_embedding_options plain;
     trf__embed_gradient e;
-    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__block_begin(context, &e, sizeof e, err));
     if (!x || !options) return trf__fail_null(err, x ? "options" : "x");
-    TRF__TRY(trf__check_range("position_offset", options->position_offset, 0, 1 << 20, err));
     if (dlearned && options->positions != TRF_POSITIONS_LEARNED)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dlearned",
                          "only learned positions have a gradient");
-    TRF__TRY(trf__matrix(dweight, "dweight", -1, &d, err));
-    if (dweight->shape[0] > 1 << 24)
+    TRF__LEAD('a', dweight, e.vocab, e.d, e.dweight);
+    if (e.vocab > 1 << 24)
         return trf__fail(err, TRF_E_LIMIT, -1, "dweight", "dweight has %lld rows, the limit is %d",
-                         (long long)dweight->shape[0], 1 << 24);
+                         (long long)e.vocab, 1 << 24);
     plain = *options;
     plain.learned = dlearned;
     if (!dlearned) plain.positions = TRF_POSITIONS_NONE;
-    TRF__TRY(trf__embedding_rows(context, x, &plain, dweight->shape[0], d, &rows, &longest, err));
-    TRF__TRY(trf__shape_check(dy, "dy", rows, d, err));
-    TRF__ZERO(e);
+    TRF__TRY(trf__embedding_rows(context, x, &plain, e.vocab, e.d, &e.rows, &longest, err));
+    TRF__TENSOR('i', dy, e.rows, e.d, e.dy);
+    trf__numbers(context, 'a', dlearned, &e.dtable);
+    trf__list(context, x->ids, e.rows, &e.ids);
+    trf__list(context, context->ints, e.rows, &e.at.position);
     /* rows grouped by id: the sum for each row of dweight has a fixed order */
-    e.groups.n = trf__group_rows(context->ints + rows, context->ints + 2 * rows, x->ids, rows);
-    e.groups.rows = trf__list_staged(context, context->ints + rows, rows);
-    e.groups.first = trf__list_staged(context, context->ints + 2 * rows, rows + 1);
-    e.dweight = trf__stage(context, dweight, 'a');
-    e.dtable = trf__stage(context, dlearned, 'a');
-    e.dy = trf__act_staged(context, dy, 'i');
-    e.ids = trf__list_staged(context, x->ids, rows);
-    e.at.position = trf__list_staged(context, context->ints, rows);
-    e.rows = rows; e.d = d; e.vocab = dweight->shape[0]; e.scale = (trf_real)options->scale;
-    TRF__TRY(trf__staged_ready(context, err));
+    e.groups.n = trf__group_rows(context->ints + e.rows, context->ints + 2 * e.rows, x->ids,
+                                 e.rows);
+    trf__list(context, context->ints + e.rows, e.rows, &e.groups.rows);
+    trf__list(context, context->ints + 2 * e.rows, e.rows + 1, &e.groups.first);
+    e.scale = (trf_real)options->scale;
+    TRF__TRY(trf__stage(context, err));
     if (dlearned) {
-        e.dtable += options->position_offset * d;
+        e.dtable += options->position_offset * e.d;
         e.positions = dlearned->shape[0] - options->position_offset;
     }
     context->run.backend->embed_gradient(&context->run, &e);
-    return trf__staged_back(context, TRF_OK, err);
+    return trf__end(context, TRF_OK, err);
 }
 #endif
 
 TRF_API trf_status trf_position_table(trf_positions rule, int32_t first, trf_tensor *out,
                                       trf_error *err)
 {
-    int64_t p, d;
+    int64_t p, rows, d;
     TRF__TRY(trf__begin(out, "out", err));
     TRF__TRY(trf__check_range("rule", (double)rule, 0, TRF_POSITIONS_HALVES, err));
     TRF__TRY(trf__check_range("first", first, 0, 1 << 20, err));
-    TRF__TRY(trf__matrix(out, "out", -1, &d, err));
-    TRF__TRY(trf__check_range("rows", (double)out->shape[0], 0, 1 << 24, err));
-    for (p = 0; p < out->shape[0]; p++) trf__position_row(out->data + p * d, first + p, d,
-                                                          (int)rule);
+    TRF__TRY(trf__matrix(out, "out", 0, &rows, &d, err));
+    TRF__TRY(trf__check_range("rows", (double)rows, 0, 1 << 24, err));
+    for (p = 0; p < rows; p++) trf__position_row(out->data + p * d, first + p, d, (int)rule);
     return TRF_OK;
 }
 
@@ -41471,21 +41470,14 @@ TRF_API trf_status trf_linear(trf_context *context, trf_tensor *y, const trf_ten
                               const trf_tensor *weight, const trf_tensor *bias, trf_error *err)
 {
     trf__linear l;
-    int64_t in, out;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    TRF__TRY(trf__weight_check(weight, "weight", &out, in, err));
-    TRF__TRY(trf__shape_check(y, "y", x->shape[0], out, err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", out, -1, err));
-    /* staging comes after the last check that can fail, so nothing has to be freed before */
-    l.y = trf__act_staged(context, y, 'o');
-    l.x = trf__act_staged(context, x, 'i');
-    l.w = trf__mat_of(context, weight);
-    l.b = trf__stage(context, bias, 'i');
-    l.rows = x->shape[0]; l.out = out; l.in = in;
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->linear(&context->run, &l);
-    return trf__staged_back(context, TRF_OK, err);
+    int64_t k;
+    TRF__TRY(trf__block_begin(context, &l, sizeof l, err));
+    TRF__LEAD('i', x, l.rows, l.in, l.x);
+    TRF__TRY(trf__matrix(weight, "weight", 1, &l.out, &k, err));
+    TRF__TENSOR('i', weight, l.out, l.in, l.w.plain);
+    TRF__TENSOR('o', y, l.rows, l.out, l.y);
+    TRF__TENSOR('I', bias, l.out, -1, l.b);
+    TRF__ISSUE(linear, l);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -41493,28 +41485,22 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
                                        trf_tensor *dbias, const trf_tensor *dy, const trf_tensor *x,
                                        const trf_tensor *weight, trf_error *err)
 {
-    int64_t in, out, rows;
     trf__linear_dw dw;
-    trf__linear_dx l;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__matrix(x, "x", -1, &in, err));
-    rows = x->shape[0];
-    TRF__TRY(trf__matrix(dy, "dy", rows, &out, err));
-    TRF__TRY(trf__shape_check(weight, "weight", out, in, err));
-    TRF__TRY(trf__shape_check(dweight, "dweight", out, in, err));
-    if (dx) TRF__TRY(trf__shape_check(dx, "dx", rows, in, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", out, -1, err));
-    l.dx = trf__act_staged(context, dx, 'o');
-    l.dy = trf__act_staged(context, dy, 'i');
-    l.w = trf__mat_of(context, weight);
-    /* add = 0: dx is set. dw and db are added to */
-    l.rows = rows; l.out = out; l.in = in; l.add = 0;
-    dw = trf__dw_of(trf__stage(context, dweight, 'a'), trf__stage(context, dbias, 'a'), l.dy,
-                    trf__act_staged(context, x, 'i'), rows, out, in, 0);
-    TRF__TRY(trf__staged_ready(context, err));
+    trf__linear_dx l;       /* add = 0: dx is set. dw and db are added to */
+    int64_t k;
+    TRF__TRY(trf__block_begin(context, &l, sizeof l, err));
+    TRF__LEAD('i', x, l.rows, l.in, dw.x);
+    TRF__TRY(trf__matrix(dy, "dy", 0, &k, &l.out, err));
+    TRF__TENSOR('i', dy, l.rows, l.out, l.dy);
+    TRF__TENSOR('i', weight, l.out, l.in, l.w.plain);
+    TRF__TENSOR('a', dweight, l.out, l.in, dw.dw);
+    TRF__TENSOR('O', dx, l.rows, l.in, l.dx);
+    TRF__TENSOR('A', dbias, l.out, -1, dw.db);
+    TRF__TRY(trf__stage(context, err));
+    dw = trf__dw_of(dw.dw, dw.db, l.dy, dw.x, l.rows, l.out, l.in, 0);
     context->run.backend->linear_dw(&context->run, &dw, 1);
     if (dx) context->run.backend->linear_dx(&context->run, &l);
-    return trf__staged_back(context, TRF_OK, err);
+    return trf__end(context, TRF_OK, err);
 }
 #endif
 
@@ -41525,56 +41511,39 @@ TRF_API trf_status trf_linear_backward(trf_context *context, trf_tensor *dx, trf
 TRF_API int64_t trf_layer_norm_saved(int64_t rows) { return trf__times(2, rows); }
 
 TRF_API trf_status trf_layer_norm(trf_context *context, trf_tensor *y, const trf_tensor *x,
-                                  const trf_tensor *gain,
-                                  const trf_tensor *bias, double epsilon, trf_tensor *saved,
-                                  trf_error *err)
+                                  const trf_tensor *gain, const trf_tensor *bias, double epsilon,
+                                  trf_tensor *saved, trf_error *err)
 {
     trf__norm n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(bias, "bias", n.d, -1, err));
-    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
-    if (saved) TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    /* without n.s and n.sub the op adds nothing: it only normalises x */
-    n.x = trf__act_staged(context, x, 'i'); n.y = trf__act_staged(context, y, 'o');
-    n.gain = trf__stage(context, gain, 'i'); n.bias = trf__stage(context, bias, 'i');
-    n.stats = trf__stage(context, saved, 'o');
+    TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     n.epsilon = epsilon;
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->add_norm(&context->run, &n);
-    return trf__staged_back(context, TRF_OK, err);
+    /* without n.s and n.sub the op adds nothing: it only normalises x */
+    TRF__LEAD('i', x, n.rows, n.d, n.x);
+    TRF__TENSOR('o', y, n.rows, n.d, n.y);
+    TRF__TENSOR('i', gain, n.d, -1, n.gain);
+    TRF__TENSOR('i', bias, n.d, -1, n.bias);
+    TRF__TRY(trf__check_range("epsilon", epsilon, 1e-30, 1, err));
+    TRF__TENSOR('O', saved, trf_layer_norm_saved(n.rows), -1, n.stats);
+    TRF__ISSUE(add_norm, n);
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_layer_norm_backward(trf_context *context, trf_tensor *dx, trf_tensor *dgain,
-                                           trf_tensor *dbias,
-                                           const trf_tensor *dy, const trf_tensor *x,
-                                           const trf_tensor *gain,
+                                           trf_tensor *dbias, const trf_tensor *dy,
+                                           const trf_tensor *x, const trf_tensor *gain,
                                            double epsilon, const trf_tensor *saved, trf_error *err)
 {
     trf__norm_gradient n;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(gain, "gain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(dgain, "dgain", n.d, -1, err));
-    TRF__TRY(trf__shape_check(dbias, "dbias", n.d, -1, err));
-    TRF__TRY(trf__shape_check(saved, "saved", trf_layer_norm_saved(n.rows), -1, err));
-    /* s is the input of the norm, here x itself */
-    n.s = trf__act_staged(context, x, 'i'); n.stats = trf__stage(context, saved, 'i');
-    n.gain = trf__stage(context, gain, 'i'); n.epsilon = epsilon;
-    n.dy = trf__act_staged(context, dy, 'i'); n.ds = trf__act_staged(context, dx, 'o');
-    n.dgain = trf__stage(context, dgain, 'a'); n.dbias = trf__stage(context, dbias, 'a');
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->norm_gradient(&context->run, &n);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
+    n.epsilon = epsilon;
+    TRF__LEAD('i', x, n.rows, n.d, n.s);        /* s is the input of the norm, here x itself */
+    TRF__TENSOR('o', dx, n.rows, n.d, n.ds);
+    TRF__TENSOR('i', dy, n.rows, n.d, n.dy);
+    TRF__TENSOR('i', gain, n.d, -1, n.gain);
+    TRF__TENSOR('a', dgain, n.d, -1, n.dgain);
+    TRF__TENSOR('a', dbias, n.d, -1, n.dbias);
+    TRF__TENSOR('i', saved, trf_layer_norm_saved(n.rows), -1, n.stats);
+    TRF__ISSUE(norm_gradient, n);
 }
 #endif
 
@@ -41593,14 +41562,12 @@ TRF_API int64_t trf_attention_saved(int64_t query_rows, int32_t n_heads)
     return trf__times(trf__times(2, query_rows), n_heads);
 }
 
-/* Checks lengths and turns them into spans. Sets all of `a` but its tensors. */
+/* Checks lengths and turns them into spans. Sets all of `a`, which is zero, but its tensors. */
 TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attention_shape *shape,
-                                          int64_t d,
-                                          trf__attention_in *a, int64_t *queries, int64_t *keys,
-                                          trf_error *err)
+                                          int64_t d, trf__attention_in *a, int64_t *queries,
+                                          int64_t *keys, trf_error *err)
 {
     int32_t i;
-    TRF__ZERO(*a);
     *queries = *keys = 0;
     if (!shape) return trf__fail_null(err, "shape");
     if (shape->count < 0) return trf__fail_below(err, "count", 0, shape->count);
@@ -41640,97 +41607,65 @@ TRF__FN trf_status trf__attention_prepare(trf_context *context, const trf_attent
     a->d_head = (int)(d / shape->n_heads);
     a->scale = trf__default_scale(a->d_head);
     a->causal = shape->mask == TRF_CAUSAL;
+    trf__guest_of(context, 'i', context->spans, trf__bytes(a->n_spans, sizeof *context->spans),
+                  &a->spans);
     return TRF_OK;
 }
 
-TRF__FN const trf__span *trf__spans_staged(trf_context *c, int64_t n)
-{
-    return (const trf__span *)trf__bring(c, c->spans, trf__bytes(n, sizeof *c->spans), 'i');
-}
-
-/* Checks the arguments that forward, backward and the weights share, and reserves scratch memory
-   for the longest sequence. */
+/* The arguments that forward, backward and the weights share. */
 TRF__FN trf_status trf__attention_args(trf_context *context, trf__attention_in *a,
-                                       const trf_tensor *q,
-                                       const trf_tensor *k, const trf_tensor *v,
-                                       const trf_attention_shape *shape,
-                                       const trf_tensor *saved, trf_error *err)
+                                       const trf_tensor *q, const trf_tensor *k,
+                                       const trf_tensor *v, const trf_attention_shape *shape,
+                                       const trf_tensor *saved, char use, void *stats,
+                                       trf_error *err)
 {
     int64_t d, queries, keys;
-    TRF__TRY(trf__matrix(q, "q", -1, &d, err));
+    TRF__TRY(trf__matrix(q, "q", 0, &queries, &d, err));
     TRF__TRY(trf__attention_prepare(context, shape, d, a, &queries, &keys, err));
-    TRF__TRY(trf__shape_check(q, "q", queries, d, err));
-    TRF__TRY(trf__shape_check(k, "k", keys, d, err));
-    TRF__TRY(trf__shape_check(v, "v", keys, d, err));
     a->ldq = a->ldk = d;
-    if (saved)
-        TRF__TRY(trf__shape_check(saved, "saved", trf_attention_saved(queries, shape->n_heads), -1,
-                                  err));
+    TRF__TENSOR('i', q, queries, d, a->q);
+    TRF__TENSOR('i', k, keys, d, a->k);
+    TRF__TENSOR('i', v, keys, d, a->v);
+    TRF__TRY(trf__tensor(context, use, saved, "saved",
+                         trf_attention_saved(queries, shape->n_heads), -1, stats, err));
     return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
-/* Checks `saved`. In a forward pass it may be NULL: the context's scratch memory then takes the
-   numbers. */
-TRF__FN trf_status trf__saved_check(trf_context *context, const trf_tensor *saved, int64_t numbers,
-                                    int forward, trf_error *err)
-{
-    if (saved || !forward) return trf__shape_check(saved, "saved", numbers, -1, err);
-    return trf__workspace_reserve(&context->run, &context->work,
-                         trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err);
-}
-TRF__FN trf_real *trf__saved_staged(trf_context *context, const trf_tensor *saved, char use)
-{
-    return saved ? trf__stage(context, saved, use) : (trf_real *)context->work.memory;
-}
-
-TRF__FN void trf__attention_staged(trf_context *c, trf__attention_in *a, const trf_tensor *q,
-                                   const trf_tensor *k, const trf_tensor *v)
-{
-    a->q = trf__act_staged(c, q, 'i');
-    a->k = trf__act_staged(c, k, 'i');
-    a->v = trf__act_staged(c, v, 'i');
-    a->spans = trf__spans_staged(c, a->n_spans);
-}
-
 TRF_API trf_status trf_attention(trf_context *context, trf_tensor *out, const trf_tensor *q,
-                                 const trf_tensor *k,
-                                 const trf_tensor *v, const trf_attention_shape *shape,
-                                 trf_tensor *saved, trf_error *err)
+                                 const trf_tensor *k, const trf_tensor *v,
+                                 const trf_attention_shape *shape, trf_tensor *saved,
+                                 trf_error *err)
 {
     trf__attention a;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
-    TRF__TRY(trf__shape_check(out, "out", q->shape[0], q->shape[1], err));
-    trf__attention_staged(context, &a.in, q, k, v);
-    a.out = trf__act_staged(context, out, 'o');
-    a.stats = trf__stage(context, saved, 'o');
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->attention(&context->run, &a);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, 'O', &a.stats, err));
+    TRF__TENSOR('o', out, q->shape[0], q->shape[1], a.out);
+    TRF__ISSUE(attention, a);
 }
 
-/* Checks out: all weights in one row, or for one sequence (heads, queries, keys). */
-TRF__FN trf_status trf__probabilities_check(const trf_context *context, const trf__attention_in *in,
-                                            const trf_tensor *out, trf_error *err)
+/* The weights of all heads: all in one row, or for one sequence (heads, queries, keys). */
+TRF__FN trf_status trf__probabilities_arg(trf_context *context, const trf__attention_in *in,
+                                          const trf_tensor *out, const char *name,
+                                          trf_real **maps, trf_error *err)
 {
     const trf__span *spans = context->spans;
     int64_t i, n = 0;
     for (i = 0; i < in->n_spans; i++)
         n = trf__add_counts(n, trf__times((int64_t)spans[i].n_query * spans[i].n_key, in->heads));
+    trf__numbers(context, 'o', out, maps);
     if (out && out->data && out->rank == 3 && in->n_spans == 1 && out->shape[0] == in->heads &&
         out->shape[1] == spans[0].n_query && out->shape[2] == spans[0].n_key) return TRF_OK;
-    return trf__shape_check(out, "out", n, -1, err);
+    return trf__shape_check(out, name, n, -1, err);
 }
 
 /* Computes the weights of all heads and spans. */
-TRF__FN void trf__probabilities_of(const trf_context *context, const trf__attention_in *in,
-                                   trf_real *maps)
+TRF__FN void trf__probabilities_of(const trf_context *context, trf__attention_in in, trf_real *maps)
 {
     int64_t i;
-    for (i = 0; i < in->n_spans; i++) {
+    for (i = 0; i < in.n_spans; i++) {
         const trf__span *span = &context->spans[i];
-        trf__attention_maps(&context->run, in, i, span, maps);
-        maps += (int64_t)in->heads * span->n_query * span->n_key;
+        trf__attention_maps(&context->run, &in, i, span, maps);
+        maps += (int64_t)in.heads * span->n_query * span->n_key;
     }
 }
 
@@ -41740,52 +41675,36 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
 {
     trf__attention_in in;
     trf_real *maps;
-    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__block_begin(context, &in, sizeof in, err));
     /* weights need no values: k takes the argument of v */
-    TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, err));
-    TRF__TRY(trf__probabilities_check(context, &in, out, err));
-    trf__attention_staged(context, &in, q, k, k);
-    maps = trf__stage(context, out, 'o');
-    TRF__TRY(trf__staged_ready(context, err));
-    trf__probabilities_of(context, &in, maps);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__TRY(trf__attention_args(context, &in, q, k, k, shape, NULL, 'O', &maps, err));
+    TRF__TRY(trf__probabilities_arg(context, &in, out, "out", &maps, err));
+    TRF__TRY(trf__stage(context, err));
+    trf__probabilities_of(context, in, maps);
+    return trf__end(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_attention_backward(trf_context *context, trf_tensor *dq, trf_tensor *dk,
-                                          trf_tensor *dv,
-                                          const trf_tensor *dout, const trf_tensor *out,
-                                          const trf_tensor *q,
+                                          trf_tensor *dv, const trf_tensor *dout,
+                                          const trf_tensor *out, const trf_tensor *q,
                                           const trf_tensor *k, const trf_tensor *v,
                                           const trf_attention_shape *shape, const trf_tensor *saved,
                                           trf_error *err)
 {
     trf__attention_gradient a;
-    int64_t queries, keys, d;
-    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__block_begin(context, &a, sizeof a, err));
     if (!saved)
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "saved",
                          "saved must be the tensor that the forward pass filled");
-    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, err));
-    queries = q->shape[0]; keys = k->shape[0]; d = q->shape[1];
-    TRF__TRY(trf__shape_check(dq, "dq", queries, d, err));
-    TRF__TRY(trf__shape_check(dk, "dk", keys, d, err));
-    TRF__TRY(trf__shape_check(dv, "dv", keys, d, err));
-    TRF__TRY(trf__shape_check(dout, "dout", queries, d, err));
-    TRF__TRY(trf__shape_check(out, "out", queries, d, err));
+    TRF__TRY(trf__attention_args(context, &a.in, q, k, v, shape, saved, 'i', &a.stats, err));
+    TRF__TENSOR('o', dq, q->shape[0], q->shape[1], a.dq);
+    TRF__TENSOR('o', dk, k->shape[0], k->shape[1], a.dk);
+    TRF__TENSOR('o', dv, k->shape[0], k->shape[1], a.dv);
+    TRF__TENSOR('i', dout, q->shape[0], q->shape[1], a.dout);
     /* out spares a sum: P dP summed over a row is dout . out (>>attention) */
-    trf__attention_staged(context, &a.in, q, k, v);
-    a.dq = trf__act_staged(context, dq, 'o');
-    a.dk = trf__act_staged(context, dk, 'o');
-    a.dv = trf__act_staged(context, dv, 'o');
-    a.dout = trf__act_staged(context, dout, 'i');
-    a.out = trf__act_staged(context, out, 'i');
-    a.dbias = a.partial = NULL;
-    a.first_bias = 0;
-    a.stats = trf__stage(context, saved, 'i');
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->attention_gradient(&context->run, &a);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__TENSOR('i', out, q->shape[0], q->shape[1], a.out);
+    TRF__ISSUE(attention_gradient, a);
 }
 #endif
 
@@ -41806,167 +41725,149 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
             n_heads));
 }
 
-/* Checks the shapes of the four matrices; q, k and v share in_weight. */
-TRF__FN trf_status trf__params_check(const trf_attention_params *p, int64_t d, trf_error *err)
+/* A call of a sublayer, here or in >>blocks-feed-forward. m: the memory, or NULL. names, wide and
+   inner: of its params. */
+typedef struct trf__call {
+    trf__operands sub;
+    const trf__act *x, *m, *dy;
+    trf__act *y, *dx, *dm;
+    const char *const *names;
+    int64_t wide, inner;
+} trf__call;
+
+/* The four tensors of the caller's struct, in its order: weights, or with use 'a' their gradients.
+   The first matrix is (wide, d), the second (d, inner). */
+TRF__FN trf_status trf__params(trf_context *context, trf__call *call, const void *params, char use,
+                               trf_error *err)
 {
-    if (!p) return trf__fail_null(err, "params");
-    TRF__TRY(trf__shape_check(&p->in_weight, "in_weight", 3 * d, d, err));
-    TRF__TRY(trf__shape_check(&p->in_bias, "in_bias", 3 * d, -1, err));
-    TRF__TRY(trf__shape_check(&p->out_weight, "out_weight", d, d, err));
-    return trf__shape_check(&p->out_bias, "out_bias", d, -1, err);
+    trf__operands *sub = &call->sub;
+    void *const weights[] = {&sub->in_w.plain, &sub->in_b, &sub->out_w.plain, &sub->out_b};
+    void *const sums[] = {&sub->d_in_w, &sub->d_in_b, &sub->d_out_w, &sub->d_out_b};
+    const int64_t rows[] = {call->wide, call->wide, sub->d, sub->d};
+    const int64_t columns[] = {sub->d, -1, call->inner, -1};
+    trf_tensor four[4];
+    int i;
+    if (!params) return trf__fail_null(err, "params");
+    memcpy(four, params, sizeof four);
+    for (i = 0; i < 4; i++)
+        TRF__TRY(trf__tensor(context, use, &four[i], call->names[i], rows[i], columns[i],
+                             use == 'a' ? sums[i] : weights[i], err));
+    return TRF_OK;
 }
 
-/* Checks everything that forward and backward share. */
-TRF__FN trf_status trf__multi_head_check(trf_context *context, trf__operands *sub,
-                                         const trf_tensor *x, const trf_tensor *memory,
-                                         const trf_attention_params *params,
-                                         const trf_attention_shape *shape, const trf_tensor *saved,
-                                         int forward, trf_error *err)
+/* What forward keeps for backward, which begins with `projected`. If nobody saves it, the context's
+   scratch memory takes it. */
+TRF__FN trf_status trf__saved(trf_context *context, trf__operands *sub, const trf_tensor *saved,
+                              int64_t numbers, char use, trf_error *err)
 {
-    int64_t d, saved_numbers;
-    TRF__ZERO(*sub);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    TRF__TRY(trf__params_check(params, d, err));
-    TRF__TRY(trf__attention_prepare(context, shape, d, &sub->attention, &sub->rows,
-                                    &sub->memory_rows, err));
-    TRF__TRY(trf__shape_check(x, "x", sub->rows, d, err));
-    TRF__TRY(trf__shape_check(memory ? memory : x, "memory", sub->memory_rows, d, err));
-    sub->d = sub->q_width = sub->k_width = d;
-    saved_numbers = trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, shape->n_heads);
-    TRF__TRY(trf__saved_check(context, saved, saved_numbers, forward, err));
-    return context->run.backend->reserve(&context->run, sub->attention.max_keys,
-                                         sub->attention.d_head, 0, 0, err);
+    TRF__TENSOR(use, saved, numbers, -1, sub->projected);
+    if (saved) return TRF_OK;
+    TRF__TRY(trf__workspace_reserve(&context->run, &context->work,
+                           trf__add_size(trf__bytes(numbers, sizeof(trf_real)), 64), err));
+    sub->projected = (trf__act *)context->work.memory;
+    return TRF_OK;
 }
 
-/* Stages weights and spans, and lays out saved. */
-TRF__FN void trf__multi_head_staged(trf_context *context, trf__operands *sub, int self,
-                                    const trf_attention_params *params, const trf_tensor *saved,
-                                    char use)
+/* Stages a call, and lays out what is kept behind `projected`; feed-forward has only `hidden`. */
+TRF__FN trf_status trf__call_stage(trf_context *context, trf__call *call, trf_error *err)
 {
-    int64_t numbers = sub->rows * sub->d;
-    trf_real *kept = trf__saved_staged(context, saved, use);
-    sub->in_w = trf__mat_of(context, &params->in_weight);
-    sub->out_w = trf__mat_of(context, &params->out_weight);
-    sub->in_b = trf__stage(context, &params->in_bias, 'i');
-    sub->out_b = trf__stage(context, &params->out_bias, 'i');
-    sub->attention.spans = trf__spans_staged(context, sub->attention.n_spans);
-    if (!kept) return;
-    sub->stats = kept + 4 * numbers;
-    sub->projected = (trf__act *)(void *)kept;
-    sub->hidden = (trf__act *)(void *)(kept + 3 * numbers);
-    if (!self)
-        sub->memory = (trf__act *)(void *)(sub->stats + trf_attention_saved(sub->rows,
-        sub->attention.heads));
-    sub->fresh = sub->memory;
+    const trf__run *run = &context->run;
+    trf__operands *sub = &call->sub;
+    int64_t n = sub->rows * call->inner;
+    TRF__TRY(trf__stage(context, err));
+    sub->hidden = trf__act_at(run, sub->projected, sub->rows * call->wide);
+    sub->stats = (trf_real *)(void *)trf__act_at(run, sub->hidden, n);
+    n += trf_attention_saved(sub->rows, sub->attention.heads);
+    if (call->m) sub->memory = sub->fresh = trf__act_at(run, sub->hidden, n);
+    return TRF_OK;
 }
 
-/* Self-attention may be given with memory = x. Returns NULL for it, else the memory. */
-TRF__FN const trf_tensor *trf__other_memory(const trf_tensor *x, const trf_tensor *memory)
+/* Begins a call, with everything that forward and backward share. use: of saved. */
+TRF__FN trf_status trf__multi_head_args(trf_context *context, trf__call *call, const trf_tensor *x,
+                                        const trf_tensor *memory,
+                                        const trf_attention_params *params,
+                                        const trf_attention_shape *shape, const trf_tensor *saved,
+                                        char use, trf_error *err)
 {
-    return memory && x && memory->data == x->data && memory->shape[0] == x->shape[0] ? NULL
-        : memory;
+    static const char *const names[] = {"in_weight", "in_bias", "out_weight", "out_bias"};
+    trf__operands *sub = &call->sub;
+    trf__attention_in *a = &sub->attention;
+    int64_t rows, d;
+    TRF__TRY(trf__block_begin(context, call, sizeof *call, err));
+    TRF__TRY(trf__matrix(x, "x", 0, &rows, &d, err));
+    call->names = names;
+    call->inner = sub->d = sub->q_width = sub->k_width = d;
+    call->wide = 3 * d;
+    TRF__TRY(trf__params(context, call, params, 'i', err));
+    TRF__TRY(trf__attention_prepare(context, shape, d, a, &sub->rows, &sub->memory_rows, err));
+    TRF__TENSOR('i', x, sub->rows, d, call->x);
+    /* self-attention may be given with memory = x */
+    if (memory && memory->data == x->data && memory->shape[0] == rows) memory = NULL;
+    if (!memory) TRF__TRY(trf__shape_check(x, "memory", sub->memory_rows, d, err));
+    TRF__TENSOR('I', memory, sub->memory_rows, d, call->m);
+    TRF__TRY(trf__saved(context, sub, saved,
+                        trf_multi_head_attention_saved(sub->rows, sub->memory_rows, d, a->heads),
+                        use, err));
+    return context->run.backend->reserve(&context->run, a->max_keys, a->d_head, 0, 0, err);
 }
 
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved,
+                                            const trf_attention_shape *shape,
+                                            trf_tensor *probabilities, trf_tensor *saved,
                                             trf_error *err)
 {
-    trf__operands sub;
-    trf__act *out;
-    const trf__act *in, *m;
-    TRF__TRY(trf__begin(context, "context", err));
-    memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 1, err));
-    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
-    /* saved is set: backward reads projections from it instead of computing them again */
-    trf__multi_head_staged(context, &sub, !memory, params, saved, 'o');
-    out = trf__act_staged(context, y, 'o');
-    in = trf__act_staged(context, x, 'i');
-    m = trf__act_staged(context, memory, 'i');
-    TRF__TRY(trf__staged_ready(context, err));
-    trf__attention_forward(&context->run, &sub, out, in, m);
-    return trf__staged_back(context, TRF_OK, err);
-}
-
-TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x,
-                                                          const trf_tensor *memory,
-                                                          const trf_attention_params *params,
-                                                          const trf_attention_shape *shape,
-                                                          trf_error *err)
-{
-    trf__operands sub;
-    trf__attention_in attention;
-    const trf__act *in, *m;
+    trf__call call;
     trf_real *maps;
-    TRF__TRY(trf__begin(context, "context", err));
-    memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, NULL, 1, err));
-    TRF__TRY(trf__probabilities_check(context, &sub.attention, out, err));
-    trf__multi_head_staged(context, &sub, !memory, params, NULL, 'o');
-    in = trf__act_staged(context, x, 'i');
-    m = trf__act_staged(context, memory, 'i');
-    maps = trf__stage(context, out, 'o');
-    TRF__TRY(trf__staged_ready(context, err));
-    /* projections only; the weighted sum and the output projection are not needed */
-    trf__attention_project(&context->run, &sub, in, m);
-    attention = trf__attention_of(&context->run, &sub);
-    trf__probabilities_of(context, &attention, maps);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__TRY(trf__multi_head_args(context, &call, x, memory, params, shape, saved, 'O', err));
+    TRF__TENSOR('o', y, call.sub.rows, call.sub.d, call.y);
+    if (probabilities)
+        TRF__TRY(trf__probabilities_arg(context, &call.sub.attention, probabilities,
+                                        "probabilities", &maps, err));
+    TRF__TRY(trf__call_stage(context, &call, err));
+    trf__attention_forward(&context->run, &call.sub, call.y, call.x, call.m);
+    if (probabilities)
+        trf__probabilities_of(context, trf__attention_of(&context->run, &call.sub), maps);
+    return trf__end(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
-/* Scratch for the gradients of projected, hidden and memory. */
-TRF__FN trf_status trf__take_gradients(trf_context *context, trf__operands *sub, int64_t wide,
-                                       int64_t inner, int64_t memory,
-                                 trf_error *err)
+/* Adds what backward has besides and stages the call. Scratch memory takes the gradients of
+   projected, hidden, and a memory's keys and values. */
+TRF__FN trf_status trf__call_gradients(trf_context *context, trf__call *call, const void *dparams,
+                                       const trf_tensor *dx, const trf_tensor *dy, trf_error *err)
 {
+    trf__operands *sub = &call->sub;
+    int64_t wide = sub->rows * call->wide, inner = sub->rows * call->inner;
+    int64_t memory = call->m ? 2 * sub->memory_rows * sub->d : 0;
+    TRF__TRY(trf__params(context, call, dparams, 'a', err));
+    TRF__TENSOR('o', dx, sub->rows, sub->d, call->dx);
+    TRF__TENSOR('i', dy, sub->rows, sub->d, call->dy);
     TRF__TRY(trf__workspace_reserve(&context->run, &context->work,
                            trf__bytes(wide + inner + memory, context->run.element), err));
     sub->dprojected = (trf__act *)context->work.memory;
     sub->dhidden = trf__act_at(&context->run, sub->dprojected, wide);
     sub->dmemory = trf__act_at(&context->run, sub->dhidden, inner);
-    return TRF_OK;
+    return trf__call_stage(context, call, err);
 }
 
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
                                                      trf_tensor *dmemory,
                                                      trf_attention_params *dparams,
-                                                     const trf_tensor *dy,
-                                                     const trf_tensor *x, const trf_tensor *memory,
+                                                     const trf_tensor *dy, const trf_tensor *x,
+                                                     const trf_tensor *memory,
                                                      const trf_attention_params *params,
                                                      const trf_attention_shape *shape,
                                                      const trf_tensor *saved, trf_error *err)
 {
-    trf__operands sub;
-    trf__act *out, *dm;
-    const trf__act *in, *m, *dout;
-    TRF__TRY(trf__begin(context, "context", err));
-    memory = trf__other_memory(x, memory);
-    TRF__TRY(trf__multi_head_check(context, &sub, x, memory, params, shape, saved, 0, err));
-    TRF__TRY(trf__params_check(dparams, sub.d, err));
-    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    if (memory && (dmemory || sub.memory_rows > 0))
-        TRF__TRY(trf__shape_check(dmemory, "dmemory", sub.memory_rows, sub.d, err));
-    TRF__TRY(trf__take_gradients(context, &sub, 3 * sub.rows * sub.d, sub.rows * sub.d,
-                           memory ? 2 * sub.memory_rows * sub.d : 0, err));
-    /* with a memory its keys and values have a gradient, (memory_rows, 2d) */
-    trf__multi_head_staged(context, &sub, !memory, params, saved, 'i');
-    sub.d_in_w = trf__stage(context, &dparams->in_weight, 'a');
-    sub.d_in_b = trf__stage(context, &dparams->in_bias, 'a');
-    sub.d_out_w = trf__stage(context, &dparams->out_weight, 'a');
-    sub.d_out_b = trf__stage(context, &dparams->out_bias, 'a');
-    out = trf__act_staged(context, dx, 'o');
-    dm = trf__act_staged(context, memory ? dmemory : NULL, 'o');
-    dout = trf__act_staged(context, dy, 'i');
-    in = trf__act_staged(context, x, 'i');
-    m = trf__act_staged(context, memory, 'i');
-    TRF__TRY(trf__staged_ready(context, err));
-    trf__attention_backward(&context->run, &sub, out, dm, 0, dout, in, m);
-    return trf__staged_back(context, TRF_OK, err);
+    trf__call call;
+    TRF__TRY(trf__multi_head_args(context, &call, x, memory, params, shape, saved, 'i', err));
+    if (call.m && (dmemory || call.sub.memory_rows > 0))
+        TRF__TENSOR('o', dmemory, call.sub.memory_rows, call.sub.d, call.dm);
+    TRF__TRY(trf__call_gradients(context, &call, dparams, dx, dy, err));
+    trf__attention_backward(&context->run, &call.sub, call.dx, call.dm, 0, call.dy, call.x, call.m);
+    return trf__end(context, TRF_OK, err);
 }
 #endif
 
@@ -41984,53 +41885,38 @@ TRF_API int64_t trf_feed_forward_saved(int64_t rows, int64_t d_ff)
     return trf__times(trf__times(2, rows), d_ff);
 }
 
-/* Checks the arguments of forward and backward; sets f from w1. */
-TRF__FN trf_status trf__feed_forward_check(trf_context *context, trf__operands *sub,
-                                           const trf_tensor *x, const trf_feed_forward_params *p,
-                                           trf_activation activation,
-                                           const trf_tensor *saved, int forward, trf_error *err)
+/* Begins a call, with everything that forward and backward share. w1 decides f. */
+TRF__FN trf_status trf__feed_forward_args(trf_context *context, trf__call *call,
+                                          const trf_tensor *x,
+                                          const trf_feed_forward_params *params,
+                                          trf_activation activation, const trf_tensor *saved,
+                                          char use, trf_error *err)
 {
-    TRF__ZERO(*sub);
-    TRF__TRY(trf__matrix(x, "x", -1, &sub->d, err));
-    sub->rows = x->shape[0];
-    sub->activation = (int)activation;
-    if (!p) return trf__fail_null(err, "params");
+    static const char *const names[] = {"w1", "b1", "w2", "b2"};
+    trf__operands *sub = &call->sub;
+    int64_t k;
+    TRF__TRY(trf__block_begin(context, call, sizeof *call, err));
+    TRF__LEAD('i', x, sub->rows, sub->d, call->x);
+    if (!params) return trf__fail_null(err, "params");
     TRF__TRY(trf__check_range("activation", (double)activation, 0, TRF_ACTIVATION_COUNT - 1, err));
-    TRF__TRY(trf__weight_check(&p->w1, "w1", &sub->f, sub->d, err));
-    TRF__TRY(trf__shape_check(&p->b1, "b1", sub->f, -1, err));
-    TRF__TRY(trf__shape_check(&p->w2, "w2", sub->d, sub->f, err));
-    TRF__TRY(trf__shape_check(&p->b2, "b2", sub->d, -1, err));
-    return trf__saved_check(context, saved, trf_feed_forward_saved(sub->rows, sub->f), forward,
-                            err);
-}
-
-TRF__FN void trf__feed_forward_staged(trf_context *context, trf__operands *sub,
-                                      const trf_feed_forward_params *p,
-                                      const trf_tensor *saved, char use)
-{
-    sub->projected = (trf__act *)(void *)trf__saved_staged(context, saved, use);
-    sub->hidden = trf__act_at(&context->run, sub->projected, sub->rows * sub->f);
-    sub->in_w = trf__mat_of(context, &p->w1); sub->in_b = trf__stage(context, &p->b1, 'i');
-    sub->out_w = trf__mat_of(context, &p->w2); sub->out_b = trf__stage(context, &p->b2, 'i');
+    TRF__TRY(trf__matrix(&params->w1, "w1", 1, &sub->f, &k, err));
+    sub->activation = (int)activation;
+    call->names = names;
+    call->wide = call->inner = sub->f;
+    TRF__TRY(trf__params(context, call, params, 'i', err));
+    return trf__saved(context, sub, saved, trf_feed_forward_saved(sub->rows, sub->f), use, err);
 }
 
 TRF_API trf_status trf_feed_forward(trf_context *context, trf_tensor *y, const trf_tensor *x,
                                     const trf_feed_forward_params *params,
                                     trf_activation activation, trf_tensor *saved, trf_error *err)
 {
-    trf__operands sub;
-    trf__act *out;
-    const trf__act *in;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 1, err));
-    TRF__TRY(trf__shape_check(y, "y", sub.rows, sub.d, err));
-    /* saved is set: the activation's input and output, which backward needs */
-    trf__feed_forward_staged(context, &sub, params, saved, 'o');
-    out = trf__act_staged(context, y, 'o');
-    in = trf__act_staged(context, x, 'i');
-    TRF__TRY(trf__staged_ready(context, err));
-    trf__feed_forward(&context->run, &sub, out, in);
-    return trf__staged_back(context, TRF_OK, err);
+    trf__call call;
+    TRF__TRY(trf__feed_forward_args(context, &call, x, params, activation, saved, 'O', err));
+    TRF__TENSOR('o', y, call.sub.rows, call.sub.d, call.y);
+    TRF__TRY(trf__call_stage(context, &call, err));
+    trf__feed_forward(&context->run, &call.sub, call.y, call.x);
+    return trf__end(context, TRF_OK, err);
 }
 
 #if !defined(TRF_NO_TRAIN)
@@ -42038,30 +41924,14 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
                                              trf_feed_forward_params *dparams,
                                              const trf_tensor *dy, const trf_tensor *x,
                                              const trf_feed_forward_params *params,
-                                             trf_activation activation,
-                                             const trf_tensor *saved, trf_error *err)
+                                             trf_activation activation, const trf_tensor *saved,
+                                             trf_error *err)
 {
-    trf__operands sub, same;
-    trf__act *out;
-    const trf__act *in, *dout;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__TRY(trf__feed_forward_check(context, &sub, x, params, activation, saved, 0, err));
-    TRF__TRY(trf__shape_check(dx, "dx", sub.rows, sub.d, err));
-    TRF__TRY(trf__shape_check(dy, "dy", sub.rows, sub.d, err));
-    /* gradients have the shapes of their parameters, so the same check serves */
-    TRF__TRY(trf__feed_forward_check(context, &same, x, dparams, activation, saved, 0, err));
-    TRF__TRY(trf__take_gradients(context, &sub, sub.rows * sub.f, sub.rows * sub.f, 0, err));
-    trf__feed_forward_staged(context, &sub, params, saved, 'i');
-    sub.d_in_w = trf__stage(context, &dparams->w1, 'a');
-    sub.d_in_b = trf__stage(context, &dparams->b1, 'a');
-    sub.d_out_w = trf__stage(context, &dparams->w2, 'a');
-    sub.d_out_b = trf__stage(context, &dparams->b2, 'a');
-    out = trf__act_staged(context, dx, 'o');
-    dout = trf__act_staged(context, dy, 'i');
-    in = trf__act_staged(context, x, 'i');
-    TRF__TRY(trf__staged_ready(context, err));
-    trf__feed_forward_backward(&context->run, &sub, out, dout, in);
-    return trf__staged_back(context, TRF_OK, err);
+    trf__call call;
+    TRF__TRY(trf__feed_forward_args(context, &call, x, params, activation, saved, 'i', err));
+    TRF__TRY(trf__call_gradients(context, &call, dparams, dx, dy, err));
+    trf__feed_forward_backward(&context->run, &call.sub, call.dx, call.dy, call.x);
+    return trf__end(context, TRF_OK, err);
 }
 #endif
 
@@ -42069,21 +41939,21 @@ TRF_API trf_status trf_feed_forward_backward(trf_context *context, trf_tensor *d
 //
 // y = x + dropout(sub). Backward needs no saved mask: seed, step and site give the same mask again.
 
-TRF__FN trf_status trf__dropout_check(const trf_dropout *dropout, trf_error *err)
-{
-    return dropout ? trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err) : TRF_OK;
-}
-
-/* The dropout of one op. *now is the caller's variable and must live until the op has ended. */
-TRF__FN trf__drop trf__dropout_staged(trf_context *c, const trf_dropout *dropout, trf__now *now)
+/* The dropout of one op, the last argument. *now is the caller's, and must live until the op has
+   ended. */
+TRF__FN trf_status trf__dropout_arg(trf_context *c, const trf_dropout *dropout, trf__now *now,
+                                    trf__drop *drop, trf_error *err)
 {
     TRF__ZERO(*now);
-    if (!dropout) return trf__drop_of(0, 0);
+    *drop = trf__drop_of(0, 0);
+    if (!dropout) return TRF_OK;
+    TRF__TRY(trf__check_range("p", dropout->p, 0, TRF__BELOW_ONE, err));
     now->key0 = (uint32_t)dropout->seed;
     now->key1 = (uint32_t)(dropout->seed >> 32);
     now->step = (uint32_t)dropout->step;
-    c->run.now = (const trf__now *)trf__bring(c, now, sizeof *now, 'i');
-    return trf__drop_of(dropout->p, (uint32_t)dropout->site);
+    trf__guest_of(c, 'i', now, sizeof *now, &c->run.now);
+    *drop = trf__drop_of(dropout->p, (uint32_t)dropout->site);
+    return TRF_OK;
 }
 
 TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_tensor *x,
@@ -42091,45 +41961,29 @@ TRF_API trf_status trf_residual(trf_context *context, trf_tensor *y, const trf_t
 {
     trf__norm n;
     trf__now now;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__dropout_check(dropout, err));
-    TRF__TRY(trf__matrix(x, "x", -1, &n.d, err));
-    n.rows = x->shape[0];
-    TRF__TRY(trf__shape_check(sub, "sub", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(y, "y", n.rows, n.d, err));
+    TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     /* the op add_norm without n.y: the sum is the result, nothing is normalised */
-    n.s = trf__act_staged(context, y, 'o');
-    n.x = trf__act_staged(context, x, 'i');
-    n.sub = trf__act_staged(context, sub, 'i');
-    n.drop = trf__dropout_staged(context, dropout, &now);
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->add_norm(&context->run, &n);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__LEAD('i', x, n.rows, n.d, n.x);
+    TRF__TENSOR('i', sub, n.rows, n.d, n.sub);
+    TRF__TENSOR('o', y, n.rows, n.d, n.s);
+    TRF__TRY(trf__dropout_arg(context, dropout, &now, &n.drop, err));
+    TRF__ISSUE(add_norm, n);
 }
 
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_residual_backward(trf_context *context, trf_tensor *dx, trf_tensor *dsub,
-                                         const trf_tensor *dy,
-                                         const trf_dropout *dropout, trf_error *err)
+                                         const trf_tensor *dy, const trf_dropout *dropout,
+                                         trf_error *err)
 {
     trf__norm_gradient n;
     trf__now now;
-    TRF__TRY(trf__begin(context, "context", err));
-    TRF__ZERO(n);
-    TRF__TRY(trf__dropout_check(dropout, err));
-    TRF__TRY(trf__matrix(dy, "dy", -1, &n.d, err));
-    n.rows = dy->shape[0];
-    TRF__TRY(trf__shape_check(dx, "dx", n.rows, n.d, err));
-    TRF__TRY(trf__shape_check(dsub, "dsub", n.rows, n.d, err));
+    TRF__TRY(trf__block_begin(context, &n, sizeof n, err));
     /* no norm, so dx is dy, and dsub is dy times the mask and its factor */
-    n.ds = trf__act_staged(context, dx, 'o');
-    n.dsub = trf__act_staged(context, dsub, 'o');
-    n.dy = trf__act_staged(context, dy, 'i');
-    n.drop = trf__dropout_staged(context, dropout, &now);
-    TRF__TRY(trf__staged_ready(context, err));
-    context->run.backend->norm_gradient(&context->run, &n);
-    return trf__staged_back(context, TRF_OK, err);
+    TRF__LEAD('i', dy, n.rows, n.d, n.dy);
+    TRF__TENSOR('o', dx, n.rows, n.d, n.ds);
+    TRF__TENSOR('o', dsub, n.rows, n.d, n.dsub);
+    TRF__TRY(trf__dropout_arg(context, dropout, &now, &n.drop, err));
+    TRF__ISSUE(norm_gradient, n);
 }
 #endif
 
@@ -42167,34 +42021,30 @@ TRF__FN size_t trf__loss_layout(const trf_context *c, trf__loss *l, int cut)
 
 TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_tensor *dx,
                                      trf_tensor *dweight, trf_tensor *dbias, const trf_tensor *x,
-                                     const trf_tensor *weight,
-                                     const trf_tensor *bias, const int32_t *targets,
+                                     const trf_tensor *weight, const trf_tensor *bias,
+                                     const int32_t *targets,
                                      const trf_cross_entropy_options *options, trf_error *err)
 {
     trf__loss l;
     trf__sums sums;
-    int64_t vocab, d, k;
+    int64_t vocab, k;
+    int no_pad;
     if (loss) *loss = 0;
-    TRF__TRY(trf__begin(context, "context", err));
+    TRF__TRY(trf__block_begin(context, &l, sizeof l, err));
     if (!loss || !options) return trf__fail_null(err, loss ? "options" : "loss");
-    TRF__ZERO(l);
-    TRF__TRY(trf__matrix(x, "x", -1, &d, err));
-    TRF__TRY(trf__matrix(weight, "weight", -1, &k, err));
-    vocab = weight->shape[0];
-    l.rows = x->shape[0];
-    l.d = d;
-    TRF__TRY(trf__shape_check(weight, "weight", vocab, d, err));
+    no_pad = options->rule == TRF_SMOOTH_NO_PAD_KL;
+    TRF__LEAD('i', x, l.rows, l.d, l.x);
+    TRF__TRY(trf__matrix(weight, "weight", 0, &vocab, &k, err));
+    TRF__TENSOR('i', weight, vocab, l.d, l.w.plain);
     TRF__TRY(trf__check_range("label_smoothing", options->label_smoothing, 0, TRF__BELOW_ONE, err));
     TRF__TRY(trf__check_range("rule", (double)options->rule, 0, TRF_SMOOTHING_COUNT - 1, err));
-    TRF__TRY(trf__check_range("vocab", (double)vocab, options->rule == TRF_SMOOTH_NO_PAD_KL ? 3 : 2,
-                              1 << 24, err));
-    if (options->rule == TRF_SMOOTH_NO_PAD_KL)
-        TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0, (double)vocab - 1,
-                                  err));
-    if (bias) TRF__TRY(trf__shape_check(bias, "bias", vocab, -1, err));
-    if (dx) TRF__TRY(trf__shape_check(dx, "dx", l.rows, d, err));
-    if (dweight) TRF__TRY(trf__shape_check(dweight, "dweight", vocab, d, err));
-    if (dbias) TRF__TRY(trf__shape_check(dbias, "dbias", vocab, -1, err));
+    TRF__TRY(trf__check_range("vocab", (double)vocab, no_pad ? 3 : 2, 1 << 24, err));
+    if (no_pad) TRF__TRY(trf__check_range("smoothing_pad", options->smoothing_pad, 0,
+                                          (double)vocab - 1, err));
+    TRF__TENSOR('I', bias, vocab, -1, l.bias);
+    TRF__TENSOR('O', dx, l.rows, l.d, l.dx);
+    TRF__TENSOR('A', dweight, vocab, l.d, l.dw);
+    TRF__TENSOR('A', dbias, vocab, -1, l.db);
 #if defined(TRF_NO_TRAIN)
     if (dx)
         return trf__fail(err, TRF_E_UNSUPPORTED, -1, "dx",
@@ -42204,20 +42054,16 @@ TRF_API trf_status trf_cross_entropy(trf_context *context, double *loss, trf_ten
         return trf__fail(err, TRF_E_INVALID_ARG, -1, "dx",
                          "gradients of weight or bias are only computed together with dx");
     TRF__TRY(trf__targets_check(targets, l.rows, vocab, err));
+    trf__list(context, targets, l.rows, &l.targets);
     trf__smooth(&l, options->label_smoothing, (int)options->rule, vocab, options->smoothing_pad);
     TRF__TRY(trf__workspace_reserve(&context->run, &context->work, trf__loss_layout(context, &l, 0),
                                     err));
     trf__loss_layout(context, &l, 1);
-    l.targets = trf__list_staged(context, targets, l.rows);
-    l.dx = trf__act_staged(context, dx, 'o');
-    l.dw = trf__stage(context, dweight, 'a'); l.db = trf__stage(context, dbias, 'a');
-    l.x = trf__act_staged(context, x, 'i');
-    l.w = trf__mat_of(context, weight); l.bias = trf__stage(context, bias, 'i');
-    TRF__TRY(trf__staged_ready(context, err));
+    TRF__TRY(trf__stage(context, err));
     context->run.backend->cross_entropy(&context->run, &l);
-    /* the sync in trf__staged_back waits for this download too */
+    /* the sync in trf__end waits for this download too */
     context->run.backend->download(&context->run, &sums, l.sums, sizeof sums);
-    TRF__TRY(trf__staged_back(context, TRF_OK, err));
+    TRF__TRY(trf__end(context, TRF_OK, err));
     *loss = sums.loss;
     return TRF_OK;
 }
@@ -42250,4 +42096,4 @@ TRF__FOR_SPEED
 // NONINFRINGEMENT. IN NO EVENT SHALL THE AUTHORS OR COPYRIGHT HOLDERS BE LIABLE FOR ANY CLAIM,
 // DAMAGES OR OTHER LIABILITY, WHETHER IN AN ACTION OF CONTRACT, TORT OR OTHERWISE, ARISING FROM,
 // OUT OF OR IN CONNECTION WITH THE SOFTWARE OR THE USE OR OTHER DEALINGS IN THE SOFTWARE.
-// Made from the files in tools/header by `make header`. CRC of the lines above: 3267205648
+// Made from the files in tools/header by `make header`. CRC of the lines above: 2803126945

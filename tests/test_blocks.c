@@ -165,17 +165,11 @@ static trf_status call_heads(job *j, trf_error *err)
 {
     trf_attention_params p = attention_params(j->arg + 3);
     return trf_multi_head_attention(j->context, j->arg[0], j->arg[1], j->arg[2], &p, j->shape,
-                                    j->arg[7], err);
+                                    j->arg[8], j->arg[7], err);
 }
 static trf_status call_probabilities(job *j, trf_error *err)
 {
     return trf_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], j->shape, err);
-}
-static trf_status call_heads_probabilities(job *j, trf_error *err)
-{
-    trf_attention_params p = attention_params(j->arg + 3);
-    return trf_multi_head_attention_probabilities(j->context, j->arg[0], j->arg[1], j->arg[2], &p,
-                                                  j->shape, err);
 }
 static trf_status call_heads_backward(job *j, trf_error *err)
 {
@@ -976,7 +970,7 @@ static void test_attention_errors(void **state)
 
 static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
 {
-    job j = job_of(call_heads, 1u << 2 | 1u << 7, 1u << 1);
+    job j = job_of(call_heads, 1u << 2 | 1u << 7 | 1u << 8, 1u << 1);
     int64_t queries = rows_of(s->query_lengths), keys = rows_of(s->key_lengths);
     j.shape = s;
     give(&j, "y", empty_tensor(queries, d));
@@ -988,6 +982,7 @@ static job heads_job(const trf_attention_shape *s, int64_t d, int cross)
     give(&j, "out_bias", random_tensor(d, 0));
     give(&j, "saved",
          empty_tensor(trf_multi_head_attention_saved(queries, keys, d, s->n_heads), 0));
+    give(&j, "probabilities", NULL);
     return j;
 }
 
@@ -1059,7 +1054,7 @@ static void test_multi_head_attention_errors(void **state)
     survives_no_memory(&j, 1);
     survives_no_memory(&back, 2);
     assert_int_equal(trf_multi_head_attention(shared, j.arg[0], j.arg[1], j.arg[2], NULL, &s,
-                                              j.arg[7], NULL),
+                                              NULL, j.arg[7], NULL),
                      TRF_E_INVALID_ARG);
     {
         trf_attention_params p = attention_params(j.arg + 3);
@@ -1134,10 +1129,8 @@ static job probabilities_job(const trf_attention_shape *s, int64_t d)
 static job heads_probabilities_job(const trf_attention_shape *s, int64_t d, int cross)
 {
     job j = heads_job(s, d, cross);
-    j.call = call_heads_probabilities;
-    j.n = 7;                                /* all but `saved` */
-    j.arg[0] = empty_tensor(weights_of(s), 0);
-    j.name[0] = "out";
+    j.arg[7] = NULL;
+    j.arg[8] = empty_tensor(weights_of(s), 0);
     return j;
 }
 
@@ -1155,6 +1148,8 @@ static void test_probabilities(void **state)
         job j = probabilities_job(&s, D), heads = heads_probabilities_job(&s, D, kind == 2);
         double *want = plain_zeros(n), *out = plain_zeros(q * D), *v = plain_zeros(k * 3 * D);
         double *wide = plain_zeros(q * 3 * D), *memory = plain_zeros(k * 3 * D), *w, *b;
+        trf_tensor *weights = heads.arg[8];
+        trf_real *y;
         runs(&j);
         plain_sequences(out, want, doubles_of(j.arg[1]), doubles_of(j.arg[2]), v, D, D, D, &s);
         assert_all_near("probabilities", j.arg[0]->data, want, n, FORMULA);
@@ -1163,7 +1158,11 @@ static void test_probabilities(void **state)
         plain_linear(memory, doubles_of(heads.arg[kind == 2 ? 2 : 1]), w, b, k, 3 * D, D);
         runs(&heads);
         plain_sequences(out, want, wide, memory + D, memory + 2 * D, 3 * D, 3 * D, D, &s);
-        assert_all_near("probabilities of heads", heads.arg[0]->data, want, n, FORMULA);
+        assert_all_near("probabilities of heads", weights->data, want, n, FORMULA);
+        y = plain_copy(heads.arg[0]->data, q * D);      /* nobody asks for them: the same y */
+        heads.arg[8] = NULL;
+        runs(&heads);
+        assert_memory_equal(y, heads.arg[0]->data, (size_t)(q * D) * sizeof *y);
     }
 }
 

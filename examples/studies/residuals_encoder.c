@@ -35,7 +35,7 @@ static void forward_block(struct encoder *e, int i)
     if (i % 2) STUDY_TRY(trf_feed_forward(e->context, &k->out, &k->in, &q, TRF_RELU, &k->saved,
                                           &err));
     else STUDY_TRY(trf_multi_head_attention(e->context, &k->out, &k->in, NULL, &p, &shape,
-                                            &k->saved, &err));
+                                            NULL, &k->saved, &err));
 }
 static void backward_block(struct encoder *e, int i, trf_tensor *din, const trf_tensor *dout)
 {

@@ -111,7 +111,9 @@ TRF_API trf_status trf_attention_probabilities(trf_context *context, trf_tensor 
 /* Attention with its four projections. Parameters are those of nn.MultiheadAttention: in_weight
    (3d, d) has the rows of q, then k, then v; in_bias (3d); out_weight (d, d); out_bias (d). The
    same struct holds weights or their gradients. x, y: (query rows, d). memory: (key rows, d); for
-   self-attention it is x or NULL. */
+   self-attention it is x or NULL. probabilities: the weights of each head, in the layout of
+   trf_attention_probabilities; the second result of nn.MultiheadAttention with
+   average_attn_weights=False. */
 typedef struct trf_attention_params {
     trf_tensor in_weight, in_bias, out_weight, out_bias;
 } trf_attention_params;
@@ -120,16 +122,9 @@ TRF_API int64_t trf_multi_head_attention_saved(int64_t query_rows, int64_t key_r
 TRF_API trf_status trf_multi_head_attention(trf_context *context, trf_tensor *y,
                                             const trf_tensor *x, const trf_tensor *memory,
                                             const trf_attention_params *params,
-                                            const trf_attention_shape *shape, trf_tensor *saved,
-                                            trf_error *err);
-/* The weights of multi-head attention, in the layout of trf_attention_probabilities. They are the
-   second result of nn.MultiheadAttention with average_attn_weights=False. */
-TRF_API trf_status trf_multi_head_attention_probabilities(trf_context *context, trf_tensor *out,
-                                                          const trf_tensor *x,
-                                                          const trf_tensor *memory,
-                                                          const trf_attention_params *params,
-                                                          const trf_attention_shape *shape,
-                                                          trf_error *err);
+                                            const trf_attention_shape *shape,
+                                            trf_tensor *probabilities /* or NULL */,
+                                            trf_tensor *saved, trf_error *err);
 /* Sets dmemory. For self-attention dmemory is NULL, and dx has the whole gradient. */
 #if !defined(TRF_NO_TRAIN)
 TRF_API trf_status trf_multi_head_attention_backward(trf_context *context, trf_tensor *dx,
